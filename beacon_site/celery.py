@@ -32,7 +32,7 @@ ALIVE_SECONDS = 10.0
 _ended = threading.Event()
 
 
-def _say_alive(kinds: dict[str, str]) -> None:
+def _write_heartbeats(kinds: dict[str, str]) -> None:
     """Write this process's rows (name -> kind) every ten seconds, without keeping a connection.
 
     The first forked child would close a connection that its parent keeps open.
@@ -58,7 +58,7 @@ def _say_alive(kinds: dict[str, str]) -> None:
 
 def _begin(kinds: dict[str, str]) -> None:
     _ended.clear()
-    threading.Thread(target=_say_alive, args=(kinds,), daemon=True, name="alive").start()
+    threading.Thread(target=_write_heartbeats, args=(kinds,), daemon=True, name="alive").start()
 
 
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]

@@ -116,7 +116,7 @@ def formatter(form: str, process: str) -> dict[str, Any]:
     return {
         "()": structlog.stdlib.ProcessorFormatter,
         "processors": [
-            told_by_route,
+            redact_url,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             without_rows,
@@ -140,7 +140,7 @@ class _OfProcess:
         return event
 
 
-def told_by_route(_logger: Any, _name: str, event: Event) -> Event:
+def redact_url(_logger: Any, _name: str, event: Event) -> Event:
     """Replace the URL with the route in Django's log lines about requests."""
     request = getattr(event.get("_record"), "request", None)
     path = getattr(request, "path", "")

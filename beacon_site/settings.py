@@ -245,11 +245,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_DEFAULT_QUEUE = "research"
 CELERY_TASK_ROUTES = {
     "research.tasks.execute_run": {"queue": "research"},
-    "research.tasks.carry_out_follow_up": {"queue": "reflect"},
+    "research.tasks.run_follow_up": {"queue": "reflect"},
     "research.tasks.deliver": {"queue": "reflect"},
     "research.tasks.forget_deliveries": {"queue": "maintenance"},
     "research.tasks.tick": {"queue": "maintenance"},
-    "memory.tasks.carry_out_archive": {"queue": "research"},
+    "memory.tasks.run_archive_job": {"queue": "research"},
     "memory.tasks.*": {"queue": "maintenance"},
 }
 CELERY_TIMEZONE = "UTC"
@@ -279,7 +279,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget-archives": _every(3600.0, "memory.tasks.forget_archives"),
     "verify": _every(24 * 3600.0, "memory.tasks.verify"),
     "follow-languages": _every(60.0, "memory.tasks.follow_languages"),
-    "take-in-the-library": _every(600.0, "memory.tasks.take_in_library"),
+    "take-in-the-library": _every(600.0, "memory.tasks.scan_library_folder"),
 }
 
 # --- providers ---------------------------------------------------------------------------------

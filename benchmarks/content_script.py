@@ -22,7 +22,7 @@ from beacon_site.llm.fakes import FAKE_PROFILE
 from beacon_site.llm.tokens import Size, counted
 from beacon_site.text.cleaning import as_data
 from memory.models import ContentItem
-from memory.tools.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
+from memory.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
 
 KIB = 1024
 SEARCH, PAGE, TABLE = 8 * KIB, 50 * KIB, 50 * KIB
@@ -75,7 +75,9 @@ class Transcript:
 
         def run(context: ToolContext, asked: LotArguments) -> ToolResult:
             text = self.text(kind, asked.lot)
-            full = Full(text, types.get(kind, ContentItem.Type.ACTION_RESULT), f"Lot {asked.lot}")
+            full = FullResult(
+                text, types.get(kind, ContentItem.Type.ACTION_RESULT), f"Lot {asked.lot}"
+            )
             return ToolResult(as_data(text) if kind != "table" else text, full=full)
 
         return run

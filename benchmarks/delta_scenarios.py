@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from research.claims.linking import Comparison, Told
+from research.claims.linking import Comparison, DatedSentence
 
 if TYPE_CHECKING:
     from research.claims.linking import Embed
@@ -41,8 +41,8 @@ class Scenario:
 
     name: str
     topic: str
-    known: list[Told]
-    found: list[Told]
+    known: list[DatedSentence]
+    found: list[DatedSentence]
     labels: list[Labelled]
 
     def comparison(self, embed: Embed | None) -> Comparison:
@@ -87,15 +87,17 @@ def _practised(name: str, block: str) -> Scenario:
 
 
 def _scenario(name: str, stored: dict) -> Scenario:
-    known = [Told(fact["text"], date.fromisoformat(fact["date"])) for fact in stored["known"]]
+    known = [
+        DatedSentence(fact["text"], date.fromisoformat(fact["date"])) for fact in stored["known"]
+    ]
     places = {fact["id"]: place for place, fact in enumerate(stored["known"])}
-    found: list[Told] = []
+    found: list[DatedSentence] = []
     labels: list[Labelled] = []
     for page_number, page in enumerate(stored["pages"]):
         before, on = "", date.fromisoformat(page["published"])
         for number, sentence in enumerate(page["sentences"]):
             places[f"{page_number}:{number}"] = len(known) + len(found)
-            found.append(Told(sentence["text"], on, before, page["title"]))
+            found.append(DatedSentence(sentence["text"], on, before, page["title"]))
             before = sentence["text"]
             of = places[sentence["of"]] if "of" in sentence else -1
             labels.append(Labelled(before, sentence["status"], of))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from research.claims.duplicates import near_duplicates
-from research.claims.selection import Finding, Reading, find
+from research.claims.selection import Finding, PageText, find
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 from beacon_site.search_services.sample import SAMPLE_TOPIC, articles, read_article
@@ -21,25 +21,25 @@ from beacon_site.search_services.sample import SAMPLE_TOPIC, articles, read_arti
 CHINESE = Path(__file__).resolve().parents[1] / "tests" / "data" / "chinese"
 
 
-def sample(batch: int) -> list[Reading]:
+def sample(batch: int) -> list[PageText]:
     """Return the sample's articles of one batch as pages read, without wire copies."""
     return [
-        Reading(n, a.url, a.title, "sample", a.text, a.snippet, a.published_at)
+        PageText(n, a.url, a.title, "sample", a.text, a.snippet, a.published_at)
         for n, a in enumerate(articles(), start=1)
         if a.batch == batch and not a.copy_of
     ]
 
 
-def chinese(batch: int) -> list[Reading]:
+def chinese(batch: int) -> list[PageText]:
     """Return the Chinese test articles of one batch."""
     pages = [read_article(path, batch) for path in sorted((CHINESE / f"batch{batch}").glob("*.md"))]
     return [
-        Reading(n, a.url, a.title, "chinese", a.text, a.snippet, a.published_at)
+        PageText(n, a.url, a.title, "chinese", a.text, a.snippet, a.published_at)
         for n, a in enumerate(pages, start=1)
     ]
 
 
-def long_pages(count: int, characters: int) -> list[Reading]:
+def long_pages(count: int, characters: int) -> list[PageText]:
     """Return pages of a given length, each from other sentences of the sample."""
     base = [page for batch in (1, 2, 3) for page in sample(batch)]
     pages = []

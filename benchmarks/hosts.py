@@ -59,8 +59,8 @@ def _measured(folder: Path, runs: int, most: int) -> int:
     is_bad = False
     for hosts in sorted({1, most}):
         with _hosts(folder, hosts):
-            _carried_out(f"warm {hosts}", hosts * AT_ONCE)
-            seconds, by = _carried_out(f"of {hosts}", runs)
+            _perform(f"warm {hosts}", hosts * AT_ONCE)
+            seconds, by = _perform(f"of {hosts}", runs)
         told = ", ".join(f"{name}: {count}" for name, count in sorted(by.items()))
         print(
             f"| {hosts} | {runs} | {seconds:.1f} | {runs * 60 / seconds:.0f} | {told} |", flush=True
@@ -100,7 +100,7 @@ def _hosts(folder: Path, count: int) -> Iterator[None]:
             process.wait(timeout=60)
 
 
-def _carried_out(name: str, count: int) -> tuple[float, Counter[str]]:
+def _perform(name: str, count: int) -> tuple[float, Counter[str]]:
     """Start a run of each of so many new topics; return the seconds, and who carried out which."""
     from memory.models import User
     from research.execution import starting

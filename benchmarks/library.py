@@ -75,7 +75,7 @@ def _measure(library: Path, files: list[Path]) -> None:
     print(f"{'':28}{'wall s':>9}{'cpu s':>9}{'files/s':>9}")
 
     def look() -> Any:
-        return library_folder.take_in_folder(owner, library)
+        return library_folder.scan_folder(owner, library)
 
     _row("first look", look, len(files))
     _row("nothing changed", look, len(files))

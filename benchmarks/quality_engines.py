@@ -62,7 +62,7 @@ class Space:
                 Note.objects.filter(pk=self.ids[doc["id"]]).update(superseded_by=self.ids[heir])
         Note.follow(Note.objects.of(self.owner).exclude(superseded_by=None))
         if with_vectors:
-            embedding.work_off(seconds=24 * 3600)
+            embedding.process_due(seconds=24 * 3600)
         self.vectors = {
             self.names[pk]: values
             for pk, values in Embedding.objects.of(self.owner).values_list("object_id", "values")

@@ -83,7 +83,7 @@ def _soaked(asked: argparse.Namespace, folder: Path, port: int) -> int:
             _beside(book, _editor(book, base, token, "two"), EDIT_EVERY),
             _beside(book, _visitor(book, base), LOOK_EVERY),
         ):
-            _carry_out(asked, topics, owner, book)
+            _perform(asked, topics, owner, book)
         gone = [name for name, process in running.items() if process.poll() is not None]
     return told(owner, book, gone)
 
@@ -136,7 +136,7 @@ def _beside(book: Book, act: Callable[[], None], every: float) -> Iterator[None]
 # --- what happens ---------------------------------------------------------------------------------
 
 
-def _carry_out(asked: argparse.Namespace, topics: list[Any], owner: Any, book: Book) -> None:
+def _perform(asked: argparse.Namespace, topics: list[Any], owner: Any, book: Book) -> None:
     """Keep runs under way until as many as asked have ended, printing a row at every tenth."""
     from research.execution import starting
     from research.models import Run

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_POST
 from beacon_site.http import BeaconRequest
 from memory import models as memory
 from memory.accounts import sign_ins, tokens
-from memory.admin_base import AboutRecordAdmin, NoOracleAdmin, ReadOnlyAdmin, RememberedAdmin
+from memory.admin_base import AboutRecordAdmin, MaskedAdmin, ReadOnlyAdmin, RememberedAdmin
 
 if TYPE_CHECKING:
     _UserAdmin = StockUserAdmin[memory.User]
@@ -100,7 +100,7 @@ admin.site.unregister(Group)  # Beacon has people and staff, no groups
 
 
 @admin.register(memory.User)
-class UserAdmin(NoOracleAdmin, _UserAdmin):
+class UserAdmin(MaskedAdmin, _UserAdmin):
     """Accounts.  Staff reset passwords here; the rest is in Settings."""
 
     list_display = ("username", "display_name", "email", "is_staff", "is_active", "date_joined")
@@ -336,8 +336,8 @@ class MirrorFolderAdmin(ReadOnlyAdmin):
     list_select_related = ("root",)
 
 
-@admin.register(memory.PutAway)
-class PutAwayAdmin(ReadOnlyAdmin):
+@admin.register(memory.TrashedRows)
+class TrashedRowsAdmin(ReadOnlyAdmin):
     """What went to Trash with a run and isn't a record; its text is visible to the owner only."""
 
     list_display = ("record_type", "record_id", "owner", "created")

@@ -54,7 +54,7 @@ class _ShownColumns(ChangeList):
         return None if field_name in hidden else super().get_ordering_field(field_name)
 
 
-class NoOracleAdmin(_Admin):
+class MaskedAdmin(_Admin):
     """An admin whose filters and sorting reveal nothing about masked values.
 
     Django allows lookups on any column in a list's query string, so the number of rows would
@@ -85,7 +85,7 @@ class NoOracleAdmin(_Admin):
             raise IncorrectLookupParameters from exc
 
 
-class ReadOnlyAdmin(NoOracleAdmin):
+class ReadOnlyAdmin(MaskedAdmin):
     """Rows to read: no adding, changing or deleting around the methods that keep the rules.
 
     `MASKED` names the texts that are hidden if the row is sensitive, `SECRET` those that are
@@ -165,7 +165,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
         response: Any = super().render_change_form(request, context, *args, **more)
         row = response.context_data["original"]
         name = self.label(row)
-        response.context_data |= {"original": _Named(row.pk, name), "subtitle": name}
+        response.context_data |= {"original": _DisplayRow(row.pk, name), "subtitle": name}
         return response
 
     def text_of(self, row: Any, column: str) -> str:
@@ -213,7 +213,7 @@ class ReadOnlyAdmin(NoOracleAdmin):
 
 
 @dataclass(frozen=True)
-class _Named:
+class _DisplayRow:
     """A stand-in for a row wherever a page shows its name."""
 
     pk: Any

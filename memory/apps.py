@@ -35,7 +35,7 @@ class MemoryConfig(AppConfig):
         remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
         accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]
         accounts.LAST_ACTS += [
-            publishing.take_down,
+            publishing.delete_copies,
             jobs.forget_owner,
             mirror_folder.forget,
             deletion.sweep,

@@ -53,7 +53,7 @@ def finish_session(reflection_id: int) -> None:
 @shared_task
 def condense_file(file_id: str, version: int) -> None:
     """Ask the model for a shorter text of a memory file; the page polls for the answer."""
-    file_condensing.carry_out(file_id, version)
+    file_condensing.perform(file_id, version)
 
 
 @shared_task
@@ -124,13 +124,13 @@ def forget_sign_ins() -> None:
 @shared_task
 def publish_due() -> None:
     """Update copies of topics in Redis that couldn't be updated when the topic changed."""
-    publishing.work_off_all()
+    publishing.process_all_due()
 
 
 @shared_task
-def take_in_library() -> None:
+def scan_library_folder() -> None:
     """Import changes in the watched folder into the library; safe to deliver twice."""
-    library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
+    library_folder.scan_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
     analyze_changed()
 
@@ -149,22 +149,22 @@ def embed_due() -> None:
     no run could start and no bulk action could continue.
     """
     with advisory_lock(LockId.EMBEDDING) as is_mine:
-        if is_mine and (made := embedding.work_off()):
+        if is_mine and (made := embedding.process_due()):
             logger.info("embeddings created", made=made)
             analyze_changed()
 
 
 @shared_task(acks_late=True)
-def carry_out_bulk_act(pk: str) -> None:
+def run_bulk_action(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
-    bulk.carry_out(pk)
+    bulk.perform(pk)
     analyze_changed()
 
 
 @shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
-def carry_out_archive(pk: str) -> None:
+def run_archive_job(pk: str) -> None:
     """Do one export, or preview or store one import; safe to deliver twice."""
-    jobs.carry_out(pk)
+    jobs.perform(pk)
     analyze_changed()
 
 
@@ -202,7 +202,7 @@ def maintain() -> None:
     review_services.expire_due()
     for owner_id in maintenance.owners_in_need():
         maintain_notes_of(owner_id)
-    conflict_services.settle_gone()
+    conflict_services.resolve_missing_sides()
     for owner_id in conflict_services.owners_with_news(conflict_services.day_ago()):
         find_conflicts_of(owner_id)
 

@@ -62,7 +62,7 @@ _settings = [
     path("settings/profile/", accounts_views.profile, name="profile"),
     path("settings/persona/", identity.persona, name="persona"),
     path("settings/soul/", identity.soul, name="soul"),
-    path("settings/soul/<uuid:pk>/bring-back/", identity.soul_bring_back, name="soul-bring-back"),
+    path("settings/soul/<uuid:pk>/bring-back/", identity.soul_restore, name="soul-bring-back"),
     path("settings/sign-ins/", accounts_views.sign_in_list, name="sign-ins"),
     path(
         "settings/sign-ins/end-others/",
@@ -148,7 +148,7 @@ _ANSWER = "ask/answers/<int:pk>/"
 _ask = [
     path("ask/", chat.ask, name="ask"),
     path(_ASK_ONE, chat.session, name="session"),
-    path(_ASK_ONE + "say/", chat.session_say, name="session-say"),
+    path(_ASK_ONE + "say/", chat.session_send, name="session-say"),
     path(_ASK_ONE + "end/", chat.session_end, name="session-end"),
     path(_ASK_ONE + "rename/", chat.session_rename, name="session-rename"),
     path(_ASK_ONE + "left/", chat.session_left, name="session-left"),
@@ -168,7 +168,7 @@ _content = [
     path("content/bulk/", content_views.content_bulk, name="content-bulk"),
     path("content/clear/", content_views.content_clear, name="content-clear"),
     path("content/snapshots/", snapshots.snapshot_list, name="content-snapshots"),
-    path("content/snapshots/take/", snapshots.snapshot_take, name="content-snapshot-take"),
+    path("content/snapshots/take/", snapshots.snapshot_create, name="content-snapshot-take"),
     path("content/snapshots/upload/", snapshots.snapshot_upload, name="content-snapshot-upload"),
     path(_SNAPSHOT, snapshots.snapshot, name="content-snapshot"),
     path(_SNAPSHOT + "restore/", snapshots.snapshot_restore, name="content-snapshot-restore"),
@@ -297,9 +297,9 @@ _review = [
     path("review/<uuid:pk>/accept/", review_views.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review_views.proposal_reject, name="proposal-reject"),
     path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
-    path("conflicts/look/", conflicts.conflicts_look, name="conflicts-look"),
+    path("conflicts/look/", conflicts.conflicts_scan, name="conflicts-look"),
     path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
-    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_settle, name="conflict-settle"),
+    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_resolve, name="conflict-settle"),
     path("settings/review/", review_views.review_levels, name="review-levels"),
 ]
 

@@ -11,7 +11,7 @@ from memory.admin_base import ReadOnlyAdmin, RememberedAdmin
 from research import models as research
 
 
-class UnnamedAdmin(ReadOnlyAdmin):
+class PrivateNamesAdmin(ReadOnlyAdmin):
     """Rows whose names are private to their owner: addresses and topics."""
 
     @admin.display(description=gettext_lazy("text"))
@@ -21,7 +21,7 @@ class UnnamedAdmin(ReadOnlyAdmin):
 
 
 @admin.register(research.Channel)
-class ChannelAdmin(UnnamedAdmin):
+class ChannelAdmin(PrivateNamesAdmin):
     """Notification channels. Only their owners see the addresses."""
 
     list_select_related = ("owner",)
@@ -31,7 +31,7 @@ class ChannelAdmin(UnnamedAdmin):
 
 
 @admin.register(research.Delivery)
-class DeliveryAdmin(UnnamedAdmin):
+class DeliveryAdmin(PrivateNamesAdmin):
     """Sent messages, without their text."""
 
     SENSITIVE = "topic__sensitivity"
@@ -76,7 +76,7 @@ class DigestEntryAdmin(ReadOnlyAdmin):
 
 
 @admin.register(research.Feed)
-class FeedAdmin(UnnamedAdmin):
+class FeedAdmin(PrivateNamesAdmin):
     """Private feeds, without the secret part of their URLs."""
 
     SENSITIVE = "topic__sensitivity"
@@ -88,7 +88,7 @@ class FeedAdmin(UnnamedAdmin):
 # --- topics, runs and reports of all accounts ---
 
 
-class OfTopicAdmin(ReadOnlyAdmin):
+class TopicRowAdmin(ReadOnlyAdmin):
     """Rows that belong to a topic's owner."""
 
     OWNER = "topic__owner_id"
@@ -108,7 +108,7 @@ class OfTopicAdmin(ReadOnlyAdmin):
 
 
 @admin.register(research.TopicSettings)
-class TopicSettingsAdmin(OfTopicAdmin):
+class TopicSettingsAdmin(TopicRowAdmin):
     """What topics' runs look for, and their limits."""
 
     list_display = ("of_topic", "owned_by", "depth", "time_frame", "engine", "max_pages")
@@ -127,14 +127,14 @@ class TopicSettingsAdmin(OfTopicAdmin):
 
 
 @admin.register(research.Schedule)
-class ScheduleAdmin(OfTopicAdmin):
+class ScheduleAdmin(TopicRowAdmin):
     list_display = ("of_topic", "owned_by", "preset", "cron", "time_zone", "paused", "next_run_at")
     list_filter = ("preset", "paused")
     PAGE = ("research:topic", ("topic__slug",))
 
 
 @admin.register(research.TopicNews)
-class TopicNewsAdmin(OfTopicAdmin):
+class TopicNewsAdmin(TopicRowAdmin):
     """The counts of topics' unread reports, as lists show them."""
 
     list_display = ("of_topic", "owned_by", "changes", "counted")
@@ -143,7 +143,7 @@ class TopicNewsAdmin(OfTopicAdmin):
 
 
 @admin.register(research.Run)
-class RunAdmin(OfTopicAdmin):
+class RunAdmin(TopicRowAdmin):
     """Runs with their state, cost and worker."""
 
     list_display = (
@@ -164,7 +164,7 @@ class RunAdmin(OfTopicAdmin):
     PAGE = ("research:run", ("topic__slug", "pk"))
 
 
-class OfRunAdmin(OfTopicAdmin):
+class RunRowAdmin(TopicRowAdmin):
     """Rows that belong to a run."""
 
     OWNER = "run__topic__owner_id"
@@ -185,7 +185,7 @@ class OfRunAdmin(OfTopicAdmin):
 
 
 @admin.register(research.Step)
-class StepAdmin(OfRunAdmin):
+class StepAdmin(RunRowAdmin):
     """Steps of runs, and the follow-ups after them."""
 
     list_display = ("name", "part", "run_id", "of_topic", "owned_by", "state", "started_at")
@@ -194,7 +194,7 @@ class StepAdmin(OfRunAdmin):
 
 
 @admin.register(research.ToolCall)
-class ToolCallAdmin(OfRunAdmin):
+class ToolCallAdmin(RunRowAdmin):
     """Tool calls in the tracks of deep runs."""
 
     list_display = ("tool", "part", "round", "run_id", "owned_by", "is_error", "created")
@@ -203,7 +203,7 @@ class ToolCallAdmin(OfRunAdmin):
 
 
 @admin.register(research.Hit)
-class HitAdmin(OfRunAdmin):
+class HitAdmin(RunRowAdmin):
     """Search results and what happened to them."""
 
     list_display = ("label", "run_id", "owned_by", "service", "state", "reading", "cited_as")
@@ -212,7 +212,7 @@ class HitAdmin(OfRunAdmin):
 
 
 @admin.register(research.Report)
-class ReportAdmin(OfRunAdmin):
+class ReportAdmin(RunRowAdmin):
     list_display = ("label", "owned_by", "run_id", "written_by", "is_quiet", "created", "read_at")
     list_filter = ("is_extractive", "is_quiet", "sensitivity")
     date_hierarchy = "created"
@@ -288,7 +288,7 @@ class SharedLinkAdmin(ReadOnlyAdmin):
 
 
 @admin.register(research.DeltaItem)
-class DeltaItemAdmin(OfRunAdmin):
+class DeltaItemAdmin(RunRowAdmin):
     list_display = ("label", "run_id", "of_topic", "owned_by", "status", "unsure", "position")
     list_filter = ("status", "unsure")
     MASKED = ("sentence", "previous_text", "previous_source", "quote", "withheld", "judged")

@@ -63,7 +63,7 @@ def _is_quote(quote: Any) -> bool:
     return is_found is None or isinstance(is_found, bool)
 
 
-def _let_go(run: Any, _taking_in: Any) -> None:
+def _clear_lease(run: Any, _taking_in: Any) -> None:
     """Clear the lease of an imported run, so no worker thinks it holds the run."""
     run.lease_until = run.nudged_at = run.waiting_since = None
 
@@ -126,7 +126,7 @@ KINDS = [
         only=~Q(status__in=models.Run.UNFINISHED),
         without=("lease_until", "nudged_at", "waiting_since"),
         problem=_unfinished,
-        prepare=_let_go,
+        prepare=_clear_lease,
     ),
     Kind(
         "steps",

@@ -27,8 +27,8 @@ def execute_run(self: Any, run_id: int) -> None:
 
 
 @shared_task(acks_late=True)
-def carry_out_follow_up(step_id: int) -> None:
-    pipeline.carry_out_follow_up(step_id)
+def run_follow_up(step_id: int) -> None:
+    pipeline.run_follow_up(step_id)
 
 
 @shared_task(acks_late=True)
@@ -83,7 +83,7 @@ def _start_rechecks() -> int:
 
 
 def _go_on() -> int:
-    return planning.go_on_unseen()
+    return planning.resume_unreviewed()
 
 
 def _forget_old_processes() -> int:

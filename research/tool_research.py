@@ -23,7 +23,7 @@ from memory.tools import registry as tools
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from research.execution import agents_topics, starting
 from research.execution.starting import NotNow
-from research.models import Report, Run, RunInTheWay
+from research.models import Report, Run, RunAlreadyActive
 
 LONGEST_WAIT = 50  # in seconds; programs give up on a call after a minute
 POLL_SECONDS = 0.5
@@ -82,7 +82,7 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     try:
         topic = topic or _new_topic(context, title, asked.objective)
         run = starting.start_run(topic, trigger=Run.Trigger.AGENT, by=context.by, depth=asked.depth)
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         return _in_the_way(exc)
     except NotNow as exc:
         more = {"retry_after": exc.retry_after} if exc.retry_after else {}
@@ -125,7 +125,7 @@ def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
         )
 
 
-def _in_the_way(exc: RunInTheWay) -> ToolResult:
+def _in_the_way(exc: RunAlreadyActive) -> ToolResult:
     if exc.run is None:
         return refused("conflict", str(exc))
     told = _("%(what)s That is run %(run)d. Call get_report with run %(run)d to read its report.")

@@ -79,10 +79,10 @@ _runs = [
     path(_RUN + "retry/", runs.run_retry, name="run-retry"),
     path(_RUN + "rerun/", runs.run_rerun, name="run-rerun"),
     path(_RUN + "plan/", runs.run_plan, name="run-plan"),
-    path(_RUN + "plan/anew/", runs.run_plan_anew, name="run-plan-anew"),
+    path(_RUN + "plan/anew/", runs.run_replan, name="run-plan-anew"),
     path(_RUN + "read/", report_list.report_read, name="report-read"),
     path(_RUN + "unread/", report_list.report_unread, name="report-unread"),
-    path(_RUN + "told/<int:item>/", facts.tell_such, name="tell-such"),
+    path(_RUN + "told/<int:item>/", facts.notify_about_similar, name="tell-such"),
     path(_RUN + "trash/", runs.run_to_trash, name="run-trash"),
     path(_RUN + "export/<str:kind>", reports.run_export, name="run-export"),
 ]

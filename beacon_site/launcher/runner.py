@@ -134,7 +134,7 @@ def _web_processes() -> int:
     return 2 if is_large and (os.cpu_count() or 1) >= 2 else 1
 
 
-class Patience:
+class RestartBackoff:
     """Decides how long to wait before a restart, and when to give up."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class _Part:
     process: subprocess.Popen[bytes] | forking.Fork | None = None
     returncode: int | None = None  # None while it runs
     again_at: float | None = None  # time.monotonic
-    patience: Patience = field(default_factory=Patience)
+    patience: RestartBackoff = field(default_factory=RestartBackoff)
 
     @property
     def runs(self) -> bool:
@@ -363,13 +363,13 @@ class Runner:
         told = False
         while not self._over.wait(WATCH_SECONDS if told else 0.1):
             self._end_orphans()
-            self._tend_folder()
+            self._supervise_servers()
             if not told and _answers(*self._livez):
                 told = True
                 for line in self._ready():
                     self.say(line)
 
-    def _tend_folder(self) -> None:
+    def _supervise_servers(self) -> None:
         """Record the running processes and restart dead servers; report failures and retry.
 
         Only one thread does this, because the data folder's locks work between processes only.

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from beacon_site.llm.base import Answer, LlmProfile, Message, OnText, Tool, unit_vectors
 from beacon_site.llm.openai_reply import estimate
-from beacon_site.llm.structured import NotAsAsked, parse_answer
+from beacon_site.llm.structured import SchemaMismatch, parse_answer
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected
 from beacon_site.net.fetch import WebPage
 from beacon_site.search_services.base import SearchHit, SearchOptions
@@ -33,7 +33,7 @@ FAKE_PROFILE = LlmProfile(
 )
 
 
-class NothingEnqueued(LookupError):
+class NoAnswerQueued(LookupError):
     """A fake got more calls than it has answers, which is a mistake in the test."""
 
 
@@ -58,7 +58,7 @@ class _Script(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordedCall:
     """One question to a FakeLanguageModel."""
 
     messages: tuple[Message, ...]
@@ -97,7 +97,7 @@ class FakeLanguageModel:
         self.profile = profile
         self.pieces = pieces
         self.pace = pace
-        self.history: list[Asked] = []
+        self.history: list[RecordedCall] = []
         self._default = default
         self._script: _Script[Said] = _Script()
         self._script.add(answers)
@@ -116,11 +116,11 @@ class FakeLanguageModel:
         tools: Sequence[Tool] = (),
     ) -> Answer:
         """Return the next answer; see LanguageModel.ask."""
-        self.history.append(Asked(tuple(messages), max_tokens, schema, tuple(tools)))
+        self.history.append(RecordedCall(tuple(messages), max_tokens, schema, tuple(tools)))
         said = self._script.next()
         said = self._default if said is None else said
         if said is None:
-            raise NothingEnqueued(f"question {len(self.history)} has no answer enqueued")
+            raise NoAnswerQueued(f"question {len(self.history)} has no answer enqueued")
         answer = self._answer(messages, said)
         if on_text is not None:
             self._tell(answer.text, on_text)
@@ -128,7 +128,7 @@ class FakeLanguageModel:
             return answer
         try:
             return replace(answer, parsed=parse_answer(answer.text, schema))
-        except NotAsAsked as exc:
+        except SchemaMismatch as exc:
             raise ProviderNonsense(
                 str(exc),
                 text=answer.text,
@@ -153,7 +153,7 @@ class FakeLanguageModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class RecordedSearch:
     """One question to a FakeSearch."""
 
     query: str
@@ -174,7 +174,7 @@ class FakeSearch:
         service: str = "fake",
     ) -> None:
         self.service = service
-        self.history: list[Searched] = []
+        self.history: list[RecordedSearch] = []
         self._hits = hits
         self._script: _Script[Sequence[SearchHit | str]] = _Script()
 
@@ -189,7 +189,7 @@ class FakeSearch:
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` of the hits for `query`, ranked as given."""
-        self.history.append(Searched(query, options))
+        self.history.append(RecordedSearch(query, options))
         found = self._script.next()
         if found is None:
             every = self._hits

@@ -25,7 +25,7 @@ from beacon_site.llm.openai_reply import (
     CallFailed,
     Completion,
     StreamReading,
-    WroteTooMuch,
+    TooManyTokens,
     read_reply,
 )
 from beacon_site.net.bounded import timed
@@ -66,7 +66,7 @@ def _left() -> float:
     return min(CLOCK.ends_at - time.monotonic(), CLOCK.idle)
 
 
-class _Timed(httpx2.HTTPTransport):
+class _DeadlineTransport(httpx2.HTTPTransport):
     """httpx's transport, with deadlines."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Bounded(httpx2.BaseTransport):
     """
 
     def __init__(self) -> None:
-        self._inner = _Timed()
+        self._inner = _DeadlineTransport()
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return the decompressed answer, within the limits of time and size."""
@@ -110,7 +110,7 @@ class Bounded(httpx2.BaseTransport):
             if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
         ]
         if streamed and response.status_code < 300:
-            flow = _Flow(response, ends_at)
+            flow = _DecompressedStream(response, ends_at)
             return httpx2.Response(response.status_code, headers=kept, stream=flow)
         return self._whole(request, response, kept, ends_at)
 
@@ -143,7 +143,7 @@ class Bounded(httpx2.BaseTransport):
         self._inner.close()
 
 
-class _Flow(httpx2.SyncByteStream):
+class _DecompressedStream(httpx2.SyncByteStream):
     """The decompressed body of a streamed answer.
 
     Iterating raises BodyTooLarge above MAX_STREAM bytes, httpx2.ReadTimeout at the deadline or
@@ -335,7 +335,7 @@ class ChatWire:
                 reading.read(raw.http_response.iter_raw(), lambda: expect_the_end(CLOSING_SECONDS))
         except BodyTooLarge:
             broken = self._too_large(MAX_STREAM if reading.is_stream else MAX_BODY)
-        except WroteTooMuch:
+        except TooManyTokens:
             broken = self._wrote_on()
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
             broken = self._failed(exc, seconds)

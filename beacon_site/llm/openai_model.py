@@ -28,7 +28,7 @@ from beacon_site.llm.openai_reply import (
     wire_tool,
 )
 from beacon_site.llm.structured import (
-    NotAsAsked,
+    SchemaMismatch,
     instruction,
     is_strict,
     parse_answer,
@@ -63,7 +63,7 @@ class Form:
 
 
 @dataclass(slots=True)
-class Learned:
+class EndpointCapabilities:
     """What this process has learned about an endpoint."""
 
     rung: int
@@ -82,11 +82,11 @@ class Learned:
 
 
 @lru_cache(maxsize=64)
-def learned_about(profile: LlmProfile) -> Learned:
+def learned_about(profile: LlmProfile) -> EndpointCapabilities:
     """Return what was learned about this profile; equal profiles share it."""
     rung = JSON_MODES.index(profile.json_mode) if profile.json_mode in JSON_MODES else 0
     limit_field = profile.max_tokens_field or kind_of(profile).limit_field
-    return Learned(rung, limit_field, streams=profile.streams)
+    return EndpointCapabilities(rung, limit_field, streams=profile.streams)
 
 
 def in_form(params: Mapping[str, Any], form: Form, max_tokens: int) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class OpenAIModel:
         self,
         profile: LlmProfile,
         *,
-        learned: Learned | None = None,
+        learned: EndpointCapabilities | None = None,
         ends_at: float = float("inf"),
     ) -> None:
         """A probe passes its own `learned`, to start from nothing, and `ends_at` (monotonic).
@@ -157,7 +157,7 @@ class OpenAIModel:
     ) -> Answer:
         """Return the answer; with `schema` a validated one.  See LanguageModel.ask."""
         began = time.monotonic()
-        asking = _Asking(self, messages, max_tokens, on_text, tools)
+        asking = _Request(self, messages, max_tokens, on_text, tools)
         try:
             answer = asking.structured(schema) if schema else asking.plain()
         except CallFailed as exc:
@@ -234,7 +234,7 @@ class OpenAIModel:
             learned.streams = False
 
 
-class _Asking:
+class _Request:
     """One question: its calls, the tokens they spent, and the JSON mode they reached."""
 
     def __init__(
@@ -275,7 +275,7 @@ class _Asking:
             if rung == first:
                 learned.strikes = 0
             return self._answer(reply, text, parsed)
-        except NotAsAsked as exc:
+        except SchemaMismatch as exc:
             # If the server enforced the schema, there couldn't be JSON of another shape.
             why = str(exc)
             ignored = bool(text) and (exc.no_json or (exc.other_shape and rung == 0))
@@ -291,7 +291,7 @@ class _Asking:
         text = without_thoughts(reply.text)
         try:
             parsed = parse_answer(text, schema)
-        except NotAsAsked as exc:
+        except SchemaMismatch as exc:
             raise self._nonsense(str(exc), text) from None
         if ignored:
             learned.ignored_schema = True

@@ -217,7 +217,7 @@ MOST_CALLS = 64  # tool calls in one answer
 MOST_LINES = 32  # per event
 
 
-class WroteTooMuch(Exception):
+class TooManyTokens(Exception):
     """A model wrote far more tokens than it was allowed."""
 
 
@@ -384,7 +384,7 @@ class StreamReading:
         empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         call = self._calls.setdefault(max(place, 0), empty)
         if len(self._calls) > MOST_CALLS:
-            raise WroteTooMuch
+            raise TooManyTokens
         call["id"] = call["id"] or piece.get("id") or ""
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
         arguments = function.get("arguments")
@@ -398,7 +398,7 @@ class StreamReading:
         if isinstance(piece, str):
             self._size += len(piece)
         if self._size > self._most:
-            raise WroteTooMuch
+            raise TooManyTokens
 
     def _show(self) -> None:
         if len(self._pieces) > self._shown:

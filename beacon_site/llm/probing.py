@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from beacon_site.llm.base import JSON_MODES, Answer, LlmProfile, Message, Tool, Usage
 from beacon_site.llm.endpoint_facts import context_tokens, embedding_dimensions, list_models
 from beacon_site.llm.endpoints import kind_of
-from beacon_site.llm.openai_model import Learned, OpenAIModel
+from beacon_site.llm.openai_model import EndpointCapabilities, OpenAIModel
 from beacon_site.net.errors import (
     ProviderError,
     ProviderRejected,
@@ -92,7 +92,7 @@ class _Probing:
         self.began = time.monotonic()
         self.profile = replace(profile, timeout=min(profile.timeout, PATIENCE))
         field_name = profile.max_tokens_field or kind_of(profile).limit_field
-        self.learned = Learned(JSON_MODES.index("schema"), field_name, certain_at=1)
+        self.learned = EndpointCapabilities(JSON_MODES.index("schema"), field_name, certain_at=1)
         self.usage = Usage()
         self.notes: list[str] = []
 

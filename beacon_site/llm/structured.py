@@ -21,7 +21,7 @@ _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n(.*?)```", re.S)
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 
 
-class NotAsAsked(ValueError):
+class SchemaMismatch(ValueError):
     """An answer doesn't fit the schema; the text says why, in words for the model.
 
     `no_json` means that there is no JSON at all.  `other_shape` means complete JSON with missing
@@ -102,10 +102,10 @@ def parse_answer(text: str, schema: type[Shape]) -> Shape:
             if parsed.model_fields_set or candidate.replace(" ", "") == "{}":
                 return parsed
     if complaint:
-        raise NotAsAsked(complaint, other_shape=other_shape)
+        raise SchemaMismatch(complaint, other_shape=other_shape)
     if "{" in text:
-        raise NotAsAsked(_("the JSON is incomplete"))
-    raise NotAsAsked(_("the answer contains no JSON"), no_json=True)
+        raise SchemaMismatch(_("the JSON is incomplete"))
+    raise SchemaMismatch(_("the answer contains no JSON"), no_json=True)
 
 
 def _candidates(text: str) -> Iterator[str]:

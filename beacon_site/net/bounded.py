@@ -27,7 +27,7 @@ GZIP = 16 + zlib.MAX_WBITS
 MAX_MEMBERS = 64
 
 
-class Unpacker(Protocol):
+class Decompressor(Protocol):
     """Decompresses the pieces of a body as they arrive."""
 
     def feed(self, piece: bytes) -> bytes:
@@ -39,14 +39,14 @@ class Unpacker(Protocol):
         ...
 
 
-def unpacker_for(encoding: str, *, limit: int) -> Unpacker:
+def unpacker_for(encoding: str, *, limit: int) -> Decompressor:
     """Return the unpacker for a Content-Encoding, limited to `limit` bytes of content.
 
     Raises ProviderRejected for any encoding that wasn't requested, and for chained ones.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):
-        return _AsItIs(limit)
+        return _Identity(limit)
     if name in ("gzip", "x-gzip"):
         return _Gunzip(limit)
     raise ProviderRejected(
@@ -55,7 +55,7 @@ def unpacker_for(encoding: str, *, limit: int) -> Unpacker:
     )
 
 
-class _AsItIs:
+class _Identity:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0

@@ -27,7 +27,7 @@ MOST_KEPT = 50
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMail:
+class SavedEmail:
     """A saved email, for display."""
 
     at: datetime
@@ -65,7 +65,7 @@ def _files() -> list[Path]:
     return [path for _at, path in sorted(found, reverse=True)]
 
 
-def last_mails(most: int = 20) -> list[KeptMail]:
+def last_mails(most: int = 20) -> list[SavedEmail]:
     """Return the latest saved emails, newest first."""
     mails = []
     for path in _files()[:most]:
@@ -78,10 +78,10 @@ def last_mails(most: int = 20) -> list[KeptMail]:
     return mails
 
 
-def _kept(parsed: ParsedMail, at: datetime) -> KeptMail:
+def _kept(parsed: ParsedMail, at: datetime) -> SavedEmail:
     body = parsed.get_body(("plain",))
     text = str(body.get_content()) if body is not None else ""
-    return KeptMail(at, str(parsed["To"]), str(parsed["Subject"]), text)
+    return SavedEmail(at, str(parsed["To"]), str(parsed["Subject"]), text)
 
 
 # --- sending ---
@@ -103,7 +103,7 @@ class Mail:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class MailUnsure(ProviderError):
+class DeliveryUncertain(ProviderError):
     """The connection was lost after the email was sent, so it may have arrived."""
 
 
@@ -147,11 +147,11 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
         handing_over()
         connection.send_messages([message])
     except smtplib.SMTPServerDisconnected as exc:
-        raise MailUnsure(_broke_off(exc)) from None
+        raise DeliveryUncertain(_broke_off(exc)) from None
     except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused) as exc:
         raise _failure(exc) from None
     except (smtplib.SMTPException, OSError) as exc:
-        raise MailUnsure(_broke_off(exc)) from None
+        raise DeliveryUncertain(_broke_off(exc)) from None
     finally:
         _close(connection)
     logger.info("email handed to the mail server", server=_server(), message_id=mail.message_id)

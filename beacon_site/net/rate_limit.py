@@ -48,7 +48,7 @@ def waiting_at_most(seconds: float) -> Iterator[None]:
         _LONGEST_WAIT.reset(token)
 
 
-class Pace:
+class Limiter:
     """The base of both limits: the vendor they apply to, and slots that only one holder can have."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Pace:
         return f"pace:{self.domain}:{place}"
 
 
-class OneEvery(Pace):
+class MinInterval(Limiter):
     """One request every `seconds`, in the order in which they were asked for.
 
     Time is divided into numbered slots that are slightly longer.  A turn begins with a free slot.
@@ -172,7 +172,7 @@ class OneEvery(Pace):
             self._held = {held: mark for held, mark in self._held.items() if held >= slot}
 
 
-class AtMost(Pace):
+class MaxConcurrent(Limiter):
     """At most `count` requests at the same time."""
 
     def __init__(

@@ -73,7 +73,7 @@ def _paragraph(lines: list[str]) -> str:
     for line in lines:
         after_heading = bool(groups) and HEADING.match(groups[-1][-1]) is not None
         # An item's further lines are indented, but aren't code.
-        goes_on = bool(groups) and _goes_on(groups[-1][0], line)
+        goes_on = bool(groups) and _continues(groups[-1][0], line)
         if not groups or after_heading or (OWN_LINE.match(line) and not goes_on):
             groups.append([line])
         else:
@@ -81,7 +81,7 @@ def _paragraph(lines: list[str]) -> str:
     return "\n".join(_joined(group) for group in groups)
 
 
-def _goes_on(item: str, line: str) -> bool:
+def _continues(item: str, line: str) -> bool:
     begins = ITEM.match(item) is not None and ITEM.match(line) is None
     return begins and INDENTED.match(line) is not None
 

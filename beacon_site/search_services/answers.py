@@ -272,7 +272,7 @@ def _kept(http: ServiceHttp, item: Mapping[str, Any], leave_out: frozenset[str])
 # --- repeated queries of a run ------------------------------------------------------------------
 
 
-class AskedOnce:
+class AnswerCache:
     """The answers of one provider object, which exists for one run and is shared by its threads."""
 
     def __init__(self) -> None:

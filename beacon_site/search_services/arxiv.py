@@ -16,11 +16,11 @@ from django.utils.translation import gettext as _
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import get_extractor
 from beacon_site.net.http import Reply, ServiceHttp
-from beacon_site.net.rate_limit import OneEvery
+from beacon_site.net.rate_limit import MinInterval
 from beacon_site.search_services.answers import (
     LONGEST_REASON,
     MAX_PAGES,
-    AskedOnce,
+    AnswerCache,
     endpoint,
     failure,
     hit_of,
@@ -33,7 +33,7 @@ from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.search_services.keywords import keywords, phrase
 from beacon_site.search_services.results import one_line, parse_date
 
-PACE = OneEvery("arXiv", "arxiv.org", seconds=3)
+PACE = MinInterval("arXiv", "arxiv.org", seconds=3)
 VENDOR_URL = BY_NAME["arxiv"].vendor_url
 PAPER_URL = "https://arxiv.org/abs/"
 MOST_A_PAGE = 100
@@ -51,7 +51,7 @@ class ArxivSearch:
     def __init__(self, profile: SearchProfile) -> None:
         self._base_url = profile.base_url.strip() or VENDOR_URL
         self._http = ServiceHttp("arXiv", contact=profile.contact)
-        self._once = AskedOnce()
+        self._once = AnswerCache()
 
     @property
     def is_paced(self) -> bool:

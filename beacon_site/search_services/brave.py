@@ -16,14 +16,14 @@ from django.utils.translation import ngettext
 
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
-from beacon_site.net.rate_limit import OneEvery
+from beacon_site.net.rate_limit import MinInterval
 from beacon_site.search_services import answers
 from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.search_services.results import parse_date
 
 VENDOR = BY_NAME["brave"]
-PACE = OneEvery("Brave", "api.search.brave.com", seconds=1)  # the limit of its smallest plan
+PACE = MinInterval("Brave", "api.search.brave.com", seconds=1)  # the limit of its smallest plan
 LONGEST_QUERY, MOST_WORDS = 400, 50
 PAGE = 20  # results per page at most
 LAST_PAGE = 9  # `offset` counts pages, from 0

@@ -76,7 +76,7 @@ class Validators:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _CachedFeed:
     """The entries of one feed, fetched at `at` (monotonic seconds)."""
 
     hits: tuple[SearchHit, ...]
@@ -111,7 +111,7 @@ class FeedSearch:
         self.warnings: list[str] = []
         self.validators: MutableMapping[str, Validators] = {} if validators is None else validators
         self._get_bytes = get_bytes
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _CachedFeed] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -179,10 +179,10 @@ class FeedSearch:
             if held and time.monotonic() - held.at < FRESH_SECONDS:
                 return held.hits
             hits = self._fetch(url, held)
-            self._held[url] = _Held(hits, time.monotonic())
+            self._held[url] = _CachedFeed(hits, time.monotonic())
             return hits
 
-    def _fetch(self, url: str, held: _Held | None) -> tuple[SearchHit, ...]:
+    def _fetch(self, url: str, held: _CachedFeed | None) -> tuple[SearchHit, ...]:
         known = self.validators.get(url, Validators())
         asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
         headers = {"Accept": ACCEPT, **{name: value for name, value in asked.items() if value}}

@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp
-from beacon_site.net.rate_limit import OneEvery
+from beacon_site.net.rate_limit import MinInterval
 from beacon_site.search_services.answers import (
     LONGEST_REASON,
-    AskedOnce,
+    AnswerCache,
     endpoint,
     failure,
     hit_of,
@@ -35,7 +35,7 @@ from beacon_site.search_services.keywords import keywords, phrase
 from beacon_site.search_services.results import one_line, parse_date
 
 # GDELT asks for five seconds, but counts them on arrival, after network delays.
-PACE = OneEvery("GDELT", "gdeltproject.org", seconds=6)
+PACE = MinInterval("GDELT", "gdeltproject.org", seconds=6)
 VENDOR_URL = BY_NAME["gdelt"].vendor_url
 MOST_RECORDS = 250
 REPRINTS = 3  # times as many articles as wanted, since many papers print the same agency stories
@@ -92,7 +92,7 @@ class GdeltSearch:
     def __init__(self, profile: SearchProfile) -> None:
         self._base_url = profile.base_url.strip() or VENDOR_URL
         self._http = ServiceHttp("GDELT", contact=profile.contact)
-        self._once = AskedOnce()
+        self._once = AnswerCache()
 
     @property
     def is_paced(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from beacon_site.net.http import ServiceHttp
 from beacon_site.search_services.answers import (
     MAX_PAGES,
-    AskedOnce,
+    AnswerCache,
     endpoint,
     hit_of,
     json_object,
@@ -36,7 +36,7 @@ class HackerNewsSearch:
     def __init__(self, profile: SearchProfile) -> None:
         self._base_url = profile.base_url.strip() or VENDOR_URL
         self._http = ServiceHttp("Hacker News", contact=profile.contact)
-        self._once = AskedOnce()
+        self._once = AnswerCache()
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the words that are searched for `query`; a story must contain all of them."""

@@ -197,7 +197,7 @@ class SampleFetcher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class _BatchArticle:
     """An article in a batch: its URL there, and whether it is a repeat."""
 
     article: Article
@@ -212,18 +212,18 @@ class _Offer:
         return 0 if self.article.headline else 2
 
 
-def _offers(batch: int) -> list[_Offer]:
+def _offers(batch: int) -> list[_BatchArticle]:
     """The articles of a batch, its own before repeats, each by date."""
-    own = [_Offer(a, a.url, repeated=False) for a in articles() if a.batch == batch]
+    own = [_BatchArticle(a, a.url, repeated=False) for a in articles() if a.batch == batch]
     repeats = json.loads((ARTICLES / "repeats.json").read_text(encoding="utf-8"))
     again = [
-        _Offer(_articles_by_key()[_key(url)], url, repeated=True)
+        _BatchArticle(_articles_by_key()[_key(url)], url, repeated=True)
         for url in repeats.get(str(min(batch, REPEATS_ONLY)), [])
     ]
     return own + again
 
 
-def _hit(offer: _Offer, rank: int, service: str) -> SearchHit:
+def _hit(offer: _BatchArticle, rank: int, service: str) -> SearchHit:
     article = offer.article
     return SearchHit(
         url=offer.url,

@@ -16,10 +16,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
-from beacon_site.net.rate_limit import AtMost
+from beacon_site.net.rate_limit import MaxConcurrent
 from beacon_site.search_services.answers import (
     LONGEST_REASON,
-    AskedOnce,
+    AnswerCache,
     endpoint,
     hit_of,
     json_object,
@@ -31,7 +31,7 @@ from beacon_site.search_services.catalogue import BY_NAME
 from beacon_site.search_services.keywords import keywords
 from beacon_site.search_services.results import one_line, parse_date
 
-PACE = AtMost("Wikipedia", "wikipedia.org", count=3)
+PACE = MaxConcurrent("Wikipedia", "wikipedia.org", count=3)
 VENDOR_URL = BY_NAME["wikipedia"].vendor_url  # of one language; others have their own subdomain
 MOST_A_PAGE = 50
 MOST_PAGES = 3
@@ -49,7 +49,7 @@ class WikipediaSearch:
         """The profile's URL is one wiki for all languages; without it, the languages select the wiki."""
         self._base_url = profile.base_url.strip()
         self._http = ServiceHttp("Wikipedia", contact=profile.contact)
-        self._once = AskedOnce()
+        self._once = AnswerCache()
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return the words that are searched for `query`; an article must contain all of them."""

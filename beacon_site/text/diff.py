@@ -85,7 +85,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class _Work:
+class _DiffBudget:
     """The work left for one diff."""
 
     left: int = MOST_WORK
@@ -101,7 +101,7 @@ class _Work:
 def diff(before: str, after: str) -> list[Row]:
     """Return both texts as rows, in order, within the limits described in the module."""
     old, new = _LINE.findall(before), _LINE.findall(after)
-    work = _Work()
+    work = _DiffBudget()
     rows: list[Row] = []
     for is_same, a, b, c, d in _stretches(old, new, work):
         if is_same:
@@ -131,12 +131,12 @@ def words(old: str, new: str) -> tuple[Piece, ...]:
     bags = _bag(left), _bag(right)
     if old != new and _likeness(*bags, bags[0].total() + bags[1].total()) < ALIKE:
         return tuple(Piece(kind, text) for kind, text in (("old", old), ("new", new)) if text)
-    return _pieces(left, right, _Work())
+    return _pieces(left, right, _DiffBudget())
 
 
 def edits(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
     """Return where two lists of lines or words differ: old[a:b] became new[c:d]."""
-    found = _stretches(old, new, _Work())
+    found = _stretches(old, new, _DiffBudget())
     return [(a, b, c, d) for is_same, a, b, c, d in found if not is_same]
 
 
@@ -206,7 +206,7 @@ def _near_a_change(rows: Sequence[Row], context: int, *, backwards: bool = False
 _Stretch = tuple[bool, int, int, int, int]
 
 
-def _stretches(old: Sequence[str], new: Sequence[str], work: _Work) -> Iterator[_Stretch]:
+def _stretches(old: Sequence[str], new: Sequence[str], work: _DiffBudget) -> Iterator[_Stretch]:
     """Yield the equal and the different stretches, in order: old[a:b] and new[c:d]."""
     a = c = 0
     for i, j, size in _runs(sorted(_same(old, new, work))):
@@ -233,7 +233,7 @@ def _runs(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
         yield (*begin, size)
 
 
-def _same(old: Sequence[str], new: Sequence[str], work: _Work) -> list[tuple[int, int]]:
+def _same(old: Sequence[str], new: Sequence[str], work: _DiffBudget) -> list[tuple[int, int]]:
     """Return the index pairs of equal items, both ascending.
 
     Common beginnings and ends come first.  If little is left, difflib compares it.  Otherwise items
@@ -314,7 +314,7 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _between(
-    old: Sequence[str], new: Sequence[str], part: tuple[int, int, int, int], work: _Work
+    old: Sequence[str], new: Sequence[str], part: tuple[int, int, int, int], work: _DiffBudget
 ) -> Iterator[Row]:
     """Yield the rows of different lines: similar pairs, otherwise removed, then added lines."""
     a, b, c, d = part
@@ -337,7 +337,7 @@ def _between(
 
 
 def _alike(
-    left: Sequence[Sequence[str]], right: Sequence[Sequence[str]], work: _Work
+    left: Sequence[Sequence[str]], right: Sequence[Sequence[str]], work: _DiffBudget
 ) -> list[tuple[int, int]]:
     """Return the index pairs of similar lines, both ascending, with the highest total similarity."""
     total = sum(map(len, left)) * len(right) + sum(map(len, right)) * len(left)
@@ -383,7 +383,7 @@ def _likeness(one: Counter[str], other: Counter[str], total: int) -> float:
     return 2 * sum(min(one[word], other[word]) for word in shared) / total if shared else 0.0
 
 
-def _pieces(old: Sequence[str], new: Sequence[str], work: _Work) -> tuple[Piece, ...]:
+def _pieces(old: Sequence[str], new: Sequence[str], work: _DiffBudget) -> tuple[Piece, ...]:
     """Return the words of two lines as pieces; white space between two changes belongs to them."""
     pieces: list[Piece] = []
     was: list[str] = []

@@ -184,7 +184,7 @@ _HIDDEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e
 _SMUGGLED = re.compile("[\U000e0020-\U000e007e]{8,}")
 
 
-def smells_of_instructions(text: str) -> str:
+def injection_reason(text: str) -> str:
     """Return why `text` looks like prompt injection, or "" if it doesn't.
 
     The reason completes "This text …".  It is stored in English with the proposal, and translated
@@ -221,4 +221,4 @@ def instruction_spans(text: str) -> list[tuple[int, int]]:
             spans[-1] = (spans[-1][0], max(spans[-1][1], end))
         else:
             spans.append((begin, end))
-    return spans or ([(0, len(text))] if smells_of_instructions(text) else [])
+    return spans or ([(0, len(text))] if injection_reason(text) else [])

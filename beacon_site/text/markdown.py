@@ -70,7 +70,7 @@ def render(text: str) -> SafeString:
     second is shown as plain text.
     """
     text = clean(text[:LONGEST])[0]
-    if _is_knotted(text):
+    if _is_too_nested(text):
         said = _("This text has too much formatting to render, so it’s shown as plain text.")
         return format_html("<p>{}</p>\n<pre>{}</pre>\n", said, text)
     made = _parser().render(text, {})
@@ -98,7 +98,7 @@ def by_direction(html: SafeString) -> SafeString:
     return mark_safe(made)  # noqa: S308  (only the attribute was added to safe HTML)  # nosec B308, B703
 
 
-def _is_knotted(text: str) -> bool:
+def _is_too_nested(text: str) -> bool:
     """Whether the parser would take too long for the text."""
     bars = [count for line in text.splitlines() if (count := line.count("|"))]
     return (

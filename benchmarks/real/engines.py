@@ -33,7 +33,7 @@ def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     from research.claims import selection
     from research.reporting import rereading
 
-    known, added = _readings(versions, selection.Reading)
+    known, added = _readings(versions, selection.PageText)
     found: list[Item] = []
     if known:
         outcome = rereading.outcome(known, ())

@@ -66,7 +66,7 @@ def beacon(topic: Topic, documents: Sequence[Document]) -> list[str]:
     from research.reporting import delta
 
     pages = [
-        selection.Reading(number, f"https://{n}.example/", one.title, f"{n}.example", one.text)
+        selection.PageText(number, f"https://{n}.example/", one.title, f"{n}.example", one.text)
         for number, one in enumerate(documents, start=1)
         for n in [f"p{number}"]
     ]

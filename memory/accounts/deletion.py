@@ -1,6 +1,6 @@
 """Permanently delete an account with everything it owns.
 
-`what_goes` counts for the page, `check_may_go` refuses the last admin, and `delete_account` ends runs
+`deletion_summary` counts for the page, `check_not_last_admin` refuses the last admin, and `delete_account` ends runs
 and sign-ins and deletes every row in one transaction.  `users.LAST_ACTS` deletes what is outside the
 database: copies on disk, exports and keys in Redis.
 """
@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 MOST_TRIES = 3  # tries, since a worker can be writing rows of the account at the same time
 
 
-def what_goes(person: User) -> list[tuple[str, int]]:
+def deletion_summary(person: User) -> list[tuple[str, int]]:
     """Return how many rows of each kind are deleted with the account, by label; one query."""
     counted: list[tuple[str, str, models.QuerySet[Any]]] = [
         (kind.name, str(kind.label), kind.all_rows(person)) for kind in in_order()
@@ -52,7 +52,7 @@ def what_goes(person: User) -> list[tuple[str, int]]:
     return [(label, found[name]) for name, label, _rows in counted if found.get(name)]
 
 
-def check_may_go(person: User) -> None:
+def check_not_last_admin(person: User) -> None:
     """Raise InvalidValue for the last active admin; inside a transaction the result stays true."""
     staff = User.objects.filter(is_staff=True, is_active=True)
     if transaction.get_connection().in_atomic_block:
@@ -98,7 +98,7 @@ def delete_account(person: User, *, typed: str, by: User) -> None:
 
 
 def _delete(person: User, by: User) -> None:
-    check_may_go(person)
+    check_not_last_admin(person)
     found = User.objects.select_for_update().filter(pk=person.pk).first()
     if found is None:
         raise InvalidValue(_("This account has already been deleted."))
@@ -123,7 +123,7 @@ def sweep(person: User) -> None:
     with pgtrigger.ignore(APPEND_ONLY):
         for model in apps.get_models():
             path = _OWNED_THROUGH.get(model._meta.label) or _owner_of(model)
-            if path and not _is_hung_upon(model):
+            if path and not _is_referenced(model):
                 rows = model._base_manager.filter(**{path: person.pk})
                 rows._raw_delete(rows.db)
 
@@ -140,7 +140,7 @@ def _owner_of(model: type[models.Model]) -> str:
     return "owner" if "owner" in names else ""
 
 
-def _is_hung_upon(model: type[models.Model]) -> bool:
+def _is_referenced(model: type[models.Model]) -> bool:
     """Whether another model references this one."""
     fields = model._meta.get_fields(include_hidden=True)
     return any(field.auto_created and not field.concrete for field in fields) or bool(

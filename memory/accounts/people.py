@@ -58,7 +58,7 @@ def invite(
         if instead_of:
             for unseen in Invitation.objects.filter(invited_by=by, pk=instead_of, used_at=None):
                 revoke(unseen, by=by)
-        invitation, token = Invitation.give_out(by=by, note=note, makes_staff=makes_staff)
+        invitation, token = Invitation.create_with_token(by=by, note=note, makes_staff=makes_staff)
         Activity.log(by, by.actor, "invited", subject=invitation)
     return invitation, token
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.conflicts import services as conflict_services
 from memory.models import Conflict
@@ -22,14 +22,14 @@ _ONE = "/{uuid:conflict_id}"
 Kind = Literal["contradiction", "near-duplicate"]
 
 
-class ConflictsWanted(Paged):
+class ConflictsQuery(PageParams):
     """Which conflicts."""
 
     state: Literal["open", "settled", "all"] = "open"
     kind: Literal["", "contradiction", "near-duplicate"] = ""
 
 
-class SettleIn(Body):
+class ResolveIn(Body):
     """How to resolve a conflict."""
 
     how: Literal["left", "right", "both", "merged"]
@@ -73,7 +73,7 @@ class ConflictOut(BaseModel):
 
 
 @api.get("", auth=ADMIN, response=Listing[ConflictOut])
-def list_conflicts(request: ApiRequest, wanted: ConflictsWanted = PAGE) -> Listing[ConflictOut]:
+def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listing[ConflictOut]:
     """List conflicts, oldest first. Only open ones, unless you ask for others."""
     mine = Conflict.objects.of(request.auth.owner)
     rows = mine.standing() if wanted.state == "open" else mine
@@ -85,7 +85,7 @@ def list_conflicts(request: ApiRequest, wanted: ConflictsWanted = PAGE) -> Listi
 
 
 @api.post(_ONE + "/settle", auth=ADMIN, response=ConflictOut)
-def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> ConflictOut:
+def resolve_conflict(request: ApiRequest, conflict_id: UUID, body: ResolveIn) -> ConflictOut:
     """Resolve a conflict.  409: it is already resolved, or a side has changed."""
     one = _conflict(request.auth, conflict_id)
     seen = (body.left_version or one.left_version, body.right_version or one.right_version)
@@ -103,7 +103,7 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
     """Reopen a resolved conflict.  409: it is already open, or a side has changed."""
     one = _conflict(request.auth, conflict_id)
     try:
-        conflict_services.take_back(one, by=request.auth.by)
+        conflict_services.undo_change(one, by=request.auth.by)
     except conflict_services.AlreadyResolved as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(one)

@@ -16,7 +16,7 @@ from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, located, router
 from memory.api.notes import Sensitivity, Tags
-from memory.api.paging import Listing, Paged, listing
+from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.proposals import check_unreviewed, source_of
 from memory.api.shown import Moment, Textless, moment, shows, used
@@ -63,7 +63,7 @@ class ContentIn(Body):
     sensitivity: Sensitivity = "normal"
 
 
-class ContentWanted(Paged):
+class ContentQuery(PageParams):
     """Filters, all of which must match."""
 
     scope: Scope | None = Field(None, description="Only this scope. Default: all you can see.")
@@ -74,7 +74,7 @@ class ContentWanted(Paged):
     before: Moment | None = Field(None, description="Stored at or before this time.")
 
 
-class ViewWanted(BaseModel):
+class ViewQuery(BaseModel):
     """How to show an item."""
 
     transform: TransformName = Field("full", description="docs/content-store.md describes them.")
@@ -208,7 +208,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
 @api.get("", auth=READ, response=Listing[ItemOut])
 def query_content(
     request: ApiRequest,
-    wanted: Query[ContentWanted],
+    wanted: Query[ContentQuery],
 ) -> Listing[ItemOut]:
     """List items, newest first, without their content."""
     caller = request.auth
@@ -236,7 +236,7 @@ def query_content(
 def show_content(
     request: ApiRequest,
     item_id: UUID,
-    wanted: Query[ViewWanted],
+    wanted: Query[ViewQuery],
 ) -> ShownOut:
     """Show all or part of an item, with the size shown and the full size."""
     caller = request.auth

@@ -19,7 +19,7 @@ from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.db.errors import retried
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
-from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.shown import shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
@@ -28,7 +28,7 @@ from memory.core.file_format import checked_path
 from memory.files.limits import MOST_EPISODES, FileConflict
 from memory.files.mirror import take_in
 from memory.files.reading import read_file as read_file_at
-from memory.files.services import Saved, append_to, patch_file, rows_held, save_file
+from memory.files.services import SaveResult, append_to, patch_file, rows_held, save_file
 from memory.models import MemoryFile, Revision, Trust
 from memory.records import history as record_history
 from memory.tools.registry import call_tool
@@ -174,7 +174,7 @@ _SAVED = {200: FileSaved, 201: FileSaved, 202: Held}
 
 
 @api.get("", auth=READ, response=Listing[FileListed])
-def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
+def list_files(request: ApiRequest, page: PageParams = PAGE) -> Listing[FileListed]:
     """List the memory files without their texts: facts first, then months, latest first."""
     caller = request.auth
     take_in(caller.owner)
@@ -186,7 +186,9 @@ def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
 
 # URLs below a file's come first: a path matches everything that follows.
 @api.get(_ONE + "/revisions", auth=READ, response=Listing[RevisionOut])
-def list_file_revisions(request: ApiRequest, path: str, page: Paged = PAGE) -> Listing[RevisionOut]:
+def list_file_revisions(
+    request: ApiRequest, path: str, page: PageParams = PAGE
+) -> Listing[RevisionOut]:
     """List a file's versions, newest first: who created each, when, and why."""
     file = _file(request.auth, path)
     rows = record_history.revisions_of(file).order_by()
@@ -198,7 +200,7 @@ def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: 
     """Add an entry at the end of a file. A month's first entry creates its file (201)."""
     caller = request.auth
 
-    def save() -> Saved:
+    def save() -> SaveResult:
         return append_to(
             caller.owner, path, entry.entry, summary=entry.summary, by=caller.by, why=entry.why,
             source=caller.source, trust=caller.write_trust,
@@ -222,7 +224,7 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
     """Replace a file's text (If-Match), or create a month's file (If-None-Match: *, 201)."""
     caller = request.auth
 
-    def save() -> Saved:
+    def save() -> SaveResult:
         return save_file(
             caller.owner, path, file.content, by=caller.by, seen=seen, why=file.why,
             source=caller.source, trust=caller.write_trust,
@@ -239,7 +241,7 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
     """Replace parts of a file, all or none. Each old text must occur exactly once."""
     caller = request.auth
 
-    def save() -> Saved:
+    def save() -> SaveResult:
         saved, _count = patch_file(
             caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source,
             trust=caller.write_trust,
@@ -277,7 +279,7 @@ def _written(
     path: str,
     tool: str,
     given: dict[str, Any],
-    save: Callable[[], Saved],
+    save: Callable[[], SaveResult],
     *,
     check: Callable[[ApiRequest, str, MemoryFile | None], None] | None = None,
 ) -> Any:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
-from memory.api.paging import Listing, Paged, listing
+from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.proposals import check_unreviewed, reviewed, source_of
 from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used, visible
@@ -185,7 +185,7 @@ api = router("notes", is_held=True)
 _ONE = "/{uuid:note_id}"
 
 
-class NotesWanted(Paged):
+class NotesQuery(PageParams):
     """Which notes."""
 
     kind: Kind | None = Field(None, description="Only this kind.")
@@ -198,7 +198,7 @@ class NotesWanted(Paged):
 
 
 @api.get("", auth=READ, response=Listing[NoteOut])
-def list_notes(request: ApiRequest, wanted: Query[NotesWanted]) -> Listing[NoteOut]:
+def list_notes(request: ApiRequest, wanted: Query[NotesQuery]) -> Listing[NoteOut]:
     """List notes, newest first, without those in Trash. Agents do not see sensitive ones."""
     caller = request.auth
     rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
@@ -291,9 +291,9 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             **changed,
         )
         if pinned != note.pinned:
-            record_acts.carry_out("pin" if pinned else "unpin", note, by=caller.by)
+            record_acts.perform("pin" if pinned else "unpin", note, by=caller.by)
         if lock != note.lock:
-            record_acts.carry_out("lock", note, by=caller.by, value=lock)
+            record_acts.perform("lock", note, by=caller.by, value=lock)
     tagged(response, note)
     return NoteOut.of(note)
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, model_validator
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, router
 from memory.api.notes import Content, Lock, Sensitivity, Tags
-from memory.api.paging import Listing, Paged, listing
+from memory.api.paging import Listing, PageParams, listing
 from memory.api.proposals import reviewed_lines, source_of
 from memory.api.shown import Moment, Textless, moment, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
@@ -165,7 +165,7 @@ api = router("observations", is_held=True)
 _ONE = "/{uuid:observation_id}"
 
 
-class ObservationsWanted(Paged):
+class ObservationsQuery(PageParams):
     """Which observations."""
 
     category: Category | None = Field(None, description="Only this category.")
@@ -181,7 +181,7 @@ class ObservationsWanted(Paged):
 @api.get("", auth=READ, response=Listing[ObservationOut])
 def list_observations(
     request: ApiRequest,
-    wanted: Query[ObservationsWanted],
+    wanted: Query[ObservationsQuery],
 ) -> Listing[ObservationOut]:
     """List observations, newest first."""
     caller = request.auth
@@ -266,9 +266,9 @@ def edit_one_observation(
         pinned, lock = changed.pop("pinned", one.pinned), changed.pop("lock", one.lock)
         edit_observation(one, by=caller.by, expected_version=expected, why=patch.why, **changed)
         if pinned != one.pinned:
-            record_acts.carry_out("pin" if pinned else "unpin", one, by=caller.by)
+            record_acts.perform("pin" if pinned else "unpin", one, by=caller.by)
         if lock != one.lock:
-            record_acts.carry_out("lock", one, by=caller.by, value=lock)
+            record_acts.perform("lock", one, by=caller.by, value=lock)
     tagged(response, one)
     return ObservationOut.of(one)
 

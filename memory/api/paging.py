@@ -24,7 +24,7 @@ LONGEST_CURSOR = 500
 T = TypeVar("T", bound=BaseModel)
 
 
-class Paged(BaseModel):
+class PageParams(BaseModel):
     """Which page of a list."""
 
     limit: int = Field(USUAL, ge=1, le=MOST, description="Maximum number of items.")
@@ -47,7 +47,7 @@ PAGE: Any = in_query(...)  # def list_notes(request, page: Paged = PAGE)
 
 def listing(
     rows: QuerySet[Any],
-    page: Paged,
+    page: PageParams,
     *,
     name: str,
     out: Callable[[Any], T],
@@ -74,7 +74,7 @@ def closed(cursor: str | None, name: str) -> str | None:
     return _signer(name).sign(cursor) if cursor else None
 
 
-def opened(page: Paged, name: str) -> str:
+def opened(page: PageParams, name: str) -> str:
     """Return the position in a cursor; empty for the first page.  Raises Problem."""
     if not page.cursor:
         return ""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, Held, router
-from memory.api.paging import PAGE, Listing, Paged, closed, listing, opened
+from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
 from memory.files.limits import MOST_EPISODES
 from memory.models import Proposal, Remembered, Topic
@@ -33,7 +33,7 @@ State = Literal["waiting", "accepted", "rejected", "expired"]
 DangerCode = Literal["injection", "your-words", "identity", "external", "other"]
 
 
-class ProposalsWanted(Paged):
+class ProposalsQuery(PageParams):
     """Which proposals."""
 
     state: State | Literal["all"] = "waiting"
@@ -103,7 +103,7 @@ class ProposalOut(BaseModel):
 @api.get("", auth=ADMIN, response=Listing[ProposalOut])
 def list_proposals(
     request: ApiRequest,
-    wanted: ProposalsWanted = PAGE,
+    wanted: ProposalsQuery = PAGE,
 ) -> Listing[ProposalOut]:
     """List proposals, most dangerous first. Only pending ones, unless you ask for others."""
     owner = request.auth.owner
@@ -141,7 +141,7 @@ def accept_proposal(
     after = None if content is None else {"content": content}
     try:
         review_services.accept(proposal, by=request.auth.by, after=after)
-    except review_services.Overtaken as exc:
+    except review_services.MergeConflict as exc:
         raise Problem(409, str(exc), current=exc.theirs) from exc
     return ProposalOut.of(proposal)
 

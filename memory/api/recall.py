@@ -18,7 +18,7 @@ from memory.api.problems import Problem
 from memory.api.shown import Moment, moment, shows
 from memory.models import Trust, Use
 from memory.search.query import Filter, parse
-from memory.search.recall import MOST_HITS, How, RecallHit, RecallPage, recall_page
+from memory.search.recall import MOST_HITS, RecallHit, RecallOptions, RecallPage, recall_page
 
 api = router("recall")
 
@@ -36,7 +36,7 @@ _PLURALS: tuple[tuple[Category, str], ...] = (
 )
 
 
-class RecallWanted(BaseModel):
+class RecallQuery(BaseModel):
     """A search of memory."""
 
     q: str = Field(
@@ -162,13 +162,13 @@ class GroupedOut(BaseModel):
 @api.get("", auth=READ, response=RecalledOut | GroupedOut)
 def recall(
     request: ApiRequest,
-    wanted: Query[RecallWanted],
+    wanted: Query[RecallQuery],
 ) -> Any:
     """Return the best matches, without expired or replaced records and without Trash."""
     caller = request.auth
     shows()
     _check_asked(wanted)
-    how = How(
+    how = RecallOptions(
         types=wanted.type,
         categories=wanted.category,
         kinds=wanted.kind,
@@ -189,7 +189,7 @@ def recall(
     return GroupedOut(**{name: [HitOut.of(hit) for hit in hits] for name, hits in groups.items()})
 
 
-def _check_asked(wanted: RecallWanted) -> None:
+def _check_asked(wanted: RecallQuery) -> None:
     """Raise Problem (422) for an empty search: use the lists instead."""
     narrow = (wanted.q.strip(), wanted.type, wanted.category, wanted.kind, wanted.topic)
     if not any((*narrow, wanted.after, wanted.before, wanted.by_category)):
@@ -199,7 +199,7 @@ def _check_asked(wanted: RecallWanted) -> None:
         raise Problem(422, words, errors={"q": [words]})
 
 
-def _page(caller: Caller, wanted: RecallWanted, how: Any) -> RecallPage:
+def _page(caller: Caller, wanted: RecallQuery, how: Any) -> RecallPage:
     """Return the results that the caller can see; those an agent gets count as used by it."""
     if caller.by.is_person:
         return recall_page(caller.owner, wanted.q, wanted.mode, **how)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import Listing, Paged, listing
+from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.proposals import check_unreviewed
 from memory.api.shown import open_to_agents, shows, used
@@ -33,7 +33,7 @@ Named = Annotated[
 ]
 
 
-class EntriesWanted(Paged):
+class EntriesQuery(PageParams):
     """Filters: keys that begin with `prefix`, or entries with `q` in key or value."""
 
     prefix: str = Field("", max_length=200)
@@ -67,7 +67,7 @@ class EntryOut(BaseModel):
 @api.get("", auth=READ, response=Listing[EntryOut])
 def list_entries(
     request: ApiRequest,
-    wanted: Query[EntriesWanted],
+    wanted: Query[EntriesQuery],
 ) -> Listing[EntryOut]:
     """List entries, sorted by key."""
     caller, scope = request.auth, _scope(request.auth, wanted.session)

@@ -50,7 +50,7 @@ _QUOTED = re.compile("“([^”]*)”")
 _ALL_QUOTED = re.compile("“.*”", re.DOTALL)
 
 
-class Shown:
+class ShownRecords:
     """What one answer shows, as reported by its schemas."""
 
     def __init__(self) -> None:
@@ -65,13 +65,13 @@ class Shown:
         return lowest_trust([Trust.OWNER, *self.trusts])
 
 
-_answer: ContextVar[Shown | None] = ContextVar("shown_in_answer", default=None)
+_answer: ContextVar[ShownRecords | None] = ContextVar("shown_in_answer", default=None)
 
 
 @contextmanager
-def collected() -> Iterator[Shown]:
+def collected() -> Iterator[ShownRecords]:
     """Collect what the answer to one request shows."""
-    shown = Shown()
+    shown = ShownRecords()
     token = _answer.set(shown)
     try:
         yield shown
@@ -79,9 +79,9 @@ def collected() -> Iterator[Shown]:
         _answer.reset(token)
 
 
-def current() -> Shown:
+def current() -> ShownRecords:
     """Return what the current answer has shown so far."""
-    return _answer.get() or Shown()
+    return _answer.get() or ShownRecords()
 
 
 def shows(*records: Any, trust: str = "") -> None:
@@ -120,7 +120,7 @@ class Textless(BaseModel):
         shows()
 
 
-def noted(caller: Caller, response: HttpResponse, shown: Shown) -> None:
+def noted(caller: Caller, response: HttpResponse, shown: ShownRecords) -> None:
     """Record on the agent what the answer shows it. Call this before sending the answer.
 
     Raises DatabaseError if that fails. In that case, don't send the answer.

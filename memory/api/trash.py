@@ -18,7 +18,7 @@ from beacon_site.db.errors import retried
 from beacon_site.text.cleaning import clean, one_line, plain, shorten
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import PAGE, Listing, Paged, closed, opened
+from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import item, shows
 from memory.core.errors import InvalidValue
@@ -31,7 +31,7 @@ _ONE = "/{str:record_type}/{uuid:record_id}"
 LONGEST_LABEL = 200  # characters of a revision that are read for titles in the list
 
 
-class TrashWanted(Paged):
+class TrashQuery(PageParams):
     """Which records in Trash."""
 
     type: str = Field("", max_length=40, description="Only this kind: note, topic, memoryfile …")
@@ -62,7 +62,7 @@ class PurgeIn(Body):
 
 
 @api.get("", auth=READ, response=Listing[TrashedOut])
-def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[TrashedOut]:
+def list_trash(request: ApiRequest, wanted: TrashQuery = PAGE) -> Listing[TrashedOut]:
     """List records in Trash, latest first. Agents do not see records that only people can see."""
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:

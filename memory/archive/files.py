@@ -25,7 +25,7 @@ from memory.core.errors import MemoryRefused
 from memory.core.file_format import FACTS, month_of
 from memory.files import mirror
 from memory.files.mirror import text_of
-from memory.files.mirror_disk import LARGEST, Disk, Found
+from memory.files.mirror_disk import LARGEST, Disk, DiskFile
 from memory.files.services import save_file
 from memory.models import MemoryFile, User
 
@@ -33,7 +33,7 @@ CONTEXT = 3  # unchanged lines shown beside a change
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ImportedFile:
     """One imported file: its text before and after, or why it is refused."""
 
     path: str
@@ -54,7 +54,7 @@ class Carried:
 # --- export ---------------------------------------------------------------------------------------
 
 
-def carry_out(owner: User, place: Path) -> int:
+def perform(owner: User, place: Path) -> int:
     """Write the owner's shared files into a folder or a zip, and return how many.
 
     Raises MemoryRefused if the folder has different files with these names, and OSError.
@@ -105,7 +105,7 @@ def _zip(place: Path, files: dict[str, bytes]) -> None:
 # --- import ---------------------------------------------------------------------------------------
 
 
-def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
+def found_in(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
     """Return the memory files in a folder or a zip, and the names of other files.
 
     Raises ImportRejected if the zip is unsafe or there is no memory file, and OSError.
@@ -121,14 +121,14 @@ def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
     return files, others
 
 
-def _in_folder(place: Path) -> tuple[dict[str, Found], list[str]]:
+def _in_folder(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
     disk = Disk(place)
     files = {path: disk.read(path) for path in disk.stamps()}
     names = [one.relative_to(place).as_posix() for one in place.glob("*/*") if not one.is_dir()]
     return files, sorted(name for name in names if name not in files)
 
 
-def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
+def _in_zip(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
     with opened(place) as packed:
         infos = [info for info in packed.infolist() if not info.is_dir()]
         tops = {info.filename.partition("/")[0] for info in infos}
@@ -151,13 +151,13 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
             with packed.open(info) as file:
                 content = file.read(LARGEST + 1)
             is_large = len(content) > LARGEST
-            files[path] = Found("zip", None if is_large else content, is_large)
+            files[path] = DiskFile("zip", None if is_large else content, is_large)
     return files, sorted(others)
 
 
-def carry_in(
-    owner: User, files: dict[str, Found], *, by: Actor, why: str, only_look: bool
-) -> list[Carried]:
+def save_all_or_none(
+    owner: User, files: dict[str, DiskFile], *, by: Actor, why: str, only_look: bool
+) -> list[ImportedFile]:
     """Save all files or none, and return the result of each.
 
     Files that get smaller are saved first, so that the fact files never exceed their budget in between.
@@ -178,12 +178,14 @@ def carry_in(
     return sorted(done, key=lambda one: one.path)
 
 
-def _saved(owner: User, path: str, before: str, found: Found, by: Actor, why: str) -> Carried:
+def _saved(
+    owner: User, path: str, before: str, found: DiskFile, by: Actor, why: str
+) -> ImportedFile:
     try:
         saved = save_file(owner, path, text_of(found), by=by, why=why)
     except MemoryRefused as exc:
-        return Carried(path, before, before, problem=str(exc))
-    return Carried(path, before, str(saved.file.content), warnings=saved.warnings)
+        return ImportedFile(path, before, before, problem=str(exc))
+    return ImportedFile(path, before, str(saved.file.content), warnings=saved.warnings)
 
 
 # --- diff -----------------------------------------------------------------------------------------

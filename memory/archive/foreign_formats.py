@@ -25,7 +25,7 @@ from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
 from memory.archive.exporter import CHUNK, MANIFEST
 from memory.archive.importer import TakingIn
-from memory.archive.kinds import Broken, parsed
+from memory.archive.kinds import InvalidLine, parsed
 from memory.archive.zips import ImportRejected, check_plain, lines, opened
 from memory.core.errors import InvalidValue
 from memory.models import Activity, Note, Observation, Revision, Trust, User
@@ -238,7 +238,7 @@ def _of_lines(
         where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
         try:
             fields = _known(parsed(text))
-        except Broken as exc:
+        except InvalidLine as exc:
             yield Problem(where, str(exc))
             continue
         if not isinstance(fields.get("content"), str):

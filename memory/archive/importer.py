@@ -25,7 +25,7 @@ from beacon_site.db.errors import allow_long_transaction
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import moment_of
 from memory.archive.exporter import CHUNK, FORMAT, MANIFEST, VERSION
-from memory.archive.kinds import Broken, Kind, Unfit, decoded, encoded, in_order, parsed
+from memory.archive.kinds import InvalidLine, InvalidRow, Kind, decoded, encoded, in_order, parsed
 from memory.archive.zips import ImportRejected, lines, opened
 from memory.core.actors import Actor
 from memory.models import (
@@ -219,7 +219,7 @@ MOST_WHYS = 5  # examples of refused rows of one kind
 
 
 @dataclass(slots=True)
-class Counted:
+class KindCounts:
     """The import's counts for one kind."""
 
     new: int = 0
@@ -249,7 +249,7 @@ class TakingIn:
     is_own: bool
     tell: Callable[[int], object] = lambda done: None
     ids: Ids = field(init=False)
-    counts: dict[str, Counted] = field(default_factory=dict)
+    counts: dict[str, KindCounts] = field(default_factory=dict)
     # Imported rows that `finish` works on, and their links.
     fresh: dict[str, list[Any]] = field(default_factory=dict)
     links: dict[tuple[str, str], dict[Any, Any]] = field(default_factory=dict)
@@ -264,7 +264,7 @@ class TakingIn:
         return f"import:{self.name}"[:200]
 
 
-def summed(counts: dict[str, Counted]) -> Counter[str]:
+def summed(counts: dict[str, KindCounts]) -> Counter[str]:
     """Return the counts of all kinds, added up."""
     names = ("new", "identical", "differing", "refused")
     return Counter({name: sum(getattr(one, name) for one in counts.values()) for name in names})
@@ -330,13 +330,13 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
     dangling = [pk for pk, target in links.items() if target is not None and target not in there]
     if dangling:
         owned(kind.model, taking_in.owner).filter(pk__in=dangling).update(**{name: None})
-    if kind.model is Note and _leads_back(links):
+    if kind.model is Note and _has_cycle(links):
         raise ImportRejected(
             _("The archive contains notes that replace each other in a loop. Nothing was imported.")
         )
 
 
-def _leads_back(links: dict[Any, Any]) -> bool:
+def _has_cycle(links: dict[Any, Any]) -> bool:
     """Whether these links form a cycle."""
     known: set[Any] = set()
     for start in links:
@@ -399,7 +399,7 @@ def take_in(
     taking_in: TakingIn,
     *,
     only_look: bool,
-) -> dict[str, Counted]:
+) -> dict[str, KindCounts]:
     """Import an archive, or only preview that; return the counts by kind.
 
     Raises ImportRejected if it is damaged, foreign or newer; nothing is stored then.
@@ -450,7 +450,7 @@ def _batches(archive: zipfile.ZipFile, kind: Kind) -> Iterator[list[Line]]:
 def _parsed(kind: Kind, number: int, text: str) -> dict[str, Any]:
     try:
         return parsed(text)
-    except Broken as exc:
+    except InvalidLine as exc:
         raise ImportRejected(
             _("%(file)s, line %(line)d: %(why)s. Nothing was imported.")
             % {"file": kind.path, "line": number, "why": exc}
@@ -461,7 +461,7 @@ def _parsed(kind: Kind, number: int, text: str) -> dict[str, Any]:
 
 
 def _take_kind(archive: zipfile.ZipFile, kind: Kind, taking_in: TakingIn) -> None:
-    counted = taking_in.counts[kind.name] = Counted()
+    counted = taking_in.counts[kind.name] = KindCounts()
     for batch in _batches(archive, kind):
         rows = _rows(kind, batch, taking_in, counted)
         rows = _with_parents(kind, rows, taking_in, counted)
@@ -477,14 +477,14 @@ def _take_kind(archive: zipfile.ZipFile, kind: Kind, taking_in: TakingIn) -> Non
 Row = tuple[int, Any, dict[str, Any]]
 
 
-def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: Counted) -> list[Row]:
+def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: KindCounts) -> list[Row]:
     """Return the batch as rows of the owner; invalid ones are counted as refused."""
     rows = []
     for number, line in batch:
         moved = taking_in.ids.moved(kind, line)
         try:
             row = decoded(kind, moved)
-        except Unfit as exc:
+        except InvalidRow as exc:
             counted.refuse(number, str(exc))
             continue
         if hasattr(row, "owner_id"):
@@ -520,7 +520,9 @@ def _distrust(row: Any, taking_in: TakingIn) -> None:
         row.source = taking_in.source
 
 
-def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
+def _with_parents(
+    kind: Kind, rows: list[Row], taking_in: TakingIn, counted: KindCounts
+) -> list[Row]:
     """Keep the rows whose parents are the owner's.
 
     A link to anything else is cleared if it is optional; otherwise the row is refused.
@@ -546,7 +548,7 @@ def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Cou
     return rows
 
 
-def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
+def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: KindCounts) -> list[Row]:
     """Return the rows that aren't stored yet; stored ones stay unchanged and are counted."""
     here = _here(kind, [row for _number, row, _line in rows], taking_in.owner)
     unknown: dict[Any, Row] = {}
@@ -583,7 +585,7 @@ def _key(kind: Kind, row: Any) -> Any:
     return row.pk if kind.by_id else tuple(getattr(row, name) for name in kind.key)
 
 
-def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
+def _stored(kind: Kind, rows: list[Row], counted: KindCounts) -> list[Row]:
     """Store the rows together, or one by one if the database refuses any, and report those."""
     manager: models.Manager[Any] = kind.model._base_manager
     try:

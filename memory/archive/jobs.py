@@ -1,6 +1,6 @@
 """Exports and imports: requested by a person, stored as rows, run immediately or by a worker.
 
-`ask_export` or `upload` creates a row with a file in the data folder, and `carry_out` claims and runs
+`ask_export` or `upload` creates a row with a file in the data folder, and `perform` claims and runs
 it.  An export ends as a file to download.  An import is previewed first, and stored in one transaction
 once its owner confirms.
 """
@@ -132,14 +132,14 @@ def is_small(row: Archive) -> bool:
 # --- running ---------------------------------------------------------------------------------------
 
 
-def carry_out(pk: Any) -> Archive | None:
+def perform(pk: Any) -> Archive | None:
     """Run the export or import unless another process does; return the row."""
     row: Archive | None = Archive.objects.claim(pk)
     if row is None:
         return None
     try:
         with row.heartbeat():
-            _carry_out(row)
+            _perform(row)
     except ImportRejected as exc:
         row.fail(str(exc))
     except FileNotFoundError:
@@ -155,7 +155,7 @@ def carry_out(pk: Any) -> Archive | None:
     return row
 
 
-def _carry_out(row: Archive) -> None:
+def _perform(row: Archive) -> None:
     """Write an export, or preview or store an import. Raises JobLost, and then nothing is stored."""
     with transaction.atomic() if row.is_confirmed else nullcontext():
         if row.is_import:
@@ -200,7 +200,7 @@ def _teller(row: Archive) -> Any:
     return tell
 
 
-def done_so_far(row: Archive) -> int | None:
+def progress_count(row: Archive) -> int | None:
     """Return the number of rows done, or None if unknown."""
     try:
         found = cache.get(f"archive:{row.pk}")

@@ -126,11 +126,11 @@ LONGEST_LINE = (
 )  # bytes: enough for the longest content item with every character escaped
 
 
-class Broken(ValueError):
+class InvalidLine(ValueError):
     """A line isn't a JSON object; the message says why."""
 
 
-class Unfit(ValueError):
+class InvalidRow(ValueError):
     """A row has invalid values; the message says why."""
 
 
@@ -172,11 +172,11 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         value = _clean(json.loads(text, parse_constant=_no_number))
     except RecursionError as exc:
-        raise Broken(_("it’s nested too deeply")) from exc
+        raise InvalidLine(_("it’s nested too deeply")) from exc
     except ValueError as exc:
-        raise Broken(_("it isn’t valid JSON (%(why)s)") % {"why": exc}) from exc
+        raise InvalidLine(_("it isn’t valid JSON (%(why)s)") % {"why": exc}) from exc
     if not isinstance(value, dict):
-        raise Broken(_("it isn’t a JSON object"))
+        raise InvalidLine(_("it isn’t a JSON object"))
     return value
 
 
@@ -215,7 +215,7 @@ def _check_keys(name: str, keys: Any) -> None:
         for key in keys if isinstance(keys, list) else [None]:
             uuid.UUID(str(key))
     except ValueError as exc:
-        raise Unfit(_("“%(field)s” isn’t a list of IDs") % {"field": name}) from exc
+        raise InvalidRow(_("“%(field)s” isn’t a list of IDs") % {"field": name}) from exc
 
 
 def _value(field: models.Field[Any, Any], value: Any) -> Any:
@@ -223,20 +223,20 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
     if value is None:
         if field.null:
             return None
-        raise Unfit(_("“%(field)s” is empty") % {"field": field.name})
+        raise InvalidRow(_("“%(field)s” is empty") % {"field": field.name})
     if isinstance(field, models.JSONField):
         shape = field.get_default()
         if isinstance(shape, list | dict) and not isinstance(value, type(shape)):
             is_list = isinstance(shape, list)
             words = _("“%(field)s” isn’t a list") if is_list else _("“%(field)s” isn’t an object")
-            raise Unfit(words % {"field": field.name})
+            raise InvalidRow(words % {"field": field.name})
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):
-            raise Unfit(_("“%(field)s” isn’t a list") % {"field": field.name})
+            raise InvalidRow(_("“%(field)s” isn’t a list") % {"field": field.name})
         return [_value(field.base_field, one) for one in value]
     if isinstance(field, models.CharField | models.TextField) and not isinstance(value, str):
-        raise Unfit(_("“%(field)s” isn’t text") % {"field": field.name})
+        raise InvalidRow(_("“%(field)s” isn’t text") % {"field": field.name})
     try:
         taken = field.to_python(value)
         if isinstance(taken, datetime):
@@ -244,9 +244,11 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
         field.run_validators(taken)
     except (ValidationError, ValueError, TypeError, OverflowError) as exc:
         why = " ".join(exc.messages) if isinstance(exc, ValidationError) else str(exc)
-        raise Unfit(f"“{field.name}”: {why}") from exc
+        raise InvalidRow(f"“{field.name}”: {why}") from exc
     if field.choices and taken not in _choices(field) and not (field.blank and taken == ""):
-        raise Unfit(_("“%(field)s” can’t be “%(value)s”") % {"field": field.name, "value": taken})
+        raise InvalidRow(
+            _("“%(field)s” can’t be “%(value)s”") % {"field": field.name, "value": taken}
+        )
     return taken
 
 

@@ -84,7 +84,7 @@ def message_problem(message: Message) -> str:
     return ""
 
 
-def lay_down(message: Message, taking_in: Any) -> None:
+def fail_pending_answer(message: Message, taking_in: Any) -> None:
     """Fail answers that were still pending in the archive, and keep only valid citations and calls."""
     if message.is_unfinished:
         message.state = Message.State.FAILED
@@ -154,7 +154,7 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def lead_home(taking_in: Any, messages: list[Message]) -> None:
+def remap_citations(taking_in: Any, messages: list[Message]) -> None:
     """Point the citations and proposals of messages to the owner's records, and remove others."""
     telling = [one for one in messages if one.cites or one.tool_calls]
     places = _places(taking_in.owner, [cite for one in telling for cite in one.cites])
@@ -215,7 +215,7 @@ def _is_change(one: Any) -> bool:
     return one.get("act") == "written" and type(one.get("version")) is int
 
 
-def look_back_no_more(reflection: Reflection, _taking_in: Any) -> None:
+def skip_pending_reflection(reflection: Reflection, _taking_in: Any) -> None:
     """Skip reflections that were still pending in the archive."""
     if reflection.is_unfinished:
         reflection.state = Reflection.State.SKIPPED
@@ -250,7 +250,7 @@ def _is_result(one: Any) -> bool:
     return _is_uuid(one[1])
 
 
-def say_whose(proposal: Proposal, taking_in: Any) -> None:
+def mark_foreign_proposals(proposal: Proposal, taking_in: Any) -> None:
     """Mark proposals from another person's archive, and rate their danger again, since an archive can claim any."""
     stranger = () if taking_in.is_own else (Risk("stranger"),)
     risks.rate(proposal, proposal.held_because, more=stranger)
@@ -272,7 +272,7 @@ def conflict_problem(conflict: Conflict) -> str:
     return ""
 
 
-def stand_back(conflict: Conflict, taking_in: Any) -> None:
+def resolve_duplicate_conflict(conflict: Conflict, taking_in: Any) -> None:
     """Resolve an imported conflict that is already open here."""
     here = Conflict.objects.of(taking_in.owner).between(conflict.left_id, conflict.right_id)
     if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
@@ -475,7 +475,7 @@ def _make_room(note: Any, taking_in: Any) -> None:
     stands = note.kind in memory.Note.IDENTITY and note.superseded_by_id is None
     if not stands or note.trashed_at is not None:
         return
-    here = memory.Note.objects.of(taking_in.owner).standing_identity().filter(kind=note.kind)
+    here = memory.Note.objects.of(taking_in.owner).current_identity().filter(kind=note.kind)
     standing = here.exclude(pk=note.pk).first()
     if standing is None:
         return
@@ -551,7 +551,7 @@ MEMORY_KINDS = [
     Kind(
         "put-away",
         gettext_lazy("parts of runs in Trash"),
-        memory.PutAway,
+        memory.TrashedRows,
         key=("record_id",),
     ),
     Kind(
@@ -569,8 +569,8 @@ MEMORY_KINDS = [
         key=("session_id", "position"),
         citing=("content",),
         problem=message_problem,
-        prepare=lay_down,
-        finish=lead_home,
+        prepare=fail_pending_answer,
+        finish=remap_citations,
     ),
     Kind(
         "content",
@@ -632,14 +632,14 @@ MEMORY_KINDS = [
         memory.Reflection,
         key=("source",),
         problem=reflection_problem,
-        prepare=look_back_no_more,
+        prepare=skip_pending_reflection,
     ),
     Kind(
         "proposals",
         gettext_lazy("proposals"),
         memory.Proposal,
         problem=proposal_problem,
-        prepare=say_whose,
+        prepare=mark_foreign_proposals,
     ),
     Kind(
         "conflicts",
@@ -648,7 +648,7 @@ MEMORY_KINDS = [
         citing=("topic_ids",),
         own_alone=True,  # undoing a resolution uses the row's record of its changes
         problem=conflict_problem,
-        prepare=stand_back,
+        prepare=resolve_duplicate_conflict,
     ),
     Kind(
         "revisions",

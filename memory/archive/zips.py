@@ -118,14 +118,14 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
     names = [info.filename for info in infos]
     if len(set(names)) < len(names):
         raise ImportRejected(_("The zip file contains two files with the same name."))
-    if bad := [name for name in names if leads_out(name)]:
+    if bad := [name for name in names if is_unsafe_path(name)]:
         raise ImportRejected(
             _("The zip file contains “%(name)s”, which points outside its folder.")
             % {"name": bad[0][:200]}
         )
 
 
-def leads_out(name: str) -> bool:
+def is_unsafe_path(name: str) -> bool:
     """Whether a file's name isn't a plain path inside the folder, or is empty."""
     parts = name.replace("\\", "/").split("/")
     return not name or name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))

@@ -34,7 +34,7 @@ LONGEST_QUOTE = 280
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedAnswer:
     """An answer with only its valid marks, their sources' cards, and the number of invalid ones."""
 
     text: str
@@ -42,7 +42,7 @@ class Checked:
     false: int
 
 
-def given_of(records: Iterable[Mapping[str, Any]]) -> set[str]:
+def citation_marks(records: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the marks of records that can be cited, from the names that tools use."""
     marks = set()
     for one in records:
@@ -58,7 +58,7 @@ def records_as_named(records: Iterable[Any]) -> list[dict[str, str]]:
     return [named(record) for record in records]
 
 
-def check(owner: User, text: str, given: set[str]) -> Checked:
+def check(owner: User, text: str, given: set[str]) -> CheckedAnswer:
     """Return the answer with only the marks of records that were given and belong to the owner."""
     wanted = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
     cards = _cards(owner, {full for mark in wanted if (full := _full(mark, given))})
@@ -78,7 +78,7 @@ def check(owner: User, text: str, given: set[str]) -> Checked:
         space = found.group()[:1].strip("[") if true else ""
         return space + "".join(true)
 
-    return Checked(MARK.sub(kept, text), list(shown.values()), false)
+    return CheckedAnswer(MARK.sub(kept, text), list(shown.values()), false)
 
 
 def _full(mark: str, given: set[str]) -> str:

@@ -26,7 +26,7 @@ from beacon_site.llm.base import Message as Said
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cite_marks import without_marks
 from beacon_site.text.cleaning import clean, for_prompt, one_line, plain, shorten
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from memory.chat.conversation import LOG_DAYS, is_to_keep
 from memory.chat.prompt import ASK, transcript_of, words_trust
 from memory.core.actors import Actor
@@ -42,7 +42,7 @@ from memory.observations.consolidation import (
     turns_of,
 )
 from memory.reflection import services as reflection_services
-from memory.reflection.services import Told, findings_in, why_not_talk
+from memory.reflection.services import EntryContent, findings_in, why_not_talk
 from memory.review import blocked as review_blocked
 from memory.review import services as review_services
 from memory.usage.booking import BudgetReached
@@ -101,7 +101,7 @@ def finish(reflection_id: int) -> bool:
 def _finish(session: Session, row: Reflection) -> None:
     try:
         with timezone.override(zone_of(session.owner.time_zone)), row.heartbeat() as heartbeat:
-            for part in (_consolidate, _log_requests, _summarise, _look_back):
+            for part in (_consolidate, _log_requests, _summarise, _reflect_if_worthwhile):
                 if heartbeat.is_lost:
                     return
                 part(session)
@@ -123,7 +123,7 @@ def _why_blocked(session: Session) -> str:
     try:
         if session.agent is not None:
             review_blocked.check(session.owner, session.agent.actor)
-    except review_blocked.Refused as exc:
+    except review_blocked.SourceBlocked as exc:
         return str(exc)
     return ""
 
@@ -207,7 +207,7 @@ def _log_requests(session: Session) -> None:
     head = _("Asked in the session “%(title)s”, %(day)s:") % told
     lines = "\n".join(f"- {text}" for text in requests[:MOST_REQUESTS])
     trust = words_trust(session)
-    if trust != Trust.OWNER and smells_of_instructions(lines):
+    if trust != Trust.OWNER and injection_reason(lines):
         trust = Trust.QUARANTINED
     _write(session, Note.Kind.LOG, f"{head}\n\n{lines}", LOG_DAYS, trust)
 
@@ -261,7 +261,7 @@ def _summarise(session: Session) -> None:
         parts.append(f"**{_('Next steps')}:**\n" + "\n".join(f"- {step}" for step in kept))
     content = "\n\n".join(parts)
     trust = lowest_trust([Trust.AGENT, trust_of(session)])
-    if smells_of_instructions(content):
+    if injection_reason(content):
         trust = Trust.QUARANTINED
     _write(session, Note.Kind.SUMMARY, content, SUMMARY_DAYS, trust)
 
@@ -308,7 +308,7 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
 # --- reflection -----------------------------------------------------------------------------------
 
 
-def _look_back(session: Session) -> None:
+def _reflect_if_worthwhile(session: Session) -> None:
     """Reflect on the session if it was worth it: six messages, two of them the person's."""
     said = said_in(session)
     own = [one.content for one in said if one.role == "user"]
@@ -328,7 +328,7 @@ def _look_back(session: Session) -> None:
         trust=trust_of(session),
         meter=MonthMeter(session.owner),
         messages=own if session.agent_id is None else (),
-        told=Told(
+        told=EntryContent(
             title=session.title,
             summary=shorten(one_line(session.title), 60),
             task=shorten(task, LONGEST_REQUEST),

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from beacon_site.llm.base import Message as Said
 from beacon_site.llm.base import ToolCall
 from beacon_site.llm.tokens import SHARE, trimmed
-from memory.chat.conversation import given_of, records_as_named
+from memory.chat.conversation import citation_marks, records_as_named
 from memory.context.layers import Context, build_context
 from memory.core.actors import Actor
 from memory.models import Message, Session, Trust
@@ -36,7 +36,7 @@ LONGEST_QUESTION = 2_000  # characters of a message that are used to choose rule
 
 
 @dataclass(slots=True)
-class Talk:
+class ConversationContext:
     """A session as one answer sees it: earlier messages, the question, and what was read."""
 
     session: Session
@@ -59,22 +59,22 @@ class Talk:
         return [one.content for one in [*said, self.question]]
 
 
-def talk_of(answer: Message) -> Talk:
+def talk_of(answer: Message) -> ConversationContext:
     """Return the session up to an answer."""
     earlier = list(
         Message.objects.filter(session=answer.session, position__lt=answer.position).order_by(
             "position"
         )
     )
-    talk = Talk(answer.session, answer, earlier[-1], earlier[:-1])
+    talk = ConversationContext(answer.session, answer, earlier[-1], earlier[:-1])
     for message in [*earlier, answer]:
-        talk.given |= given_of(message.cites)
+        talk.given |= citation_marks(message.cites)
         for call in message.tool_calls:
-            talk.given |= given_of(call.get("records", []))
+            talk.given |= citation_marks(call.get("records", []))
     return talk
 
 
-def caller_of(talk: Talk) -> ToolContext:
+def caller_of(talk: ConversationContext) -> ToolContext:
     """Return the caller of tools, with what earlier answers read and the resulting trust."""
     told = [*talk.before, talk.answer]  # an answer that continues already has calls
     calls = [call for message in told for call in message.tool_calls]
@@ -102,18 +102,20 @@ def words_trust(session: Session) -> Trust:
     return Trust(trust.before(session.agent, lowest_trust([Trust.AGENT, session.trust])))
 
 
-def context_of(talk: Talk, caller: ToolContext) -> Context:
+def context_of(talk: ConversationContext, caller: ToolContext) -> Context:
     """Return the six layers for the question; their records can be cited and are stored as used."""
     message = talk.question.content[:LONGEST_QUESTION]
     context = build_context(
         talk.session.owner, message=message, place=talk.source, scopes=caller.scopes
     )
     caller.trust = lowest_trust([caller.trust, *(one.trust for one in context.records)])
-    talk.given |= given_of(records_as_named(context.records))
+    talk.given |= citation_marks(records_as_named(context.records))
     return context
 
 
-def messages_of(talk: Talk, context: Context, *, window: int, hits: str = "") -> list[Said]:
+def messages_of(
+    talk: ConversationContext, context: Context, *, window: int, hits: str = ""
+) -> list[Said]:
     """Return the messages for the model, cut to its window but always with file list and question.
 
     `hits` are recall's results, for a model that can't call tools.

@@ -22,8 +22,15 @@ from beacon_site.llm.base import LlmProfile
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cite_marks import FILE
 from beacon_site.text.cleaning import as_data, clean, one_line, plain, shorten
-from memory.chat.conversation import check, given_of, records_as_named
-from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
+from memory.chat.conversation import check, citation_marks, records_as_named
+from memory.chat.prompt import (
+    TOOLS,
+    ConversationContext,
+    caller_of,
+    context_of,
+    messages_of,
+    talk_of,
+)
 from memory.llm import connections
 from memory.models import Message, Note, Trust
 from memory.review import blocked
@@ -46,7 +53,7 @@ _NEVER = (
 )
 
 
-def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
+def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> str:
     """Answer from recall: quote each hit with its citation mark.
 
     A text to remember isn't a question, so the answer only confirms that it was noted.
@@ -61,7 +68,7 @@ def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
     return "\n".join(f"- “{_bare(_passage(hit, talk))}” {_mark(hit)}" for hit in hits)
 
 
-def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
+def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     """Return the hits for a model, with external text between marks."""
     hits = _hits(talk, caller)
     own: list[str] = []
@@ -76,7 +83,7 @@ def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
     return "\n\n".join(parts) or _("(nothing)")
 
 
-def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
+def _hits(talk: ConversationContext, caller: ToolContext) -> list[RecallHit]:
     """Return the best hits that may be shown, without notes of this message itself."""
     words = talk.question.content[:LONGEST_WORDS]
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
@@ -94,7 +101,7 @@ def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
     ][:MOST_HITS]
     records = [hit.record for hit in hits]
     caller.read(records)
-    talk.given |= given_of(records_as_named(records))
+    talk.given |= citation_marks(records_as_named(records))
     talk.given |= {f"{FILE}:{hit.record.file.path}" for hit in hits if hit.type == "section"}
     return hits
 
@@ -103,7 +110,7 @@ def _mark(hit: RecallHit) -> str:
     return f"[{hit.type}:{hit.id}]"
 
 
-def _passage(hit: RecallHit, talk: Talk) -> str:
+def _passage(hit: RecallHit, talk: ConversationContext) -> str:
     words = talk.question.content[:LONGEST_WORDS]
     return one_line(hit.dated(passage(hit.content, words, LONGEST_PASSAGE)))
 
@@ -123,7 +130,7 @@ SHOWN_EVERY = 0.7  # seconds between two updates of a text that is being written
 MODEL, RECALL = "model", "recall"
 
 
-class Stopped(Exception):
+class AnswerStopped(Exception):
     """The person stopped the answer, or another worker has it now, so nothing more is written."""
 
 
@@ -138,8 +145,8 @@ def answer(message_id: int) -> bool:
     zone = timezone.override(zone_of(message.session.owner.time_zone))
     with zone, message.heartbeat():
         try:
-            _Turn(message).carry_out()
-        except Stopped:
+            _Turn(message).perform()
+        except AnswerStopped:
             logger.info("answer was stopped", message=message.pk)
         except SoftTimeLimitExceeded:
             message.end(Message.State.FAILED, notice=_("The answer took too long."))
@@ -158,16 +165,16 @@ class _Turn:
         # The calls of a lost worker are kept; this one continues after them.
         self._calls: list[dict[str, Any]] = list(message.tool_calls)
         self._shown_at = 0.0
-        self._talk: Talk = talk_of(message)
+        self._talk: ConversationContext = talk_of(message)
         self._caller: ToolContext = caller_of(self._talk)
 
-    def carry_out(self) -> None:
+    def perform(self) -> None:
         """Answer with the model, or from recall without one or if it fails."""
         agent = self._message.session.agent
         try:
             if agent is not None:
                 blocked.check(self._message.session.owner, agent.actor)
-        except blocked.Refused as exc:
+        except blocked.SourceBlocked as exc:
             self._message.end(Message.State.FAILED, notice=str(exc))
             return
         try:
@@ -236,12 +243,12 @@ class _Turn:
             kept["proposal"] = str(proposal)
         self._calls.append(kept)
         if not call.is_error:
-            self._talk.given |= given_of(records)
+            self._talk.given |= citation_marks(records)
         self._progress(tool_calls=self._calls, content="")
 
     def _progress(self, **fields: Any) -> None:
         if not self._message.renew(**fields):
-            raise Stopped
+            raise AnswerStopped
 
     # --- by recall --------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.models.conflicts import label_of, standing_rows
+from memory.models.conflicts import active_rows, label_of
 from memory.models.history import as_json
 from memory.notes import merging
 from memory.notes import services as notes
@@ -165,7 +165,7 @@ def settle(
                 _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
         if sides is None:
-            Conflict.settle_themselves([row], by=by)
+            Conflict.resolve_automatically([row], by=by)
             row.refresh_from_db()
             return row
         if seen is not None and seen != (sides[0].version, sides[1].version):
@@ -175,7 +175,7 @@ def settle(
                     "Review the current versions and choose again."
                 )
             )
-        _carry_out(row, sides, how, by, text, dated, at or timezone.now())
+        _perform(row, sides, how, by, text, dated, at or timezone.now())
     return row
 
 
@@ -198,7 +198,7 @@ def held_sides(row: Conflict) -> tuple[Any, Any] | None:
     list(Topic.objects.filter(pk__in=topics).order_by("pk").select_for_update(of=("self",)))
     found = {}
     for name, key in sorted(wanted, key=str):
-        rows = standing_rows(name).filter(owner=row.owner_id, pk=key)
+        rows = active_rows(name).filter(owner=row.owner_id, pk=key)
         record = rows.select_for_update(of=("self",)).first()
         if record is None:
             return None
@@ -207,7 +207,7 @@ def held_sides(row: Conflict) -> tuple[Any, Any] | None:
     return found[row.left_id], found[row.right_id]
 
 
-def _carry_out(
+def _perform(
     row: Conflict,
     sides: tuple[Any, Any],
     how: str,
@@ -221,7 +221,7 @@ def _carry_out(
     # Marked as resolved first, so that moving a record to Trash below doesn't resolve it
     # automatically.
     Conflict.objects.filter(pk=row.pk).update(settled_at=at, **fields)
-    ids = _WAYS[how](_Act(row, sides, by, text, dated))
+    ids = _WAYS[how](_Resolution(row, sides, by, text, dated))
     made = Revision.objects.of(row.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
     row.results = [
         [record_type, str(key), version]
@@ -245,7 +245,7 @@ def _version_of(side: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Act:
+class _Resolution:
     """One resolution in progress."""
 
     row: Conflict
@@ -265,15 +265,15 @@ class _Act:
         return self.row.kind == Conflict.Kind.CONTRADICTION
 
 
-def _keep_left(act: _Act) -> list[Any]:
+def _keep_left(act: _Resolution) -> list[Any]:
     return _keep(act, *act.sides)
 
 
-def _keep_right(act: _Act) -> list[Any]:
+def _keep_right(act: _Resolution) -> list[Any]:
     return _keep(act, act.sides[1], act.sides[0])
 
 
-def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
+def _keep(act: _Resolution, kept: Any, other: Any) -> list[Any]:
     """Remove the other side; after a contradiction, the kept one has the person's trust."""
     was_kept = isinstance(other, TopicFact) and other.is_kept
     _put_away(act, other, _("the other side of a conflict was kept"))
@@ -282,7 +282,7 @@ def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
     return [kept.pk, other.pk]
 
 
-def _put_away(act: _Act, record: Any, why: str) -> None:
+def _put_away(act: _Resolution, record: Any, why: str) -> None:
     """Remove a record from memory: a fact from the topic's list, others to Trash.
 
     A wrong fact is marked as wrong, so that no run repeats it; a duplicate is retired.
@@ -296,7 +296,7 @@ def _put_away(act: _Act, record: Any, why: str) -> None:
         record.change(why=why, **act.told, state=TopicFact.State.RETIRED)
 
 
-def _vouch(act: _Act, record: Any, *, is_kept: bool) -> None:
+def _vouch(act: _Resolution, record: Any, *, is_kept: bool) -> None:
     """Give the record the person's trust; a fact counts as checked now.
 
     If runs couldn't change the fact that it replaces, they can't change this one either.
@@ -308,7 +308,7 @@ def _vouch(act: _Act, record: Any, *, is_kept: bool) -> None:
     record.change(why=_("kept when a conflict was resolved"), **act.told, **fields)
 
 
-def _keep_both(act: _Act) -> list[Any]:
+def _keep_both(act: _Resolution) -> list[Any]:
     """Keep both unchanged; with `dated` each text gets its date, except facts, which have one."""
     for record in act.sides:
         if isinstance(record, TopicFact):
@@ -326,7 +326,7 @@ def _keep_both(act: _Act) -> list[Any]:
     return [record.pk for record in act.sides]
 
 
-def _merge(act: _Act) -> list[Any]:
+def _merge(act: _Resolution) -> list[Any]:
     """Merge both into one record with the person's text."""
     left, right = act.sides
     if not act.text.strip():
@@ -348,7 +348,7 @@ def _merge(act: _Act) -> list[Any]:
     return [left.pk, right.pk]
 
 
-def _rewrite(act: _Act, record: Any, text: str, *, joined_with: Any = None) -> None:
+def _rewrite(act: _Resolution, record: Any, text: str, *, joined_with: Any = None) -> None:
     """Give the record another text, with the stricter marks of both and all tags."""
     why = _("changed to resolve a conflict")
     if isinstance(record, TopicFact):
@@ -365,7 +365,7 @@ def _rewrite(act: _Act, record: Any, text: str, *, joined_with: Any = None) -> N
     write(record, by=act.by, expected_version=record.version, why=why, content=text, **more)
 
 
-_WAYS: dict[str, Callable[[_Act], list[Any]]] = {
+_WAYS: dict[str, Callable[[_Resolution], list[Any]]] = {
     How.LEFT.value: _keep_left,
     How.RIGHT.value: _keep_right,
     How.BOTH.value: _keep_both,
@@ -378,7 +378,7 @@ WAYS = tuple(_WAYS)
 
 
 @dataclass(slots=True)
-class Many:
+class BulkResult:
     """The result of resolving many conflicts in one act."""
 
     at: datetime
@@ -406,9 +406,9 @@ class Many:
         return " ".join(said)
 
 
-def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> Many:
+def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> BulkResult:
     """Keep both sides of each unchanged, within the time limit of a request."""
-    done = Many(timezone.now())
+    done = BulkResult(timezone.now())
     ends = time.monotonic() + seconds
     for place, row in enumerate(rows):
         if time.monotonic() > ends:
@@ -423,13 +423,13 @@ def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECOND
     return done
 
 
-def settle_gone(owner: User | None = None) -> int:
+def resolve_missing_sides(owner: User | None = None) -> int:
     """Resolve all conflicts with a side that is gone: it expired, or its topic was deleted."""
     rows = Conflict.objects.open()
     if owner is not None:
         rows = rows.of(owner)
     gone = rows.exclude(pk__in=Conflict.objects.standing().values("pk")).select_related("owner")
-    return Conflict.settle_themselves(gone[:1_000], by=MAINTENANCE)
+    return Conflict.resolve_automatically(gone[:1_000], by=MAINTENANCE)
 
 
 def record_of(conflict: Conflict, side: str) -> Remembered | None:
@@ -446,21 +446,21 @@ def record_of(conflict: Conflict, side: str) -> Remembered | None:
 
 
 @dataclass(slots=True)
-class TakenBack:
+class Reopened:
     """How many conflicts were reopened, and why others weren't."""
 
     number: int = 0
     problems: list[str] = field(default_factory=list)
 
 
-def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
+def take_back_of(owner: User, at: datetime, *, by: Actor) -> Reopened:
     """Reopen the conflicts that the person resolved together at that time; undo the changes."""
     rows = Conflict.objects.of(owner).filter(settled_at=at, settled_by=str(by))
-    done = TakenBack()
+    done = Reopened()
     for row in rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk"):
         row.owner = owner
         try:
-            take_back(row, by=by)
+            undo_change(row, by=by)
         except AlreadyResolved:
             continue  # another window was faster
         except MemoryRefused as exc:
@@ -470,7 +470,7 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
     return done
 
 
-def take_back(conflict: Conflict, *, by: Actor) -> None:
+def undo_change(conflict: Conflict, *, by: Actor) -> None:
     """Restore both sides and reopen the conflict.
 
     Raises AlreadyResolved if the conflict is already open or resolved itself, and whatever undo

@@ -43,7 +43,7 @@ _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class CompactParts:
     """The parts of a compact form: what the item is, the text, and how much of it that is."""
 
     about: str
@@ -59,11 +59,11 @@ def is_search(item: ContentItem) -> bool:
     return "search" in item.action.casefold() and bool(hits_of(item.content))
 
 
-def search_results(item: ContentItem) -> Short:
+def search_results(item: ContentItem) -> CompactParts:
     """Return the titles of the first results, and the number of results."""
     hits = hits_of(item.content)
     told = {"shown": f"{min(len(hits), MOST_HITS):,}", "of": f"{len(hits):,}"}
-    return Short(
+    return CompactParts(
         _("search results"),
         "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
         _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
@@ -94,14 +94,14 @@ def is_json(item: ContentItem) -> bool:
     return _looks_like_json(item.content)
 
 
-def json_shape(item: ContentItem) -> Short:
+def json_shape(item: ContentItem) -> CompactParts:
     """Return the keys and the lengths of lists and texts, without the values."""
     value = _loaded(item.content)
     if value is None:
         raise ValueError("the content isn't JSON")
     shape = _shape(value, 0)
     told = {"size": f"{item.size:,}"}
-    return Short(
+    return CompactParts(
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
         _("Only the structure is shown, with 0 of %(size)s characters of its values.") % told,
@@ -155,7 +155,7 @@ def is_table(item: ContentItem) -> bool:
     return _table(item.content) is not None
 
 
-def table_shape(item: ContentItem) -> Short:
+def table_shape(item: ContentItem) -> CompactParts:
     """Return the column names, the first row, and the number of rows."""
     table = _table(item.content)
     if table is None:
@@ -164,7 +164,7 @@ def table_shape(item: ContentItem) -> Short:
     listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
     first = [shorten(row, LONGEST_ROW) for row in table.first]
     told = {"shown": len(first), "of": f"{table.rows:,}", "size": f"{item.size:,}"}
-    return Short(
+    return CompactParts(
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
         _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % told,
@@ -211,7 +211,7 @@ LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
 MOST_TOKENS = 700
 
 
-class Written(BaseModel):
+class ModelCompaction(BaseModel):
     """The model's answer."""
 
     summary: str = Field(max_length=LONGEST_SUMMARY, description="2 or 3 sentences")
@@ -221,7 +221,7 @@ class Written(BaseModel):
     id: str = Field("", max_length=80, description="the memory id that you were given")
 
 
-Ask = Callable[[Sequence[Message]], Written | None]
+Ask = Callable[[Sequence[Message]], ModelCompaction | None]
 
 
 def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
@@ -260,7 +260,7 @@ class Compactor:
 
     name: str
     matches: Callable[[ContentItem], bool]
-    compact: Callable[[ContentItem], Short]
+    compact: Callable[[ContentItem], CompactParts]
 
 
 _REGISTRY: list[Compactor] = []
@@ -349,7 +349,7 @@ def shown(item: ContentItem, text: str) -> str:
 
 def _name(item: ContentItem) -> str:
     """Return an item's name in one line, without a title that contains instructions."""
-    title = "" if injection.smells_of_instructions(item.title) else for_prompt(item.title)
+    title = "" if injection.injection_reason(item.title) else for_prompt(item.title)
     title = shorten(title, LONGEST_NAME)
     kind = item.action or str(item.get_type_display())
     return f"{kind} “{title}”" if title else kind
@@ -358,7 +358,7 @@ def _name(item: ContentItem) -> str:
 # --- choosing a compactor ---
 
 
-def _by_compactor(item: ContentItem) -> Short | None:
+def _by_compactor(item: ContentItem) -> CompactParts | None:
     for compactor in compactors():
         try:
             if compactor.matches(item):
@@ -371,7 +371,9 @@ def _by_compactor(item: ContentItem) -> Short | None:
     return None
 
 
-def _by_model(item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None) -> Short | None:
+def _by_model(
+    item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None
+) -> CompactParts | None:
     """Return the model's compact form; None without a model or if it fails."""
     if ask is None:
         return None
@@ -385,42 +387,44 @@ def _by_model(item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None
     return _written(item, written) if written is not None else None
 
 
-def _written(item: ContentItem, written: Written) -> Short | None:
+def _written(item: ContentItem, written: ModelCompaction) -> CompactParts | None:
     summary = written.summary.strip()
     facts = [fact.strip() for fact in written.facts if fact.strip()]
     if not summary:
         return None
     told = {"read": f"{min(item.size, READ_BY_MODEL):,}", "of": f"{item.size:,}"}
-    return Short(
+    return CompactParts(
         _("%(name)s, summarized by a model") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
         _("Based on the first %(read)s of %(of)s characters.") % told,
     )
 
 
-def _default(item: ContentItem) -> Short:
+def _default(item: ContentItem) -> CompactParts:
     text = item.content[:EXCERPT]
     told = {"shown": f"{len(text):,}", "of": f"{item.size:,}"}
-    return Short(_name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told)
+    return CompactParts(
+        _name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told
+    )
 
 
-def _web_page(item: ContentItem) -> Short:
+def _web_page(item: ContentItem) -> CompactParts:
     """Return title, URL, the first 500 characters and the length (R128)."""
     page = _default(item)
     head = "\n".join(part for part in (item.title, item.url) if part)
-    return Short(_("Web page"), f"{head}\n\n{page.text}" if head else page.text, page.shown)
+    return CompactParts(_("Web page"), f"{head}\n\n{page.text}" if head else page.text, page.shown)
 
 
 def _is_web_page(item: ContentItem) -> bool:
     return item.type == ContentItem.Type.WEB_CONTENT
 
 
-def _named(about: Callable[[ContentItem], Short]) -> Callable[[ContentItem], Short]:
+def _named(about: Callable[[ContentItem], CompactParts]) -> Callable[[ContentItem], CompactParts]:
     """Add the item's name to a form, since the compactor only knows the content."""
 
-    def compact(item: ContentItem) -> Short:
+    def compact(item: ContentItem) -> CompactParts:
         short = about(item)
-        return Short(f"{_name(item)}: {short.about}", short.text, short.shown)
+        return CompactParts(f"{_name(item)}: {short.about}", short.text, short.shown)
 
     return compact
 

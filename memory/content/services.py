@@ -37,7 +37,7 @@ def checked_scope(scope: str) -> str:
 def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> int:
     """Move everything in this scope to Trash, and return how many items (R117).
 
-    `put_back` undoes it, given the time `at` (default: now). Raises InvalidValue for an invalid
+    `restore_state` undoes it, given the time `at` (default: now). Raises InvalidValue for an invalid
     scope, and Locked if `by` can't move one of the items, and then nothing is moved.
     """
     scope, at = checked_scope(scope), at or timezone.now()
@@ -48,7 +48,7 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
     return moved
 
 
-def put_back(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
+def restore_state(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
     """Restore what `clear` moved to Trash at that time, and return how many items."""
     gone = ContentItem.objects.of(owner).filter(scope=checked_scope(scope), trashed_at=at)
     return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from Trash"))

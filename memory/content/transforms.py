@@ -130,7 +130,7 @@ def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
     A line can have eight million characters and a word occur in it a million times, so most
     positions cost only one comparison.
     """
-    others = [_Ahead(line, pattern) for pattern in patterns[1:]]
+    others = [_WordFinder(line, pattern) for pattern in patterns[1:]]
     end = reach = 0
     for found in patterns[0].pattern.finditer(line):
         if found.start() < end or found.end() + ROUND < reach:
@@ -145,7 +145,7 @@ def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Ahead:
+class _WordFinder:
     """Finds the next position of words in a line, for increasing start positions."""
 
     line: str
@@ -257,7 +257,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TransformParams:
     """Checked parameters."""
 
     n: int
@@ -271,7 +271,7 @@ class Transform:
 
     name: str
     about: str | Promise
-    show: Callable[[str, Asked], str]
+    show: Callable[[str, TransformParams], str]
     takes_n: bool = True
     takes_q: bool = False
     needs_q: bool = False
@@ -295,7 +295,7 @@ def transform(
     return View(shown, min(count(shown), count(text)), count(text), asked.unit)
 
 
-def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
+def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> TransformParams:
     if unit not in UNITS:
         told = {"unit": shorten(clean(str(unit))[0], 40), "known": ", ".join(UNITS)}
         _refuse("unit", _("There is no unit “%(unit)s”. Choose one of: %(known)s.") % told)
@@ -314,7 +314,7 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
         told = {"most": f"{LONGEST_QUERY:,}", "have": f"{len(q):,}"}
         _refuse("q", _("“q” can have at most %(most)s characters. This one has %(have)s.") % told)
     usual = chosen.usual[UNITS.index(unit)]
-    return Asked(usual if n is None else whole_number("n", n, MOST_BYTES), q, unit)
+    return TransformParams(usual if n is None else whole_number("n", n, MOST_BYTES), q, unit)
 
 
 def _refuse(field: str, problem: str) -> NoReturn:
@@ -329,11 +329,11 @@ def _lines_in(text: str) -> int:
 # --- the six built-in ones ---
 
 
-def _full(text: str, _asked: Asked) -> str:
+def _full(text: str, _asked: TransformParams) -> str:
     return text
 
 
-def _first(text: str, asked: Asked) -> str:
+def _first(text: str, asked: TransformParams) -> str:
     if asked.unit == CHARACTERS:
         return text[: asked.n]
     return _head(text, asked.n)
@@ -349,7 +349,7 @@ def _head(text: str, lines: int) -> str:
     return text[: end + 1]
 
 
-def _last(text: str, asked: Asked) -> str:
+def _last(text: str, asked: TransformParams) -> str:
     if asked.unit == CHARACTERS:
         return text[-asked.n :]
     start = len(text) - text.endswith("\n")
@@ -360,7 +360,7 @@ def _last(text: str, asked: Asked) -> str:
     return text[start + 1 :]
 
 
-def _excerpt(text: str, asked: Asked) -> str:
+def _excerpt(text: str, asked: TransformParams) -> str:
     """Return the text around the words, or the beginning without any."""
     place = place_of(text, asked.q) if asked.q else 0
     if place < 0:
@@ -374,11 +374,11 @@ def _excerpt(text: str, asked: Asked) -> str:
     return _head(text[begun:], asked.n)
 
 
-def _summary(text: str, asked: Asked) -> str:
+def _summary(text: str, asked: TransformParams) -> str:
     return summary_of(text, asked.n, in_lines=asked.unit == LINES)
 
 
-def _filtered(text: str, asked: Asked) -> str:
+def _filtered(text: str, asked: TransformParams) -> str:
     return filtered(text, asked.q, asked.n, in_lines=asked.unit == LINES)
 
 

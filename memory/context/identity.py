@@ -58,12 +58,12 @@ class Persona:
 
 def active(owner: User, kind: str) -> Note | None:
     """Return the owner's current soul, agent or user note, always from the database (R202)."""
-    return Note.objects.of(owner).standing_identity().filter(kind=kind).first()
+    return Note.objects.of(owner).current_identity().filter(kind=kind).first()
 
 
 def all_active(owner: User) -> dict[str, Note]:
     """Return the owner's current soul, agent and user note by kind, with one query."""
-    return {note.kind: note for note in Note.objects.of(owner).standing_identity()}
+    return {note.kind: note for note in Note.objects.of(owner).current_identity()}
 
 
 def first_soul() -> str:
@@ -99,7 +99,7 @@ def make_first_notes(user: User) -> None:
         Note.Kind.AGENT.value: first_persona().as_text(),
         Note.Kind.USER.value: profile_text(user),
     }
-    standing = set(Note.objects.of(user).standing_identity().values_list("kind", flat=True))
+    standing = set(Note.objects.of(user).current_identity().values_list("kind", flat=True))
     first = [
         Note(owner=user, kind=kind, content=text.strip(), stability=Note.Stability.PERMANENT)
         for kind, text in texts.items()
@@ -140,7 +140,7 @@ def write_soul(
     return supersede(standing, text, by=by, why=why or _("a new soul"), source=source, trust=trust)
 
 
-def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
+def restore_soul(owner: User, soul: Note, *, by: Actor) -> Note:
     """Restore an older soul: a new one with its text supersedes the current one."""
     if soul.owner_id != owner.pk or soul.kind != Note.Kind.SOUL:
         problem = _("This soul doesn’t exist.")
@@ -150,7 +150,7 @@ def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
 
 
 @dataclass(frozen=True, slots=True)
-class OldSoul:
+class PreviousSoul:
     """A superseded soul: what its replacement changed (`rows`), who wrote that, when and why."""
 
     note: Note
@@ -160,7 +160,7 @@ class OldSoul:
     until: datetime
 
 
-def old_souls(owner: User) -> list[OldSoul]:
+def old_souls(owner: User) -> list[PreviousSoul]:
     """Return the most recently superseded souls, with what each replacement changed."""
     found = Note.objects.of(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
     notes = list(found[: MOST_SOULS + 1])
@@ -173,7 +173,7 @@ def old_souls(owner: User) -> list[OldSoul]:
     for newer, older in pairwise(notes):
         end = ended.get(older.pk)
         found_souls.append(
-            OldSoul(
+            PreviousSoul(
                 note=older,
                 rows=folded(diff(f"{older.content}\n", f"{newer.content}\n")),
                 actor=named[end.actor].words if end and end.actor in named else "",
@@ -226,7 +226,7 @@ def _rewrite(
     text = checks.content(content)
     checks.raise_refused()
     with transaction.atomic():
-        note = Note.objects.of(owner).standing_identity().filter(kind=kind)
+        note = Note.objects.of(owner).current_identity().filter(kind=kind)
         standing: Note | None = note.select_for_update().first()
         if standing is None:
             return write_note(owner, kind, text, by=by, source=str(by))

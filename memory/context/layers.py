@@ -46,7 +46,7 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class Chosen:
+class ChosenNotes:
     """The chosen notes in order, each with the reason, and what was left out."""
 
     notes: list[tuple[Note, str]] = field(default_factory=list)
@@ -100,7 +100,7 @@ def chosen_notes(
     topic: Topic | None,
     scopes: Sequence[str],
     now: datetime,
-) -> dict[str, Chosen]:
+) -> dict[str, ChosenNotes]:
     """Return the notes of each kind: those nearest to the message first, then the newest."""
     asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
     nearest = _nearest(owner, list(most), message, now)
@@ -110,7 +110,7 @@ def chosen_notes(
     }
 
 
-def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> Chosen:
+def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
     notes: dict[Any, tuple[Note, str]] = {}
     for hit in nearest:
         note = hit.record
@@ -120,7 +120,7 @@ def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> Chosen:
         for note in asked.allowed()[:most]:
             if len(notes) < most and note.pk not in notes:
                 notes[note.pk] = note, _("among the newest")
-    return Chosen(list(notes.values()), _left_out(asked, notes, most))
+    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most))
 
 
 def _nearest(
@@ -341,7 +341,7 @@ def why_never(note: Note, now: datetime) -> str:
     return ""
 
 
-def _notes_layer(name: str, title: str, chosen: Chosen) -> Layer:
+def _notes_layer(name: str, title: str, chosen: ChosenNotes) -> Layer:
     layer = Layer(name, title, left_out=list(chosen.left_out))
     for note, why in chosen.notes:
         text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list

@@ -13,7 +13,7 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from beacon_site.text.cleaning import for_prompt, one_line, shorten
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from memory.models import Observation, Sensitivity, Topic, TopicFact, Trust
 from memory.observations.services import is_near
 from memory.search.query import Filter, Question
@@ -50,7 +50,7 @@ def best_for(
         if len(chosen) == limit:
             break
         said = [*known, *(one.content for one in chosen)]
-        if hit.found_later or smells_of_instructions(hit.content):
+        if hit.found_later or injection_reason(hit.content):
             continue
         if any(is_near(hit.content, one) for one in said):
             continue

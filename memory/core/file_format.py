@@ -31,7 +31,7 @@ _MARK = re.compile(
 )
 
 
-class Mark(NamedTuple):
+class HeadingLine(NamedTuple):
     """A heading: where its line begins and ends in the text, and its line number, from 0."""
 
     begin: int
@@ -52,12 +52,12 @@ def line_count(text: str) -> int:
 
 
 @lru_cache(maxsize=8)
-def headings(text: str) -> tuple[Mark, ...]:
+def headings(text: str) -> tuple[HeadingLine, ...]:
     """Return the headings outside fenced blocks, cached because a save needs them several times."""
     return tuple(_headings(text))
 
 
-def _headings(text: str) -> Iterator[Mark]:
+def _headings(text: str) -> Iterator[HeadingLine]:
     fence, at, place = "", 0, 0
     for found in _MARK.finditer(text):
         if signs := found["signs"]:
@@ -65,7 +65,7 @@ def _headings(text: str) -> Iterator[Mark]:
                 place += text.count("\n", at, found.start())
                 at = found.start()
                 words = (found["words"] or "").strip()
-                yield Mark(at, found.end(), place, len(signs), words)
+                yield HeadingLine(at, found.end(), place, len(signs), words)
             continue
         fence = _fence_behind(fence, found["fence"], found["behind"])
 
@@ -139,7 +139,7 @@ class Entry:
         return _day(self.date)
 
 
-class Reading(NamedTuple):
+class ParsedEntry(NamedTuple):
     """What an entry says, without its position: fields by name, date and problems."""
 
     title: str
@@ -163,7 +163,7 @@ def entries_of(text: str) -> list[Entry]:
     ]
 
 
-def readings(text: str) -> list[Reading]:
+def readings(text: str) -> list[ParsedEntry]:
     """Return what each entry says. Results are cached because most entries don't change."""
     language = get_language()
     return [_read(body, language) for body, _first, _last in _blocks(text)]
@@ -191,12 +191,12 @@ def word_count(text: str) -> int:
 
 
 @lru_cache(maxsize=4_096)
-def _read(body: str, language: str | None) -> Reading:
+def _read(body: str, language: str | None) -> ParsedEntry:
     """Read one entry. The cache key includes `language` because problems are translated."""
     title = first_words(body)
     said = _fields(body.split("\n")[1:])
     day = _day(said.get("date", ""))
-    return Reading(title, said, day, tuple(_problems(title, said, day)))
+    return ParsedEntry(title, said, day, tuple(_problems(title, said, day)))
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
@@ -542,14 +542,14 @@ LEAST_PART = 4  # characters in a part of a summary line
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class PurgedSection:
     """A purged section: its heading path, its text, and the file's current text."""
 
     heading: tuple[str, ...]
     words: str
     stands: str
 
-    def taken_from(self, text: str) -> str:
+    def without_section(self, text: str) -> str:
         """Return an older text without the section, even if it had other wording at that time.
 
         Lines that were moved or were under another heading are also removed. Text that is still in

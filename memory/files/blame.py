@@ -18,7 +18,7 @@ from memory.core.file_format import lines_of
 Runs = list[list[int]]
 
 
-class Blamed(Protocol):
+class BlamedFile(Protocol):
     """A file, or one version of it, with its blame."""
 
     content: str
@@ -49,7 +49,7 @@ def carried(blame: Sequence[Sequence[int]], old_text: str, new_text: str, versio
     return _runs(now)
 
 
-def lines_blamed(file: Blamed) -> list[BlameLine]:
+def lines_blamed(file: BlamedFile) -> list[BlameLine]:
     """Return the lines of a file with their versions."""
     lines = lines_of(file.content)
     versions = _versions(file.blame, len(lines), file.version)

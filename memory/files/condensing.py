@@ -46,14 +46,14 @@ _BULLETS = ("- ", "* ", "+ ")
 
 
 @dataclass(frozen=True, slots=True)
-class Condensed:
+class CondensedText:
     """The shorter text, and a description of each change."""
 
     text: str
     said: tuple[str, ...]
 
 
-def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> Condensed:
+def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> CondensedText:
     """Return the text without repeated bullets, old dates, empty sections and extra space."""
     lines, sections = lines_of(text), sections_of(text)
     held = _held(sections, [tuple(path) for path in locked])
@@ -71,7 +71,7 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> Condensed:
     shorter = "\n".join(line for _place, line in kept)
     shorter += "\n" if shorter and text.endswith("\n") else ""
     said = tuple(_words(name, count) for count, name in counts if count)
-    return Condensed(shorter if said else text, said)
+    return CondensedText(shorter if said else text, said)
 
 
 def _words(name: str, n: int) -> str:
@@ -205,7 +205,7 @@ logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Shorter:
+class CondenseProposal:
     """A shorter text for a file: what was changed, how many bytes it saves, and the diff.
 
     `problem` says why the model proposed nothing if it was asked. The text is then the one by
@@ -226,16 +226,16 @@ class Shorter:
         return _("condensed by the model") if self.is_by_model else _("condensed without a model")
 
 
-class NoShorter(MemoryRefused):
+class InvalidCondensedText(MemoryRefused):
     """The model's text can't be used. The message says why."""
 
 
-class NotAsked(MemoryRefused):
+class CannotAskModel(MemoryRefused):
     """The model can't be asked now. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CondenseRequest:
     """A question to the model, as stored in the page's URL: the file's version, and the last
     earlier call.
     """
@@ -248,7 +248,7 @@ class Asked:
         return f"{self.version}.{self.after}.{int(self.at.timestamp())}"
 
     @classmethod
-    def of(cls, text: str) -> Asked | None:
+    def of(cls, text: str) -> CondenseRequest | None:
         """Parse it from a URL, or return None if it isn't valid."""
         found = _ASKED.fullmatch(text)
         if found is None:
@@ -257,7 +257,7 @@ class Asked:
         return cls(version, after, datetime.fromtimestamp(at, tz=UTC))
 
 
-def by_rule(file: MemoryFile, *, problem: str = "") -> Shorter:
+def by_rule(file: MemoryFile, *, problem: str = "") -> CondenseProposal:
     """Return the text condensed by rules."""
     shorter = condensed(file.content, file.section_locks)
     return _shown(file, shorter.text, shorter.said, problem=problem)
@@ -278,20 +278,20 @@ def why_no_model(file: MemoryFile) -> str:
 # --- by a model ---
 
 
-def ask(owner: User, file: MemoryFile) -> Asked:
+def ask(owner: User, file: MemoryFile) -> CondenseRequest:
     """Have a worker ask the model for a shorter text. Raises NotAsked if that isn't possible."""
     if problem := why_no_model(file):
-        raise NotAsked(problem)
+        raise CannotAskModel(problem)
     if connections.llm_profile() is None:
-        raise NotAsked(_("No model is set up. This version was condensed without one."))
+        raise CannotAskModel(_("No model is set up. This version was condensed without one."))
     try:
         check_month(owner)
     except BudgetReached as exc:
-        raise NotAsked(_unusable(str(exc))) from exc
+        raise CannotAskModel(_unusable(str(exc))) from exc
     last = _calls(file).order_by("-id").values_list("id", flat=True).first()
-    asked = Asked(file.version, last or 0, timezone.now())
+    asked = CondenseRequest(file.version, last or 0, timezone.now())
     if not send("memory.tasks.condense_file", str(file.pk), file.version, queue="reflect"):
-        raise NotAsked(
+        raise CannotAskModel(
             _(
                 "The background worker can’t be reached because Redis isn’t responding. Try again in a minute."
             )
@@ -299,7 +299,7 @@ def ask(owner: User, file: MemoryFile) -> Asked:
     return asked
 
 
-def carry_out(file_id: str, version: int) -> None:
+def perform(file_id: str, version: int) -> None:
     """Ask the model about this version of a file. The stored call has its answer or error."""
     rows = MemoryFile.objects.live().select_related("owner")
     file = rows.filter(pk=file_id, version=version).first()
@@ -332,7 +332,7 @@ def _whole(ask: Callable[[], Answer]) -> Answer:
     return answer
 
 
-def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
+def proposed(file: MemoryFile, asked: CondenseRequest) -> CondenseProposal | None:
     """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
         why = _(
@@ -350,7 +350,7 @@ def proposed(file: MemoryFile, asked: Asked) -> Shorter | None:
         return by_rule(file, problem=why % minutes)
     try:
         if call.error:
-            raise NoShorter(call.error)
+            raise InvalidCondensedText(call.error)
         text = _fit(file, call.answer)
     except MemoryRefused as exc:
         return by_rule(file, problem=_unusable(str(exc)))
@@ -390,19 +390,23 @@ def _fit(file: MemoryFile, answer: str) -> str:
     found = _FENCED.match(answer)
     text = cleaned((found[1] if found else answer).strip() + "\n").text
     if not is_visible(text):
-        raise NoShorter(_("its answer is empty or was cut off."))
+        raise InvalidCondensedText(_("its answer is empty or was cut off."))
     if file.summary_by == MemoryFile.SummaryBy.PERSON:
         begin, end = summary_span(file.content)
         text = with_line(text, file.content[begin:end])
     size = limits.size_of(text)
     if size >= file.size:
         told = {"have": f"{size:,}", "now": f"{file.size:,}"}
-        raise NoShorter(_("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told)
+        raise InvalidCondensedText(
+            _("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told
+        )
     limits.check_lines(text)
     for path in file.section_locks:
         if locked_text(text, path) != locked_text(file.content, path):
             label = " › ".join(path)
-            raise NoShorter(_("it changed the locked section “%(label)s”.") % {"label": label})
+            raise InvalidCondensedText(
+                _("it changed the locked section “%(label)s”.") % {"label": label}
+            )
     return text
 
 
@@ -413,8 +417,8 @@ def _shown(
     *,
     is_by_model: bool = False,
     problem: str = "",
-) -> Shorter:
+) -> CondenseProposal:
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
     saved = limits.size_of(file.content) - limits.size_of(text)
     left = max(0, len(rows) - MOST_ROWS)
-    return Shorter(text, said, saved, rows[:MOST_ROWS], left, is_by_model, problem)
+    return CondenseProposal(text, said, saved, rows[:MOST_ROWS], left, is_by_model, problem)

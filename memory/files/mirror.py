@@ -31,7 +31,7 @@ from memory.core.file_format import is_fact
 from memory.files import mirror_folder
 from memory.files.drafts import DraftTaken, keep_draft
 from memory.files.limits import MOST_EPISODES, FileConflict
-from memory.files.mirror_disk import ChangedMeanwhile, Disk, Found, digest_of
+from memory.files.mirror_disk import ConcurrentChange, Disk, DiskFile, digest_of
 from memory.files.mirror_folder import DISK, disk_of
 from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
@@ -48,7 +48,7 @@ class Copy:
     disk: Disk
     row: MirroredFile = field(init=False)
     file: MemoryFile | None = field(init=False, default=None)
-    found: Found = field(init=False, default=Found())
+    found: DiskFile = field(init=False, default=DiskFile())
     is_stale: bool = field(init=False, default=False)  # something was stored after it was read
 
     def read(self) -> None:
@@ -133,7 +133,7 @@ def write(copy: Copy) -> None:
     now = {"version": copy.file.version, "digest": digest_of(content), "stamp": stamp}
     with transaction.atomic():
         if late is not None:
-            _take(copy, Found(found.stamp, late))
+            _take(copy, DiskFile(found.stamp, late))
         copy.mark(**now)
 
 
@@ -150,7 +150,7 @@ def fail(copy: Copy, exc: OSError) -> None:
     copy.mark(problem=problem)
 
 
-def _take(copy: Copy, found: Found) -> None:
+def _take(copy: Copy, found: DiskFile) -> None:
     """Save an edit, based on the version last on disk. Keep a rejected one beside the file."""
     copy.is_stale = True
     try:
@@ -179,7 +179,7 @@ def _based_on(copy: Copy) -> int:
     return 1 if untouched else 0
 
 
-def text_of(found: Found) -> str:
+def text_of(found: DiskFile) -> str:
     """Return the text found on disk. Raises MemoryRefused."""
     if found.is_large:
         most = {"most": f"{MOST_EPISODES:,}"}
@@ -196,8 +196,8 @@ def text_of(found: Found) -> str:
         ) from exc
 
 
-def _refuse(copy: Copy, found: Found, exc: MemoryRefused) -> None:
-    aside = copy.disk.set_aside(copy.path, found.content)
+def _refuse(copy: Copy, found: DiskFile, exc: MemoryRefused) -> None:
+    aside = copy.disk.quarantine_reason(copy.path, found.content)
     why = str(exc)
     if isinstance(exc, FileConflict):
         why = _("the same lines were also changed in Beacon.")
@@ -428,7 +428,7 @@ def differing() -> list[tuple[int, str]]:
     return sorted((_due(folder) | set(_unnoticed(folder))) - set(refused))
 
 
-def bring_together() -> int:
+def reconcile() -> int:
     """Compare those files again, ignoring their stamps. Return how many there were."""
     found = differing()
     for owner_id, path in found:
@@ -443,7 +443,7 @@ def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
         file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
         if file is None or file.version != row.version:
             continue
-        with suppress(OSError, ChangedMeanwhile):
+        with suppress(OSError, ConcurrentChange):
             lies = mirror_folder.disk_of(folder, row.owner).read(row.path).digest
             if not lies == row.digest == digest_of(file.content.encode()):
                 yield row.owner_id, row.path
@@ -491,7 +491,7 @@ def _compare(copy: Copy) -> None:
             with transaction.atomic():
                 if look(copy):
                     transaction.on_commit(partial(write_out, copy.owner.pk, copy.path))
-        except ChangedMeanwhile:
+        except ConcurrentChange:
             return
         except OSError as exc:
             fail(copy, exc)
@@ -503,7 +503,7 @@ def _settle(folder: MirrorFolder, copy: Copy) -> None:
         try:
             mirror_folder.own_disk(folder, copy.owner)
             for _round in range(_ROUNDS if is_mine else 0):
-                with suppress(ChangedMeanwhile):
+                with suppress(ConcurrentChange):
                     with transaction.atomic():
                         is_due = look(copy)
                     if is_due:

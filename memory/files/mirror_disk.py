@@ -38,12 +38,12 @@ _CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EN
 _QUIET = 0.1  # seconds without changes before a file is read, in case an editor is writing it
 
 
-class ChangedMeanwhile(Exception):
+class ConcurrentChange(Exception):
     """The file changed between reading and writing. Check it again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiskFile:
     """A file on disk: without a stamp if it doesn't exist, without content if it isn't readable
     text.
     """
@@ -79,7 +79,7 @@ class Disk:
                 continue
         return found
 
-    def read(self, path: str, *, settled: bool = False) -> Found:
+    def read(self, path: str, *, settled: bool = False) -> DiskFile:
         """Return the file at `path`, with `settled` only once it no longer changes.
 
         Raises ChangedMeanwhile if it keeps changing, OSError.
@@ -91,12 +91,12 @@ class Disk:
                 with self._inside(folder) as inside:
                     found, age = _read(inside, name)
             except FileNotFoundError:
-                return Found()
+                return DiskFile()
             if found is not None and not (settled and 0 <= age < _QUIET):
                 return found
             time.sleep(_QUIET / 2)
         if found is None:
-            raise ChangedMeanwhile(path)
+            raise ConcurrentChange(path)
         return found
 
     def write(self, path: str, content: bytes, expected: str) -> tuple[str, bytes | None]:
@@ -113,7 +113,7 @@ class Disk:
             try:
                 _fill(handle, content, like=_mode_at(inside, name))
                 if _stamp_at(inside, name) != expected:
-                    raise ChangedMeanwhile(path)
+                    raise ConcurrentChange(path)
                 is_swapped = bool(expected) and _swapped(inside, temp, name)
                 if not is_swapped:
                     os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
@@ -137,11 +137,11 @@ class Disk:
         folder, _slash, name = path.partition("/")
         with self._inside(folder) as inside:
             if _stamp_at(inside, name) != expected:
-                raise ChangedMeanwhile(path)
+                raise ConcurrentChange(path)
             os.unlink(name, dir_fd=inside)
             os.fsync(inside)
 
-    def set_aside(self, path: str, content: bytes | None) -> str:
+    def quarantine_reason(self, path: str, content: bytes | None) -> str:
         """Keep a rejected edit beside the file and return the copy's path. No copy is overwritten.
 
         An unreadable file is moved as it is. Bytes that are already kept are kept once.
@@ -286,22 +286,22 @@ def _mode_at(folder: int, name: str) -> int | None:
     return stat.S_IMODE(told.st_mode) & 0o666 if stat.S_ISREG(told.st_mode) else None
 
 
-def _read(folder: int, name: str) -> tuple[Found | None, float]:
+def _read(folder: int, name: str) -> tuple[DiskFile | None, float]:
     """Return a file's content (None if it changed while reading), and its age in seconds."""
     told = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if not stat.S_ISREG(told.st_mode):  # a link, folder or pipe, which isn't opened
-        return Found(_stamp(told)), 1.0
+        return DiskFile(_stamp(told)), 1.0
     handle = os.open(name, _READ, dir_fd=folder)
     try:
         before = os.fstat(handle)
         age = time.time() - before.st_mtime
         if before.st_size > LARGEST:
-            return Found(_stamp(before), is_large=True), age
+            return DiskFile(_stamp(before), is_large=True), age
         with os.fdopen(os.dup(handle), "rb") as file:
             content = file.read(LARGEST + 1)
         if _stamp(os.fstat(handle)) != _stamp(before):
             return None, age
-        return Found(_stamp(before), content), age
+        return DiskFile(_stamp(before), content), age
     finally:
         os.close(handle)
 

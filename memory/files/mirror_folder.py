@@ -28,7 +28,7 @@ DISK = Actor("disk")  # people who edit the files there, who have access to this
 MARK = ".beacon"
 
 
-class NotUsable(Exception):
+class FolderNotUsable(Exception):
     """The folder can't be read or written. The message says why."""
 
 
@@ -49,7 +49,7 @@ def opened() -> MirrorFolder | None:
         return None
     try:
         _check(folder)
-    except NotUsable as exc:
+    except FolderNotUsable as exc:
         tell(folder, str(exc))
         return None
     except OSError as exc:
@@ -111,7 +111,7 @@ def _check(folder: MirrorFolder) -> None:
         if folder.place != str(root):
             MirrorFolder.objects.filter(pk=folder.pk).update(place=root)
         return
-    raise NotUsable(
+    raise FolderNotUsable(
         _(
             "The folder %(folder)s belongs to another Beacon instance, so this one doesn’t use it. Set BEACON_MIRROR_DIR to another folder. If the other instance no longer exists, delete the file %(mark)s there, and this one will import the files."
         )
@@ -137,7 +137,7 @@ def _holds_last_copies(folder: MirrorFolder) -> bool:
     )
 
 
-def _put_unless_there(temp: Path, mark: Path) -> None:
+def _create_marker(temp: Path, mark: Path) -> None:
     """Write the marker file, unless another Beacon did so at the same moment."""
     try:
         os.link(temp, mark)
@@ -168,7 +168,7 @@ def _make(folder: MirrorFolder, root: Path) -> None:
             file.write(json.dumps(told) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        _put_unless_there(temp, root / MARK)
+        _create_marker(temp, root / MARK)
     finally:
         temp.unlink(missing_ok=True)
 

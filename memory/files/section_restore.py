@@ -17,8 +17,8 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.core.file_format import sections_of
 from memory.files.limits import FileConflict
-from memory.files.sections import Removed, put_in, stands_in, taken_out
-from memory.files.services import Act, Cleaned, rows_held, save
+from memory.files.sections import RemovedSection, contains_lines, put_in, without_lines
+from memory.files.services import Act, CleanedText, rows_held, save
 from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile
 
@@ -57,7 +57,7 @@ def restore(entry: Any, by: Actor) -> None:
         file = _held(entry)
         if entry.trashed_at is None:
             return
-        if not stands_in(file.content, entry.content):
+        if not contains_lines(file.content, entry.content):
             why = _("restored from Trash: %(label)s") % {"label": _label(entry)}
             _put_in(entry, file, Act(by, why))
         entry.refresh_from_db(fields=["trashed_at", "version"])
@@ -70,11 +70,11 @@ def _put_in(entry: FileEntry, file: MemoryFile, act: Act) -> None:
     """
     back = returning(entry, file)
     try:
-        save(entry.owner, file.path, Cleaned(back.text), act, seen=back.seen, join=True)
+        save(entry.owner, file.path, CleanedText(back.text), act, seen=back.seen, join=True)
     except FileConflict as exc:
         if any(one.heading == tuple(entry.heading) for one in sections_of(file.content)):
             raise EntryConflict(entry) from exc
-        text = Cleaned(put_in(file.content, _removed(entry), back.had))
+        text = CleanedText(put_in(file.content, _removed(entry), back.had))
         save(entry.owner, file.path, text, act, seen=file.version, join=False)
 
 
@@ -84,7 +84,7 @@ def trash(entry: Any, by: Actor) -> None:
         file = _held(entry)
         if entry.trashed_at is not None:
             return
-        text = taken_out(file.content, entry.content)
+        text = without_lines(file.content, entry.content)
         if text is None:
             told = {"label": _label(entry), "path": entry.path}
             raise InvalidValue(
@@ -95,7 +95,7 @@ def trash(entry: Any, by: Actor) -> None:
             )
         why = _("moved to Trash: %(label)s") % {"label": _label(entry)}
         act = Act(by, why, tells_trash=False)
-        saved = save(entry.owner, file.path, Cleaned(text), act, seen=None, join=False)
+        saved = save(entry.owner, file.path, CleanedText(text), act, seen=None, join=False)
         entry.removed_in = saved.file.version
         FileEntry.objects.filter(pk=entry.pk).update(removed_in=entry.removed_in)
         entry.trash(by=by)
@@ -131,5 +131,5 @@ def returning(entry: FileEntry, file: MemoryFile) -> Return:
     return Return(put_in(lost, one, had), version, lost, had)
 
 
-def _removed(entry: FileEntry) -> Removed:
-    return Removed(tuple(entry.heading), entry.content)
+def _removed(entry: FileEntry) -> RemovedSection:
+    return RemovedSection(tuple(entry.heading), entry.content)

@@ -27,14 +27,14 @@ MOST = 50  # sections of one change; if more were removed, they are kept as one
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedSection:
     """A removed section: its heading path, and its text with all subsections."""
 
     heading: Heading
     text: str
 
 
-def removed_from(before: str, after: str) -> list[Removed]:
+def removed_from(before: str, after: str) -> list[RemovedSection]:
     """Return the sections of `before` that are missing in `after`, in order."""
     before, after = _without_summary(before), _without_summary(after)
     if not (gone := _gone(before, after)):
@@ -50,8 +50,8 @@ def removed_from(before: str, after: str) -> list[Removed]:
             found.append([one])
     kept = [group for group in found if not gone.isdisjoint(group)]
     if len(kept) > MOST:
-        return [Removed((), "\n\n".join(_text(group) for group in kept))]
-    return [Removed(group[0].heading, _text(group)) for group in kept]
+        return [RemovedSection((), "\n\n".join(_text(group) for group in kept))]
+    return [RemovedSection(group[0].heading, _text(group)) for group in kept]
 
 
 def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
@@ -112,12 +112,12 @@ def _without_summary(text: str) -> str:
 # --- restoring and removing again ---
 
 
-def stands_in(text: str, words: str) -> bool:
+def contains_lines(text: str, words: str) -> bool:
     """Whether the text contains these consecutive lines."""
     return _place_of(text, words) is not None
 
 
-def taken_out(text: str, words: str) -> str | None:
+def without_lines(text: str, words: str) -> str | None:
     """Return the text without these lines, or None if it doesn't contain them."""
     begin = _place_of(text, words)
     if begin is None:
@@ -132,7 +132,7 @@ def _place_of(text: str, words: str) -> int | None:
     return begin if begin >= 0 else None
 
 
-def put_in(text: str, one: Removed, before: str) -> str:
+def put_in(text: str, one: RemovedSection, before: str) -> str:
     """Return the text with the section restored, after what preceded it in `before`."""
     lines = lines_of(text)
     at = _line_for(text, one, before)
@@ -145,7 +145,7 @@ def put_in(text: str, one: Removed, before: str) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _line_for(text: str, one: Removed, before: str) -> int:
+def _line_for(text: str, one: RemovedSection, before: str) -> int:
     """Return the line after which it belongs."""
     was = sections_of(_without_summary(before))
     found = (n for n, s in enumerate(was) if s.heading == one.heading and _begins(one, s))
@@ -161,7 +161,7 @@ def _line_for(text: str, one: Removed, before: str) -> int:
     return now[0].last_line if one.heading and now[:1] and not now[0].heading else 0
 
 
-def _begins(one: Removed, section: SectionText) -> bool:
+def _begins(one: RemovedSection, section: SectionText) -> bool:
     words = section.text.strip("\n")
     return f"{one.text}\n".startswith(f"{words}\n")
 
@@ -173,7 +173,7 @@ def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -
     """
     after = str(file.content)
     for entry in FileEntry.objects.filter(file=file).in_trash():
-        if entry.content and stands_in(after, entry.content):
+        if entry.content and contains_lines(after, entry.content):
             entry.owner = file.owner
             entry.restore(by=by)
     gone = removed_from(before, after)
@@ -187,7 +187,7 @@ def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -
     Revision.record_many(changes, by=by, why=said, source=source)
 
 
-def _entry(file: MemoryFile, one: Removed, now: datetime) -> FileEntry:
+def _entry(file: MemoryFile, one: RemovedSection, now: datetime) -> FileEntry:
     return FileEntry(
         owner_id=file.owner_id,
         file=file,

@@ -43,7 +43,7 @@ from memory.core.file_format import (
 from memory.files import limits, sections
 from memory.files.blame import Runs, carried
 from memory.files.limits import NoSuchFile, check_lines
-from memory.files.three_way_merge import Kept, content_at, joined, kept_at
+from memory.files.three_way_merge import EarlierVersion, content_at, joined, kept_at
 from memory.models import MemoryFile, Revision, Section, Trust, User
 
 # --- cleaning text ---
@@ -52,14 +52,14 @@ _MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanedText:
     """A text that can be stored, and warnings about what was changed in it."""
 
     text: str
     warnings: tuple[str, ...] = ()
 
 
-def cleaned(text: str) -> Cleaned:
+def cleaned(text: str) -> CleanedText:
     """Return the text without what can't be stored.  Changed line ends give no warning."""
     warnings = []
     if text.startswith(_MARK):
@@ -70,7 +70,7 @@ def cleaned(text: str) -> Cleaned:
         warnings.append(
             _("Characters that can’t be stored (NUL, control characters) were removed.")
         )
-    return Cleaned(text, tuple(warnings))
+    return CleanedText(text, tuple(warnings))
 
 
 # --- writing rows ---
@@ -82,7 +82,7 @@ _TRUST = list(Trust.values)  # from most to least trusted
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SaveResult:
     """The result of a save: the stored file, and warnings for its writer."""
 
     file: MemoryFile
@@ -105,7 +105,7 @@ class Act:
     summary_by: str = ""
     is_exact: bool = False  # an older version is restored, with its summary line
     appends: bool = False
-    kept: Kept | None = None
+    kept: EarlierVersion | None = None
     tells_trash: bool = True  # whether sections that the write removes move to Trash
 
 
@@ -115,7 +115,7 @@ def paths_of(owner: User) -> list[str]:
     return sorted(found, key=place_of)
 
 
-def held(write: Callable[[], Saved]) -> Saved:
+def held(write: Callable[[], SaveResult]) -> SaveResult:
     """Run a write in a transaction; run it again if another one created the month's file first."""
     try:
         with transaction.atomic():
@@ -136,8 +136,8 @@ def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
 
 
 def save(
-    owner: User, path: str, fresh: Cleaned, act: Act, *, seen: int | None, join: bool
-) -> Saved:
+    owner: User, path: str, fresh: CleanedText, act: Act, *, seen: int | None, join: bool
+) -> SaveResult:
     """Store a cleaned text.  The surrounding transaction keeps the rows locked.
 
     `seen` and `join` are those of `save_file`, and so are the errors.
@@ -155,7 +155,7 @@ def save(
         file.check_may_change(act.by)
         text, is_merged = joined(file, text, seen=seen, join=join)
         if text == file.content and act.summary is None:
-            return Saved(file, is_merged, fresh.warnings)
+            return SaveResult(file, is_merged, fresh.warnings)
     offered = one_line(act.summary or "") or summary_of(text)
     text, summary_by = _summed(path, text, act, file)
     others = sum(row.size for row in rows.values() if row.path != path)
@@ -164,14 +164,14 @@ def save(
     warnings = (*fresh.warnings, *_new_warnings(path, text, file))
     if file is None:
         file = _made(owner, path, text, act, summary_by)
-        return Saved(file, is_merged, warnings[:MOST_WARNINGS])
+        return SaveResult(file, is_merged, warnings[:MOST_WARNINGS])
     is_refused = file.summary_by == PERSON and _writer(act) != PERSON
     if is_refused and offered and offered != file.summary:
         warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
     locks, gone = _section_locks(file, text, act.by)
     if text != file.content or summary_by != file.summary_by:
         _change(file, text, act, locks, summary_by, is_merged=is_merged)
-    return Saved(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
+    return SaveResult(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
 
 
 def _change(
@@ -207,7 +207,7 @@ def _change(
 
 def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
     """Return the blame of the new text; restored lines keep their first author."""
-    was = act.kept or Kept(file.content, file.blame)
+    was = act.kept or EarlierVersion(file.content, file.blame)
     return carried(was.blame, was.content, text, file.version + 1)
 
 
@@ -473,7 +473,7 @@ def save_file(
     summary_by: str = "",
     join: bool = True,
     trust: str = "",
-) -> Saved:
+) -> SaveResult:
     """Replace a file's whole text; a month's file is created if it is missing.
 
     `seen` is the version that the text is based on: None overwrites the current one, 0 requires
@@ -501,7 +501,7 @@ def patch_file(
     why: str = "",
     source: str = "",
     trust: str = "",
-) -> tuple[Saved, int]:
+) -> tuple[SaveResult, int]:
     """Replace parts of a file, all or none; return the result and the number of pairs.
 
     Each old text must occur exactly once in the version `seen` (default: the current one).
@@ -510,12 +510,12 @@ def patch_file(
     path = checked_path(path)
     pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
 
-    def write() -> Saved:
+    def write() -> SaveResult:
         file = rows_held(owner, path).get(path)
         if file is None:
             raise NoSuchFile(path, paths_of(owner))
         known = content_at(file, seen) if seen else None
-        text = Cleaned(patched(path, str(file.content) if known is None else known, pairs))
+        text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
         based_on = file.version if known is None else seen
         return save(owner, path, text, Act(by, why, source, trust), seen=based_on, join=True)
 
@@ -534,7 +534,7 @@ def append_to(
     source: str = "",
     trust: str = "",
     once: bool = False,
-) -> Saved:
+) -> SaveResult:
     """Add an entry to a file's end, after a blank line. A month's first entry creates its file.
 
     `summary` and `summary_by` are as in `save_file`. With `once` an entry that is already at the
@@ -549,20 +549,20 @@ def append_to(
     check_lines(fresh.text)  # only the entry, so that line numbers match it
     act = Act(by, why, source, trust, summary, summary_by, appends=True)
 
-    def write() -> Saved:
+    def write() -> SaveResult:
         file = rows_held(owner, path).get(path)
         if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
-            return Saved(file, warnings=fresh.warnings)
+            return SaveResult(file, warnings=fresh.warnings)
         stands = str(file.content) if file else new_file(path)
         text = with_entry(path, stands, fresh.text, owner.time_zone)
-        return save(owner, path, Cleaned(text, fresh.warnings), act, seen=None, join=True)
+        return save(owner, path, CleanedText(text, fresh.warnings), act, seen=None, join=True)
 
     return held(write)
 
 
 def restore_version(
     owner: User, path: str, version: int, *, by: Actor, seen: int | None = None
-) -> Saved:
+) -> SaveResult:
     """Write a file's exact text of `version` as a new version.
 
     Raises InvalidValue if there was no such version, FileConflict if the file changed since `seen`,
@@ -570,7 +570,7 @@ def restore_version(
     """
     path = checked_path(path)
 
-    def write() -> Saved:
+    def write() -> SaveResult:
         file = rows_held(owner, path).get(path)
         if file is None:
             raise NoSuchFile(path, paths_of(owner))
@@ -583,12 +583,12 @@ def restore_version(
         why = _("restored version %(n)d") % {"n": version}
         summary_by = file.summary_by_at(version)
         act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
-        return save(owner, path, Cleaned(kept.content), act, seen=seen, join=False)
+        return save(owner, path, CleanedText(kept.content), act, seen=seen, join=False)
 
     return held(write)
 
 
-def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
+def restore_state(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
     """Restore the fields of a revision, for `memory.records.history`; size and blame follow as in a save.
 
     Raises InvalidValue for a file in Trash, since another file may have its path.
@@ -597,18 +597,18 @@ def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -
         told = {"path": file.path}
         raise InvalidValue(_("%(path)s is in Trash. Nothing was changed. Restore it first.") % told)
 
-    def write() -> Saved:
+    def write() -> SaveResult:
         stands = rows_held(file.owner, file.path).get(file.path, file)
         if "content" in fields:
             text, blame = str(fields["content"]), fields.get("blame")
-            kept = Kept(text, blame) if isinstance(blame, list) else None
+            kept = EarlierVersion(text, blame) if isinstance(blame, list) else None
             summary_by = str(fields.get("summary_by") or stands.summary_by)
             act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
-            stands = save(file.owner, file.path, Cleaned(text), act, seen=None, join=False).file
+            stands = save(file.owner, file.path, CleanedText(text), act, seen=None, join=False).file
         locks = {name: fields[name] for name in ("path", "lock", "section_locks") if name in fields}
         if locks:
             stands.change(by=by, why=why, **locks)
-        return Saved(stands)
+        return SaveResult(stands)
 
     held(write)
     file.refresh_from_db()

@@ -11,7 +11,7 @@ from memory.files.limits import FileConflict
 from memory.models import MemoryFile, Revision
 
 
-class Kept(NamedTuple):
+class EarlierVersion(NamedTuple):
     """An earlier text of a file, and the version of each of its lines."""
 
     content: str
@@ -24,10 +24,10 @@ def content_at(file: MemoryFile, version: int) -> str | None:
     return kept.content if kept else None
 
 
-def kept_at(file: MemoryFile, version: int) -> Kept | None:
+def kept_at(file: MemoryFile, version: int) -> EarlierVersion | None:
     """Return the file's text and blame of a version, or None if there was no such version."""
     if version == file.version:
-        return Kept(str(file.content), file.blame)
+        return EarlierVersion(str(file.content), file.blame)
     if not 0 < version < file.version:
         return None
     told = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
@@ -37,7 +37,7 @@ def kept_at(file: MemoryFile, version: int) -> Kept | None:
     for pk in upto.values_list("pk", flat=True).iterator(chunk_size=500):
         after = told.filter(pk=pk).values_list("after", flat=True).get()
         if "content" in after:
-            return Kept(str(after["content"]), after.get("blame") or [])
+            return EarlierVersion(str(after["content"]), after.get("blame") or [])
     return None
 
 
@@ -54,7 +54,7 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
     if known == file.content:  # the later change isn't to the text, such as a lock
         return mine, False
     base, theirs = known or "", str(file.content)
-    both = put_together(base, mine, theirs)
+    both = merge_changes(base, mine, theirs)
     if not join or known is None or both.conflicts:
         raise FileConflict(
             file.path, version=file.version, base=base, mine=mine, theirs=theirs, merge=both
@@ -62,7 +62,7 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
     return both.text(), True
 
 
-def put_together(base: str, mine: str, theirs: str) -> Merge:
+def merge_changes(base: str, mine: str, theirs: str) -> Merge:
     """Return two changes of `base` merged.
 
     The summary line never conflicts. If `mine` changed or emptied it, that counts, otherwise the

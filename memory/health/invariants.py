@@ -347,7 +347,7 @@ INVARIANTS: list[Invariant] = [
         sentence=_("Each export or import file has a database record."),
     ),
     Invariant(
-        "mirror", mirror.differing, REPAIR, lambda rows: mirror.bring_together(),
+        "mirror", mirror.differing, REPAIR, lambda rows: mirror.reconcile(),
         sentence=_("The memory files on disk match those in the database."),
     ),
 ]  # fmt: skip

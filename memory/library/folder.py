@@ -26,7 +26,7 @@ from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.text.cleaning import clean
 from memory.core.actors import SYSTEM
-from memory.library.reading import LARGEST, Reading, media_type_of, read_document
+from memory.library.reading import LARGEST, DocumentText, media_type_of, read_document
 from memory.models import LibraryDocument, LibraryFolder, Trust, User
 
 logger = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ SOURCE = "import:library-folder"
 
 
 @dataclass(slots=True)
-class TakenIn:
+class ScanResult:
     """The result of a scan, in files. `left` counts those it had no time for."""
 
     added: int = 0
@@ -63,7 +63,7 @@ class _Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownFile:
     """The stored state of a file."""
 
     pk: UUID
@@ -77,7 +77,7 @@ def state() -> LibraryFolder | None:
     return LibraryFolder.objects.order_by("pk").first()
 
 
-def look_if_due(
+def scan_if_due(
     *, every: float = LOOK_EVERY, seconds: float = SEARCH_SECONDS
 ) -> LibraryFolder | None:
     """Scan the folder if the last scan is older than `every` seconds, and return its state.
@@ -97,7 +97,7 @@ def look_if_due(
         return _look(known, seconds)
 
 
-def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> TakenIn:
+def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> ScanResult:
     """Update the owner's documents from the files in `folder`, and return the result.
 
     A file is read again if its size or time changed, and becomes a new version only if its bytes
@@ -112,7 +112,7 @@ def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SEC
     ends = time.monotonic() + seconds
     listing = _list(root)
     known = _known(owner)
-    done = TakenIn(skipped=listing.skipped)
+    done = ScanResult(skipped=listing.skipped)
     fresh: list[LibraryDocument] = []
     seem_changed = [
         path for path, stat in listing.files.items() if not _is_same(known.get(path), stat)
@@ -127,7 +127,7 @@ def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SEC
             LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
             fresh = []
     LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
-    done.gone = _trash_gone(known, listing)
+    done.gone = _trash_missing(known, listing)
     return done
 
 
@@ -135,9 +135,9 @@ def _take_in(
     owner: User,
     path: str,
     stat: os.stat_result,
-    reading: Reading,
-    before: _Known | None,
-    done: TakenIn,
+    reading: DocumentText,
+    before: _KnownFile | None,
+    done: ScanResult,
     fresh: list[LibraryDocument],
 ) -> None:
     """Store a file that is new or has changed. New documents are added to `fresh`."""
@@ -168,7 +168,7 @@ def _take_in(
     done.changed += 1
 
 
-def _trash_gone(known: dict[str, _Known], listing: _Listing) -> int:
+def _trash_missing(known: dict[str, _KnownFile], listing: _Listing) -> int:
     """Move documents to Trash whose files no longer exist, except those in unreadable folders."""
     gone = [
         one.pk
@@ -220,12 +220,12 @@ def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
 
 def _read_ahead(
     root: Path, paths: Sequence[str], ends: float
-) -> Iterator[tuple[str, Reading | None]]:
+) -> Iterator[tuple[str, DocumentText | None]]:
     """Yield each file with its content, or None if there was no time to read it (`ends`).
 
     HTML and PDF are read in a separate process while earlier files are stored.
     """
-    waiting: deque[tuple[str, Future[Reading | None]]] = deque()
+    waiting: deque[tuple[str, Future[DocumentText | None]]] = deque()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="library") as pool:
         for path in paths:
             waiting.append((path, pool.submit(_read_in_time, root, path, ends)))
@@ -236,7 +236,7 @@ def _read_ahead(
             yield path, reading.result()
 
 
-def _read_in_time(root: Path, path: str, ends: float) -> Reading | None:
+def _read_in_time(root: Path, path: str, ends: float) -> DocumentText | None:
     if time.monotonic() > ends:
         return None
     try:
@@ -245,7 +245,7 @@ def _read_in_time(root: Path, path: str, ends: float) -> Reading | None:
         return None
 
 
-def _read(root: Path, path: str) -> Reading:
+def _read(root: Path, path: str) -> DocumentText:
     """Read one file, up to the size limit. A system error becomes its problem."""
     try:
         with (root / path).open("rb") as file:
@@ -253,11 +253,11 @@ def _read(root: Path, path: str) -> Reading:
     except OSError as exc:
         reading = read_document(path, b"")
         why = _("The file couldn’t be read: %(why)s.") % {"why": exc.strerror}
-        return Reading(reading.title, "", reading.media_type, "", 0, why)
+        return DocumentText(reading.title, "", reading.media_type, "", 0, why)
     return read_document(path, content)
 
 
-def _known(owner: User) -> dict[str, _Known]:
+def _known(owner: User) -> dict[str, _KnownFile]:
     """Return the stored state of the folder's files by path, active rows before trashed ones."""
     rows = (
         LibraryDocument.objects.of(owner)
@@ -265,14 +265,14 @@ def _known(owner: User) -> dict[str, _Known]:
         .order_by("created")
         .values_list("path", "pk", "size", "modified_at", "trashed_at")
     )
-    known: dict[str, _Known] = {}
+    known: dict[str, _KnownFile] = {}
     for path, pk, size, modified_at, trashed_at in rows:
         if path not in known or not known[path].is_live:
-            known[path] = _Known(pk, size, modified_at, trashed_at is None)
+            known[path] = _KnownFile(pk, size, modified_at, trashed_at is None)
     return known
 
 
-def _is_same(before: _Known | None, stat: os.stat_result) -> bool:
+def _is_same(before: _KnownFile | None, stat: os.stat_result) -> bool:
     if before is None or not before.is_live:
         return False
     return before.size == stat.st_size and before.modified_at == _modified(stat)
@@ -293,9 +293,9 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
         return None
     folder = str(settings.BEACON_LIBRARY_DIR)
     problem, started = "", time.monotonic()
-    done = TakenIn()
+    done = ScanResult()
     try:
-        done = take_in_folder(owner, folder, seconds=seconds)
+        done = scan_folder(owner, folder, seconds=seconds)
     except OSError as exc:
         problem = _("The folder couldn’t be read: %(why)s.") % {"why": exc.strerror or folder}
     documents = LibraryDocument.objects.of(owner).from_folder().live()
@@ -306,7 +306,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     now.checked_at = timezone.now()
     now.save()
     ms = round((time.monotonic() - started) * 1000)
-    counts = {name: getattr(done, name) for name in TakenIn.__slots__}
+    counts = {name: getattr(done, name) for name in ScanResult.__slots__}
     logger.info("library folder imported", problem=problem, ms=ms, **counts)
     return now
 

@@ -71,7 +71,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DocumentText:
     """A document's text. `problem` says why it couldn't be read."""
 
     title: str
@@ -91,7 +91,7 @@ def media_type_of(name: str) -> str:
     return PLAIN if first_word in FOR_PEOPLE else ""
 
 
-def read_document(name: str, content: bytes) -> Reading:
+def read_document(name: str, content: bytes) -> DocumentText:
     """Read one document. `name` gives its type, and a title if the document has none.
 
     Raises ProviderUnavailable if the HTML and PDF reader is too busy. Problems with the document
@@ -110,7 +110,7 @@ def read_document(name: str, content: bytes) -> Reading:
     else:
         title, text, problem = _as_written(content, kind)
     title = one_line(_placed(title, PurePath(name)) or stem)[:LONGEST_TITLE] or _("untitled")
-    return Reading(title, text, kind, digest, len(content), problem)
+    return DocumentText(title, text, kind, digest, len(content), problem)
 
 
 def _named(path: PurePath) -> str:

@@ -27,7 +27,7 @@ from memory.library.reading import (
     LARGEST,
     LONGEST_TITLE,
     PDF,
-    Reading,
+    DocumentText,
     read_document,
     without_front_matter,
 )
@@ -45,7 +45,7 @@ MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DocumentMatch:
     """A document that matches a query: its best passage, and the passage's raw BM25 score."""
 
     document: LibraryDocument
@@ -93,7 +93,7 @@ def add_document(
     return document
 
 
-def find(user: User, query: str, *, limit: int = 20) -> list[Found]:
+def find(user: User, query: str, *, limit: int = 20) -> list[DocumentMatch]:
     """Return the documents that match `query` best, of those that `user` can read."""
     return _found(user, query, limit, LibraryDocument.objects.live())
 
@@ -153,14 +153,14 @@ class LibrarySearch:
         return twice as many, because queries about one subject find nearly the same documents.
         """
         started = time.monotonic()
-        library_folder.look_if_due()
+        library_folder.scan_if_due()
         normal = LibraryDocument.objects.live().exclude(sensitivity=Sensitivity.SENSITIVE)
         found = _found(self.owner, query, max(0, options.limit), normal, options)
         ms = round((time.monotonic() - started) * 1000)
         logger.info("search answered", service=self.service, hits=len(found), ms=ms)
         return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
 
-    def _hit(self, found: Found, rank: int) -> SearchHit:
+    def _hit(self, found: DocumentMatch, rank: int) -> SearchHit:
         document = found.document
         return SearchHit(
             url=document.address,
@@ -191,7 +191,7 @@ def _found(
     limit: int,
     among: LibraryQuerySet,
     options: SearchOptions | None = None,
-) -> list[Found]:
+) -> list[DocumentMatch]:
     """Return the best of `among` that `user` can read, with their passages."""
     asked = options or SearchOptions()
     kept: list[tuple[UUID, float]] = []
@@ -210,16 +210,18 @@ def _found(
         ]
         if len(ranked) < depth or (len(kept) >= wanted and not asked.last_asked):
             break
-    best = _looked_at(kept[:wanted], query, asked.about, limit)
+    best = _rank_passages(kept[:wanted], query, asked.about, limit)
     if asked.last_asked:
         came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
         known = {one.document.pk for one in best}
-        new = _looked_at(came, query, asked.about, limit)
+        new = _rank_passages(came, query, asked.about, limit)
         best += [one for one in new if one.document.pk not in known]
     return best
 
 
-def _looked_at(ranked: list[tuple[UUID, float]], query: str, about: str, limit: int) -> list[Found]:
+def _rank_passages(
+    ranked: list[tuple[UUID, float]], query: str, about: str, limit: int
+) -> list[DocumentMatch]:
     """Return the best with their passages, ranking those with more of `about` in one passage
     higher.
     """
@@ -235,10 +237,10 @@ def _looked_at(ranked: list[tuple[UUID, float]], query: str, about: str, limit: 
         if share > LEAST_NEARNESS:
             near.append((score * share, document, document.beginning))
     if not near and about:  # a name that occurs in no document, so all words of the query are used
-        return _looked_at(ranked, query, "", limit)
+        return _rank_passages(ranked, query, "", limit)
     near.sort(key=lambda pair: (-pair[0], pair[1].pk))
     return [
-        Found(document, passage(beginning, query), score)
+        DocumentMatch(document, passage(beginning, query), score)
         for score, document, beginning in near[:limit]
     ]
 
@@ -252,11 +254,11 @@ def _ranked(user: User, query: str, limit: int) -> list[tuple[UUID, float]]:
     return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
-def _read_text(text: str) -> Reading:
+def _read_text(text: str) -> DocumentText:
     return read_document("pasted.md", text.encode("utf-8", "surrogatepass"))
 
 
-def _read_file(file: UploadedFile[bytes]) -> Reading:
+def _read_file(file: UploadedFile[bytes]) -> DocumentText:
     if (file.size or 0) > LARGEST:
         raise _invalid("file", _("The document is larger than 5 MiB."))
     try:

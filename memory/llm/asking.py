@@ -82,7 +82,7 @@ def ask_model(
     # An abandoned call still costs money, so the most that it can cost is counted.
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
     with _reserved(call, model.profile, most, meter):
-        return _carry_out(call, model.profile, ask, most, meter, wait_for)
+        return _perform(call, model.profile, ask, most, meter, wait_for)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def _called_a_tool(answer: Answer) -> ProviderNonsense:
     )
 
 
-def _carry_out(
+def _perform(
     call: ModelCall,
     profile: LlmProfile,
     ask: Callable[[], Answer],

@@ -335,7 +335,7 @@ def last_found(row: Connection) -> dict[str, Any]:
 # --- saving ---------------------------------------------------------------------------------------
 
 
-class Moved(Exception):
+class ConnectionChanged(Exception):
     """The connection was changed by someone else since it was read."""
 
 
@@ -377,7 +377,7 @@ def save(
             kind=row.kind, name=row.name
         )
         if version and version != version_of(now):
-            raise Moved
+            raise ConnectionChanged
         row.pk = now.pk
         for name in FOUND & now.profile.keys():
             found = now.profile[name] | ({"of_another_key": True} if has_new_key else {})

@@ -2250,7 +2250,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="PutAway",
+            name="TrashedRows",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("record_type", models.CharField(max_length=40)),

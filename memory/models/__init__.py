@@ -24,7 +24,7 @@ from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
 from memory.models.records import BulkAct, SavedView
 from memory.models.reflection import Reflection
-from memory.models.remembered import Lock, PutAway, Remembered, Sensitivity, Trust
+from memory.models.remembered import Lock, Remembered, Sensitivity, TrashedRows, Trust
 from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search_index import (
     Embedding,
@@ -68,7 +68,6 @@ __all__ = [
     "Observation",
     "Proposal",
     "PublishDue",
-    "PutAway",
     "Recalled",
     "Reflection",
     "RefusedSource",
@@ -91,6 +90,7 @@ __all__ = [
     "SourceRule",
     "Topic",
     "TopicFact",
+    "TrashedRows",
     "Trust",
     "Undo",
     "Use",

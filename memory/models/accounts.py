@@ -303,7 +303,7 @@ class Invitation(models.Model):
         return self.note or str(_("invitation"))
 
     @classmethod
-    def give_out(
+    def create_with_token(
         cls, *, by: User | None, note: str = "", makes_staff: bool = False, is_first: bool = False
     ) -> tuple[Invitation, str]:
         """Create an invitation and return it with its token, which isn't stored.

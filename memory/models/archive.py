@@ -30,7 +30,7 @@ class Archive(LeasedJob):
 
     CLAIMED: ClassVar[dict[str, Any]] = {"started_at": Now()}
     RELATED = ("owner",)
-    TASK, QUEUE = "memory.tasks.carry_out_archive", "research"
+    TASK, QUEUE = "memory.tasks.run_archive_job", "research"
 
     class Way(models.TextChoices):
         EXPORT = "export", _("export")

@@ -98,7 +98,7 @@ class ConflictQuerySet(OwnedQuerySet):
         if found is not None:
             return found
         last: Conflict | None = pair.exclude(settled_how=Conflict.How.GONE).last()
-        return last if last is not None and not last.says_else_since() else None
+        return last if last is not None and not last.has_changed_since() else None
 
     def _is_full(self, owner: User) -> bool:
         near = self.of(owner).open().filter(kind=Conflict.Kind.NEAR_DUPLICATE)
@@ -149,7 +149,7 @@ def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> 
     for side in (left, right):
         if side.owner_id != owner.pk:
             raise InvalidValue(gettext("Both records of a conflict must belong to the same owner."))
-        if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_standing_identity", False):
+        if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_current_identity", False):
             problem = gettext("“%(label)s” is of a kind that Beacon doesn’t check for conflicts.")
             raise InvalidValue(problem % {"label": side})
     if left.pk == right.pk:
@@ -158,11 +158,11 @@ def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> 
 
 def _both_active(left: Remembered, right: Remembered) -> bool:
     return all(
-        standing_rows(side.record_type()).filter(pk=side.pk).exists() for side in (left, right)
+        active_rows(side.record_type()).filter(pk=side.pk).exists() for side in (left, right)
     )
 
 
-def standing_rows(record_type: str) -> models.QuerySet[Any]:
+def active_rows(record_type: str) -> models.QuerySet[Any]:
     """Return the active records of a type: not trashed, superseded, expired, struck or retired."""
     rows: models.QuerySet[Any] = apps.get_model("memory", record_type)._default_manager.filter(
         trashed_at=None
@@ -178,7 +178,7 @@ def standing_rows(record_type: str) -> models.QuerySet[Any]:
 def _side_is_active(side: str) -> Q:
     found = Q()
     for record_type in CONFLICT_TYPES:
-        found |= Q(Exists(standing_rows(record_type).filter(pk=OuterRef(side))))
+        found |= Q(Exists(active_rows(record_type).filter(pk=OuterRef(side))))
     return found
 
 
@@ -255,7 +255,7 @@ class Conflict(models.Model):
     def is_open(self) -> bool:
         return self.state == self.State.OPEN
 
-    def says_else_since(self) -> bool:
+    def has_changed_since(self) -> bool:
         """Whether a side's text has changed since the conflict was created or resolved."""
         sides = (
             (self.left_type, self.left_id, self.left_version),
@@ -271,10 +271,10 @@ class Conflict(models.Model):
     def went(cls, ids: Iterable[Any], *, by: Actor) -> int:
         """Resolve the conflicts of records that moved to Trash, and return how many."""
         gone = list(cls.objects.open().about(ids).select_related("owner"))
-        return cls.settle_themselves(gone, by=by)
+        return cls.resolve_automatically(gone, by=by)
 
     @classmethod
-    def settle_themselves(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
+    def resolve_automatically(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
         """Resolve conflicts with a missing side, each with a line in the activity log."""
         settled = 0
         for one in gone:
@@ -294,7 +294,7 @@ class Conflict(models.Model):
         return settled
 
     @classmethod
-    def came_back(cls, ids: Iterable[Any], *, by: Actor) -> None:
+    def reopen_restored(cls, ids: Iterable[Any], *, by: Actor) -> None:
         """Reopen conflicts that were resolved automatically if both sides are active again."""
         gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
         for one in gone.select_related("owner").order_by("-settled_at"):

@@ -15,7 +15,7 @@ from memory.models.remembered import OWNER_SCOPE, Remembered, RememberedQuerySet
 SNAPSHOT_FORMAT = 1
 
 
-class Kept(models.Model):
+class ContentFields(models.Model):
     """Fields that a content item and its copy in a snapshot share.
 
     `size` is the content's length in characters. `scope` says who sees it (`run:<id>`,
@@ -56,7 +56,7 @@ class ContentQuerySet(RememberedQuerySet):
         return self if scopes is None else self.filter(scope__in=list(scopes))
 
 
-class ContentItem(Remembered, Kept):
+class ContentItem(Remembered, ContentFields):
     """The full result of an action. It enters a prompt only on request.
 
     Its first revision doesn't include the content, since that would store it twice.
@@ -117,7 +117,7 @@ class Snapshot(Remembered):
         return reverse("memory:content-snapshot", args=[self.pk])
 
 
-class SnapshotItem(Kept):
+class SnapshotItem(ContentFields):
     """An item at the time of the snapshot. `related_to` names other items of the snapshot."""
 
     id = models.BigAutoField(primary_key=True)

@@ -23,7 +23,7 @@ from memory.core.file_format import (
     AGENTS,
     LONGEST_PATH,
     LONGEST_SUMMARY,
-    Purged,
+    PurgedSection,
     SectionText,
     agent_of,
     anchor_of,
@@ -179,12 +179,12 @@ class MemoryFile(Remembered):
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
         """Move a month's file to Trash. Raises InvalidValue for a fact file."""
-        self._check_may_go()
+        self._check_deletable()
         super().trash(by=by, why=why, source=source)
 
     def purge(self, *, by: Actor) -> None:
         """Delete a month's file permanently. Raises InvalidValue for a fact file."""
-        self._check_may_go()
+        self._check_deletable()
         with transaction.atomic():
             Section.unfollow(self.sections.all())
             super().purge(by=by)
@@ -194,7 +194,7 @@ class MemoryFile(Remembered):
         """Return the file and its removed sections in Trash."""
         return [self, *self.entries.all()]
 
-    def _check_may_go(self) -> None:
+    def _check_deletable(self) -> None:
         if self.is_fact:
             told = {"path": self.path}
             raise InvalidValue(_("%(path)s can’t be deleted. Empty it instead.") % told)
@@ -422,13 +422,13 @@ class FileEntry(Remembered):
 
     def _take_from_history(self) -> None:
         file = MemoryFile.objects.select_for_update().get(pk=self.file_id)
-        purged = Purged(tuple(self.heading), self.content, str(file.content))
+        purged = PurgedSection(tuple(self.heading), self.content, str(file.content))
 
         def renew(fields: dict[str, Any]) -> dict[str, Any]:
             fresh = dict(fields)
             if "content" in fields:
                 was = str(fields["content"])
-                fresh["content"] = now = purged.taken_from(was)
+                fresh["content"] = now = purged.without_section(was)
                 if "summary" in fields and summary_of(now) != summary_of(was):
                     fresh["summary"] = summary_of(now) or ""
             elif "summary" in fields:

@@ -45,7 +45,7 @@ class NoteQuerySet(RememberedQuerySet):
         """Keep notes with any of the tags (R195)."""
         return self.filter(tags__overlap=list(tags))
 
-    def standing_identity(self) -> Self:
+    def current_identity(self) -> Self:
         """Keep the current soul, agent and user notes. These are never trashed, only superseded."""
         return self.live().filter(kind__in=Note.IDENTITY, superseded_by=None)
 
@@ -155,7 +155,7 @@ class Note(Recalled):
         return self.expires_at is not None and self.expires_at <= (at or timezone.now())
 
     @property
-    def is_standing_identity(self) -> bool:
+    def is_current_identity(self) -> bool:
         """Whether this is the current soul, agent or user note."""
         is_superseded = self.superseded_by_id is not None
         return self.kind in self.IDENTITY and not is_superseded and self.trashed_at is None
@@ -165,7 +165,7 @@ class Note(Recalled):
 
         Raises InvalidValue for the current soul, agent or user note.
         """
-        if self.is_standing_identity:
+        if self.is_current_identity:
             problem = gettext(
                 "The current %(kind)s note can’t be moved to Trash because every context begins with it. To replace it, write a new one under Agents or Settings."
             ) % {"kind": self.get_kind_display()}
@@ -177,7 +177,7 @@ class Note(Recalled):
 
         Raises InvalidValue for a soul, agent or user note if there is a newer one.
         """
-        standing = Note.objects.filter(owner=self.owner_id, kind=self.kind).standing_identity()
+        standing = Note.objects.filter(owner=self.owner_id, kind=self.kind).current_identity()
         is_second = self.superseded_by_id is None and standing.exclude(pk=self.pk).exists()
         if self.kind in self.IDENTITY and is_second:
             problem = gettext(
@@ -193,13 +193,13 @@ class Note(Recalled):
         replaced note is recalled again, and nothing else is lost (docs/dev/decisions.md).
         """
         with transaction.atomic():
-            self.let_go([self], by=by)
+            self.unlink_from_chains([self], by=by)
             # A proposed merge holds the text of each of its notes.
             Proposal.forget(Q(record_type="note", after__versions__has_key=str(self.pk)))
             super().purge(by=by)
 
     @classmethod
-    def let_go(cls, notes: list[Note], *, by: Actor) -> None:
+    def unlink_from_chains(cls, notes: list[Note], *, by: Actor) -> None:
         """Remove `notes`, which will be deleted, from their chains."""
         going = {note.pk: note for note in notes}
         before = cls.objects.filter(superseded_by__in=going).exclude(pk__in=going)

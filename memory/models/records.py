@@ -25,7 +25,7 @@ class BulkAct(LeasedJob):
 
     LEASE = timedelta(minutes=2)  # renewed with each batch
     RELATED = ("owner",)
-    TASK, QUEUE = "memory.tasks.carry_out_bulk_act", "maintenance"
+    TASK, QUEUE = "memory.tasks.run_bulk_action", "maintenance"
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")

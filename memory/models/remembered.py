@@ -326,7 +326,7 @@ def _update_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Acto
     """Update the conflicts of these records: a conflict with a missing side is resolved."""
     told = [fields[name] == stands for name, stands in _STANDING.items() if name in fields]
     if told:
-        (Conflict.came_back if all(told) else Conflict.went)(ids, by=by)
+        (Conflict.reopen_restored if all(told) else Conflict.went)(ids, by=by)
 
 
 def _withhold_answers(ids: Sequence[Any], changed: Mapping[str, Any]) -> None:
@@ -342,7 +342,7 @@ def _withhold_answers(ids: Sequence[Any], changed: Mapping[str, Any]) -> None:
 TRASH_DAYS = 30  # decision 9: deleted records stay in Trash for 30 days
 
 
-class PutAway(models.Model):
+class TrashedRows(models.Model):
     """Rows that left their tables when a record moved to Trash, to be restored with it.
 
     Records that were trashed along with it are found by their revisions, whose `source` is
@@ -358,7 +358,7 @@ class PutAway(models.Model):
     rows = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
     created = models.DateTimeField(default=timezone.now)
 
-    objects: ClassVar[models.Manager[PutAway]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[models.Manager[TrashedRows]] = OwnedQuerySet.as_manager()
 
     class Meta:
         ordering = ("-id",)

@@ -24,7 +24,7 @@ from memory.models.history import OwnedQuerySet
 from memory.models.remembered import Remembered
 
 
-class OfRecordsQuerySet(OwnedQuerySet):
+class RecordRowsQuerySet(OwnedQuerySet):
     """Queries for rows that belong to one record of any type."""
 
     def about(self, records: Iterable[Any]) -> Any:
@@ -49,7 +49,7 @@ SELECT one.owner_id, one.record_type, one.object_id, 0, false, new.at, new.at
 """
 
 
-class EmbeddingDueQuerySet(OfRecordsQuerySet):
+class EmbeddingDueQuerySet(RecordRowsQuerySet):
     def mark(self, records: Iterable[Any]) -> None:
         """Queue the records for a new embedding, and delete the old one.
 
@@ -89,7 +89,7 @@ class Embedding(models.Model):
     values = ArrayField(RealField())
     created = models.DateTimeField(default=timezone.now)
 
-    objects: ClassVar[OfRecordsQuerySet] = OfRecordsQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[RecordRowsQuerySet] = RecordRowsQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         constraints = [
@@ -349,7 +349,7 @@ class Searchable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class FilterFields:
     """The fields of a record that the index filters by.
 
     `labels` are its author, tags and topic title. Only `lexical` uses them.
@@ -410,7 +410,7 @@ def _row(space: SearchSpace, record: Searchable) -> list[Any]:
     told = getattr(
         record, "search_marks", None
     )  # checked on each record, since a protocol's isinstance check is slower
-    marks: Marks = told() if told else Marks()
+    marks: FilterFields = told() if told else FilterFields()
     words, length = vector_of(record.search_text(), marks.labels, space.language)
     created = marks.created or timezone.now()
     return [
@@ -525,12 +525,12 @@ class Recalled(Remembered):
         """Return the content, never the category or tags (R76)."""
         raise NotImplementedError
 
-    def search_marks(self) -> Marks:
+    def search_marks(self) -> FilterFields:
         """Return recall's filter fields that this type has."""
         topic_id = getattr(self, "topic_id", None)
         topic = getattr(self, "topic", None) if topic_id else None
         labels = [*getattr(self, "tags", ()), who_of(self.source), topic.title if topic else ""]
-        return Marks(
+        return FilterFields(
             labels=" ".join(labels),
             kind=next(filter(None, (getattr(self, name, "") for name in _KINDS)), ""),
             topic_id=topic_id,

@@ -263,7 +263,7 @@ class TopicFact(Recalled):
         """Make a struck or retired fact current again.
 
         Runs no longer change a retired one. A struck one returns to its state before. Raises what
-        `put_back` raises.
+        `restore_state` raises.
         """
         if self.state == self.State.CURRENT:
             return
@@ -271,9 +271,9 @@ class TopicFact(Recalled):
         strike = self._last_strike() if self.state == self.State.STRUCK else None
         if strike and "touched_by_person" in strike.before:
             fields["touched_by_person"] = strike.before["touched_by_person"]
-        self.put_back(fields, by=by, why=_("restored"))
+        self.restore_state(fields, by=by, why=_("restored"))
 
-    def put_back(self, fields: dict[str, Any], *, by: Actor, why: str) -> None:
+    def restore_state(self, fields: dict[str, Any], *, by: Actor, why: str) -> None:
         """Restore `fields` to earlier values, in one revision.
 
         A person who undoes a run's change keeps the fact from later runs, unless `fields` says

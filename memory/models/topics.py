@@ -259,7 +259,7 @@ class Topic(Remembered):
         """Whether the memory has expired. A person can restore it."""
         return self.expires_at is not None and not self.memory_is_live()
 
-    def let_lapse(self, *, by: Actor) -> None:
+    def expire_now(self, *, by: Actor) -> None:
         """Expire the working memory now. Runs, reports and the timeline are kept."""
         if self.memory_is_live():
             self.change(by=by, why=_("memory expired manually"), expires_at=timezone.now())
@@ -359,7 +359,7 @@ class Topic(Remembered):
         """
         notes, observations = list(self.notes.all()), list(self.observations.all())
         for note in notes[:1]:
-            note.let_go(notes, by=by)
+            note.unlink_from_chains(notes, by=by)
         for own in (notes, observations):
             for record in own[:1]:
                 record.unfollow(own)

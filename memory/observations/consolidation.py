@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cite_marks import without_marks
 from beacon_site.text.cleaning import clean, cut, width
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.models import Activity, Message, Observation, Session, Trust
@@ -54,7 +54,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Consolidated:
+class ConsolidationResult:
     """The result of consolidating: the observations, which of them are new, and any problem."""
 
     observations: list[Observation] = field(default_factory=list)
@@ -105,7 +105,7 @@ def lines_in(
             continue
         trust = user if role == "user" else assistant
         is_own = role == "user" and trust == Trust.OWNER
-        if not is_own and smells_of_instructions(text):
+        if not is_own and injection_reason(text):
             trust = Trust.QUARANTINED
         line = Line(category, text, (SUMMARY_TAG,) if is_summary else (), trust=trust)
         # If the same text occurs more than once, the summary is kept, otherwise the first one.
@@ -129,7 +129,7 @@ def consolidate(
     by: Actor,
     trust: Trust | None = None,
     answers: str = Trust.AGENT,
-) -> Consolidated:
+) -> ConsolidationResult:
     """Store the observations from a session's transcript (R104).
 
     `trust` is the trust of the person's messages and limits that of the other side. The default is
@@ -141,20 +141,22 @@ def consolidate(
     return keep_lines(owner, session_id, lines, by=by)
 
 
-def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor) -> Consolidated:
+def keep_lines(
+    owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor
+) -> ConsolidationResult:
     """Store the lines that `lines_in` found in a session's transcript.
 
     Never raises for rejected text or database errors: `problem` describes the error, and Activity
     has it as a warning (R110).
     """
     if not lines:
-        return Consolidated()
+        return ConsolidationResult()
     try:
         with transaction.atomic():
             stored = remember_lines(owner, lines, by=by, source=source_of(session_id))
     except (MemoryRefused, DatabaseError) as exc:
-        return Consolidated(problem=_failed(owner, session_id, exc, by))
-    return Consolidated(stored.observations, stored.new)
+        return ConsolidationResult(problem=_failed(owner, session_id, exc, by))
+    return ConsolidationResult(stored.observations, stored.new)
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:

@@ -28,7 +28,7 @@ from beacon_site.text.cleaning import (
     width,
     without_citations,
 )
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import sentences
 from memory.llm.asking import ask_model
 from memory.models import Topic
@@ -46,7 +46,7 @@ HEURISTIC = ":heuristic"  # suffix of the source of lines that weren't written b
 MODEL, RULES, NOBODY = "model", "heuristic", ""
 
 
-class Observed(BaseModel):
+class ExtractedObservations(BaseModel):
     """The model's answer: three lists of sentences (R91). Missing lists are empty."""
 
     findings: list[str] = Field(default_factory=list)
@@ -127,7 +127,7 @@ def _by_model(
     source: str,
     topic: Topic | None,
     meter: Meter | None,
-) -> Observed | None:
+) -> ExtractedObservations | None:
     """Return the model's answer, or None if no model is set up."""
     context = {
         "most": MOST_LINES,
@@ -144,16 +144,20 @@ def _by_model(
         owner=owner,
         source=source,
         topic=topic,
-        schema=Observed,
+        schema=ExtractedObservations,
         max_tokens=1_200,
         meter=meter,
     )
     if answer is None:
         return None
-    return answer.parsed if isinstance(answer.parsed, Observed) else Observed()
+    return (
+        answer.parsed
+        if isinstance(answer.parsed, ExtractedObservations)
+        else ExtractedObservations()
+    )
 
 
-def _lines_of(observed: Observed) -> list[tuple[str, str]]:
+def _lines_of(observed: ExtractedObservations) -> list[tuple[str, str]]:
     groups = (
         ("finding", observed.findings),
         ("insight", observed.insights),
@@ -177,7 +181,7 @@ def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) ->
         )
         if not is_visible(text) or line.digest in seen or counts.get(category, 0) >= MOST_LINES:
             continue
-        if smells_of_instructions(text):
+        if injection_reason(text):
             extracted.left_out += 1
             continue
         seen.add(line.digest)

@@ -38,7 +38,7 @@ K1, B = 1.2, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredObservation:
     """An observation with its counted terms."""
 
     stored: StoredObservation
@@ -50,7 +50,7 @@ class InMemoryStore(RankedStore):
     """Observations that exist only in this object."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _StoredObservation] = {}
         self._ids: dict[tuple[str, str, str], str] = {}
         self._values: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -85,7 +85,7 @@ class InMemoryStore(RankedStore):
         stored = StoredObservation(
             key, line.content, line.category, source, timezone.now(), line.tags
         )
-        self._kept[key] = _Kept(stored, counts, sum(counts.values()))
+        self._kept[key] = _StoredObservation(stored, counts, sum(counts.values()))
         return key
 
     def retrieve(self, key: str) -> StoredObservation | None:

@@ -104,10 +104,10 @@ def _go(request: BeaconRequest, url: str) -> HttpResponse:
     return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
 
 
-def _carry_out(row: Archive) -> None:
+def _perform(row: Archive) -> None:
     """Do a small job at once. Leave a large one to a worker, and the page waits for it."""
     if jobs.is_small(row):
-        jobs.carry_out(row.pk)
+        jobs.perform(row.pk)
         row.refresh_from_db()
     else:
         row.wake()
@@ -137,7 +137,7 @@ def archive_export(request: BeaconRequest) -> HttpResponse:
     except ImportRejected as exc:
         messages.error(request, str(exc))
         return _go(request, reverse("memory:archive"))
-    _carry_out(row)
+    _perform(row)
     return _go(request, reverse("memory:archive-row", args=[row.pk]))
 
 
@@ -155,7 +155,7 @@ def archive_import(request: BeaconRequest) -> HttpResponse:
         except ImportRejected as exc:
             form.add_error("file", str(exc))
         else:
-            _carry_out(row)
+            _perform(row)
             return _go(request, reverse("memory:archive-row", args=[row.pk]))
     return _page(request, form)
 
@@ -171,13 +171,13 @@ def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = None) -> HttpResponse:
     labels = jobs.labels()  # in the order of the list, which JSON doesn't keep
     found, counts = row.result.get("kinds", {}), row.result.get("counts", {})
-    kinds = [(label, found[n]) for n, label in labels.items() if _says_something(found.get(n))]
+    kinds = [(label, found[n]) for n, label in labels.items() if _has_content(found.get(n))]
     context: dict[str, Any] = {
         "row": row,
         "tab": "archive",
         "kinds": kinds,
         "written": [(label, counts[n]) for n, label in labels.items() if counts.get(n)],
-        "so_far": jobs.done_so_far(row) if row.is_unfinished else None,
+        "so_far": jobs.progress_count(row) if row.is_unfinished else None,
         "has_file": row.has_file,
     }
     if row.way == Archive.Way.IMPORT:
@@ -186,7 +186,7 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
     return render(request, f"memory/{name}.html", context)
 
 
-def _says_something(counted: dict[str, Any] | None) -> bool:
+def _has_content(counted: dict[str, Any] | None) -> bool:
     """Whether there were any rows of a kind."""
     names = ("new", "identical", "differing", "refused")
     return counted is not None and any(counted[name] for name in names)
@@ -203,7 +203,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if not form.is_valid():
         return _show(request, row, form)
     if jobs.choose(row, **form.options()):
-        _carry_out(row)
+        _perform(row)
     else:
         messages.info(request, _("This is already done, or in progress."))
     return _after(request, row)
@@ -222,7 +222,7 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
             messages.info(request, _("Preview updated. Review it, then import."))
             return archive_choose(request, pk)
     if jobs.confirm(row):
-        _carry_out(row)
+        _perform(row)
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:

@@ -34,9 +34,9 @@ from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.llm import connections
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.observations.consolidation import source_of
-from memory.pages.reflections import Shown, shown_of
+from memory.pages.reflections import ReflectionBlock, shown_of
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_to, refused
+from memory.web.responses import redirect_to, refused
 from memory.web.undo import offer_revision
 
 SIZE = 20  # sessions per page
@@ -122,7 +122,7 @@ class CiteRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageRow:
     """A message as it is shown."""
 
     message: Message
@@ -147,16 +147,18 @@ class Said:
         return f"{one.state}.{one.attempt}.{len(one.tool_calls)}.{len(one.content)}"
 
 
-def said(message: Message) -> Said:
+def said(message: Message) -> MessageRow:
     if message.role == "user":
-        return Said(message, SafeString(""), cites=message.cites)
+        return MessageRow(message, SafeString(""), cites=message.cites)
     html = markdown.by_direction(markdown.render(numbered(message.content, message.cites)))
     known = range(1, len(message.cites) + 1)
     linked = markdown.link_citations(html, known, prefix=f"cite-{message.pk}-")
-    return Said(message, linked, [_call(one) for one in message.tool_calls], message.cites)
+    return MessageRow(message, linked, [_call(one) for one in message.tool_calls], message.cites)
 
 
-def messages_of(session: Session, *, before: int | None = None) -> tuple[list[Said], int | None]:
+def messages_of(
+    session: Session, *, before: int | None = None
+) -> tuple[list[MessageRow], int | None]:
     """Return the last messages (of those before a position), and where earlier ones end."""
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
@@ -211,16 +213,16 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SavedFromSession:
     """What was saved from an ended session; `is_pending` while a worker is still at it."""
 
     is_pending: bool
     notes: list[Note]
     observations: list[Observation]
-    reflection: Shown | None
+    reflection: ReflectionBlock | None
 
 
-def left_by(session: Session) -> Left | None:
+def left_by(session: Session) -> SavedFromSession | None:
     """Return what was saved from an ended session, None for an open one: at most six queries."""
     if session.ended_at is None:
         return None
@@ -228,7 +230,7 @@ def left_by(session: Session) -> Left | None:
     waiting = Reflection.objects.of(owner).filter(source=source).unfinished()
     notes = Note.objects.of(owner).live().filter(source=source).order_by("created")
     observations = Observation.objects.of(owner).live().filter(source=source).order_by("created")
-    return Left(
+    return SavedFromSession(
         waiting.exists(),
         list(notes[:MOST_LEFT]),
         list(observations[:MOST_LEFT]),
@@ -307,7 +309,7 @@ def ask(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error(None, str(exc))
         else:
-            return go_to(request, session.get_absolute_url())
+            return redirect_to(request, session.get_absolute_url())
     page = sessions(request.user, cursor=request.GET.get("cursor", ""))
     context = {
         "form": form,
@@ -355,7 +357,7 @@ def _is_silent() -> bool:
 
 @require_POST
 @login_required
-def session_say(request: BeaconRequest, pk: UUID) -> HttpResponse:
+def session_send(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Send a message; if it can't be sent now, show it again as typed."""
     found = _session(request, pk)
     form = MessageForm(request.POST)
@@ -386,7 +388,7 @@ def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
         messages.success(request, _("Conversation ended. What was saved from it is listed below."))
     else:
         messages.info(request, _("This conversation has already ended."))
-    return go_to(request, found.get_absolute_url())
+    return redirect_to(request, found.get_absolute_url())
 
 
 @require_safe
@@ -422,7 +424,7 @@ def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
             return render(request, _rename_template(request), context)
         else:
             messages.success(request, _("Renamed."), extra_tags=offer_revision(request, found))
-            return go_to(request, found.get_absolute_url())
+            return redirect_to(request, found.get_absolute_url())
     return render(request, _rename_template(request), {"form": form, "session": found})
 
 
@@ -453,7 +455,7 @@ def message_stop(request: BeaconRequest, pk: int) -> HttpResponse:
     found = _answer(request, pk)
     if not conversation.stop(found):
         messages.info(request, _("The answer is already complete."))
-    return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
+    return redirect_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
 
 
 @require_POST
@@ -467,4 +469,4 @@ def message_again(request: BeaconRequest, pk: int) -> HttpResponse:
         return refused(request, str(exc))
     if not is_asked:
         messages.info(request, _("You can retry only the last answer, and only if it failed."))
-    return go_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")
+    return redirect_to(request, f"{reverse('memory:session', args=[found.session_id])}#last")

@@ -27,7 +27,7 @@ from memory.conflicts.services import MODELS
 from memory.core.errors import MemoryRefused
 from memory.models import Conflict, Topic, Use, User, origins
 from memory.records.kinds import kind_of
-from memory.web.responses import go_back, go_to, in_inbox, is_in_inbox, next_of
+from memory.web.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
 from memory.web.undo import exact_moment, offer, undoes
 
 MOST_LISTED = 1_000  # of one action for all
@@ -39,14 +39,14 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The list's filters from its URL; invalid ones are ignored."""
 
     kind: str = ""
     topic: str = ""
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
         kind = query.get("kind", "")
         return cls(
@@ -264,7 +264,7 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
 
 @require_POST
 @login_required
-def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
+def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Resolve a pair as the person saw it; one that has changed is shown again, with what they
     typed.
     """
@@ -281,14 +281,14 @@ def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
         if text.strip():  # keep what was typed visible
             return _page(request, _conflict(request, pk), problem=str(exc), typed=text)
         messages.info(request, str(exc))
-        return go_to(request, _next_address(request))
+        return redirect_to(request, _next_address(request))
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
     if done.settled_how == Conflict.How.GONE:
         messages.info(request, _("Already resolved: one of the two no longer exists."))
     else:
         messages.success(request, str(SAID[how]), extra_tags=_undo_tag(request, done.settled_at))
-    return go_to(request, _next_address(request))
+    return redirect_to(request, _next_address(request))
 
 
 def _seen(request: BeaconRequest) -> tuple[int, int] | None:
@@ -330,7 +330,7 @@ def _reopen(request: BeaconRequest, key: datetime) -> str:
 def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     """Keep both sides of the selected pairs, or of all near-duplicates that match the filters."""
     rows = Conflict.objects.of(request.user).standing()
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     if request.POST.get("all"):
         rows = rows.filter(kind=wanted.kind) if wanted.kind else rows
         rows = rows.filter(topic_ids__contains=[wanted.topic]) if wanted.topic else rows
@@ -339,12 +339,12 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     chosen = list(rows.select_related("owner")[:MOST_LISTED])
     if not chosen:
         messages.warning(request, _("Select at least one open pair."))
-        return go_back(request, reverse("research:inbox") + "?show=conflict")
+        return redirect_back(request, reverse("research:inbox") + "?show=conflict")
     done = conflict_services.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
     undo = _undo_tag(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
-    return go_back(request, reverse("research:inbox") + "?show=conflict")
+    return redirect_back(request, reverse("research:inbox") + "?show=conflict")
 
 
 def _ticked(request: BeaconRequest) -> list[UUID]:
@@ -359,13 +359,13 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 
 @require_POST
 @login_required
-def conflicts_look(request: BeaconRequest) -> HttpResponse:
+def conflicts_scan(request: BeaconRequest) -> HttpResponse:
     """Search for near-duplicates now, and close conflicts that have lost a side."""
-    conflict_services.settle_gone(request.user)
+    conflict_services.resolve_missing_sides(request.user)
     number = conflict_services.find(request.user)
     if number:
         words = ngettext("1 pair found.", "%(n)d pairs found.", number)
         messages.success(request, words % {"n": number})
     else:
         messages.info(request, _("No new near-duplicates found."))
-    return go_back(request, reverse("research:inbox") + "?show=conflict")
+    return redirect_back(request, reverse("research:inbox") + "?show=conflict")

@@ -47,7 +47,7 @@ _MARK = re.compile(r"^- \[note:[0-9a-f-]{36}\] ")  # the mark by which a model c
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Options:
     """The page's options from its URL; `problems` are messages about invalid ones."""
 
     message: str = ""
@@ -58,7 +58,7 @@ class Wanted:
     problems: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Options:
         """Read them from a query string."""
         problems = []
         message = clean(query.get("message", ""))[0].strip()
@@ -145,7 +145,7 @@ class Preview:
     topic: Part | None
     system: Size
     used: int  # of the budget, in its unit
-    wanted: Wanted
+    wanted: Options
     text: str
     problems: list[str]
 
@@ -165,7 +165,7 @@ class Preview:
         return f"{min(100.0, 100 * self.used / self.wanted.most):.2f}"
 
 
-def preview(user: User, wanted: Wanted) -> Preview:
+def preview(user: User, wanted: Options) -> Preview:
     """Return what the agent would get; a person's preview doesn't count as a use."""
     problems = list(wanted.problems)
     topic = Topic.objects.of(user).live().filter(slug=wanted.topic).first()
@@ -188,7 +188,7 @@ def preview(user: User, wanted: Wanted) -> Preview:
     return Preview(layers, index, block, system, used, wanted, built.text, problems)
 
 
-def text_of(user: User, wanted: Wanted) -> str:
+def text_of(user: User, wanted: Options) -> str:
     """Return the context as text: the system prompt, the list of files, the topic's block."""
     shown = preview(user, wanted)
     return "\n\n".join([shown.text, *([shown.topic.text] if shown.topic else [])]) + "\n"
@@ -318,7 +318,7 @@ def _share(layers: Sequence[Part]) -> None:
 @vary_on_headers("HX-Request")
 def context(request: BeaconRequest) -> HttpResponse:
     """Show the six layers for a message, a topic and a budget; over htmx only the layers."""
-    wanted = Wanted.of(request.GET)
+    wanted = Options.of(request.GET)
     shown: dict[str, Any] = {
         "wanted": wanted,
         "preview": preview(request.user, wanted),
@@ -340,7 +340,7 @@ def context(request: BeaconRequest) -> HttpResponse:
 @login_required
 def context_text(request: BeaconRequest) -> HttpResponse:
     """Send the context as a text file."""
-    text = text_of(request.user, Wanted.of(request.GET))
+    text = text_of(request.user, Options.of(request.GET))
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="beacon-context.txt"'
     return answer

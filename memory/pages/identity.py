@@ -175,13 +175,13 @@ def soul(request: BeaconRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def soul_bring_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
+def soul_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Restore an older soul, as a new one with its text."""
     souls = Note.objects.of(request.user).live().filter(kind=Note.Kind.SOUL)
     older = get_object_or_404(souls, pk=pk)
     note = identity.active(request.user, Note.Kind.SOUL)
     try:
-        new = identity.bring_back_soul(request.user, older, by=request.actor)
+        new = identity.restore_soul(request.user, older, by=request.actor)
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:
@@ -204,7 +204,7 @@ def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
                 "The soul has changed since then, so this can’t be undone. Settings list all versions."
             )
         )
-    _say(request, identity.bring_back_soul(request.user, before, by=request.actor), new)
+    _say(request, identity.restore_soul(request.user, before, by=request.actor), new)
     return redirect("memory:soul")
 
 

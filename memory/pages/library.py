@@ -221,13 +221,13 @@ def library_add(request: BeaconRequest) -> HttpResponse:
         else:
             words = _("“%(title)s” added to Library.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))
-            _say_what_was_removed(request, form)
-            return _gone_to(request, document.get_absolute_url())
+            _report_removed(request, form)
+            return _redirect_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
     return render(request, template, {"form": form})
 
 
-def _say_what_was_removed(request: BeaconRequest, form: forms.Form) -> None:
+def _report_removed(request: BeaconRequest, form: forms.Form) -> None:
     if fields := cleaned_of(form):
         words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(fields)})
@@ -297,8 +297,8 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
         else:
             words = _("“%(title)s” saved.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))
-            _say_what_was_removed(request, form)
-            return _gone_to(request, document.get_absolute_url())
+            _report_removed(request, form)
+            return _redirect_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
     return render(request, template, context)
 
@@ -319,13 +319,13 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
         document.trash(by=request.actor)
     except MemoryRefused as exc:
         messages.error(request, str(exc))
-        return _gone_to(request, document.get_absolute_url())
+        return _redirect_to(request, document.get_absolute_url())
     messages.success(
         request,
         _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
         extra_tags=offer_revision(request, document),
     )
-    return _gone_to(request, reverse("memory:library"))
+    return _redirect_to(request, reverse("memory:library"))
 
 
 @require_POST
@@ -341,14 +341,14 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
         words = _("“%(title)s” restored.") % {"title": document}
         messages.success(request, words, extra_tags=offer_revision(request, document))
     back = page_of_ours(request.POST.get("next", ""), reverse("memory:library"))
-    return _gone_to(request, back)
+    return _redirect_to(request, back)
 
 
 @require_POST
 @staff_only
 def library_check(request: BeaconRequest) -> HttpResponse:
     """Check the watched folder now, and report the result."""
-    folder = library_folder.look_if_due(every=0, seconds=CHECK_SECONDS)
+    folder = library_folder.scan_if_due(every=0, seconds=CHECK_SECONDS)
     if folder is None:
         messages.error(request, _("No folder is watched because BEACON_LIBRARY_DIR isn’t set."))
     elif folder.problem:
@@ -356,10 +356,10 @@ def library_check(request: BeaconRequest) -> HttpResponse:
     else:
         text = ngettext("%(n)d searchable file.", "%(n)d searchable files.", folder.files)
         messages.success(request, text % {"n": folder.files})
-    return _gone_to(request, reverse("memory:library"))
+    return _redirect_to(request, reverse("memory:library"))
 
 
-def _gone_to(request: BeaconRequest, address: str) -> HttpResponse:
+def _redirect_to(request: BeaconRequest, address: str) -> HttpResponse:
     """Continue to a page: with a redirect, or for htmx with a header, since the whole page changes."""
     if request.htmx:
         return HttpResponse(headers={"HX-Redirect": address})

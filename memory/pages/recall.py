@@ -31,7 +31,7 @@ from memory.models import Topic, Use, User, origins
 from memory.pages.records import saved_views
 from memory.search.bm25_sql import language_of
 from memory.search.query import MOST_TEXT
-from memory.search.recall import MODES, How, RecallHit, RecallPage, recall_page
+from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
 from memory.search.snippets import marked, passage
 from memory.topics import memory
 from memory.web.responses import refused
@@ -46,7 +46,7 @@ MODE_WORDS = {
 }
 LANE_WORDS = {"words": gettext_lazy("words"), "meaning": gettext_lazy("meaning")}
 # The filters of the chips: label, and arguments of recall.
-SHOWS: dict[str, tuple[str | Promise, How]] = {
+SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
     "finding": (gettext_lazy("Findings"), {"types": ["observation"], "categories": ["finding"]}),
     "insight": (gettext_lazy("Insights"), {"types": ["observation"], "categories": ["insight"]}),
     "lesson": (gettext_lazy("Lessons"), {"types": ["observation"], "categories": ["lesson"]}),
@@ -60,7 +60,7 @@ _TAGS = {"lesson": "info", "rule": "info"}  # the same as in the lists of notes 
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchParams:
     """The page's search from its URL; invalid values are ignored."""
 
     words: str = ""
@@ -72,7 +72,7 @@ class Wanted:
     limit: int = STEP
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> SearchParams:
         """Read it from a query string."""
         mode, show = query.get("mode", ""), query.get("show", "")
         return cls(
@@ -91,9 +91,9 @@ class Wanted:
         """Whether there is a search: words or a filter. Facts are listed without one, as a tab."""
         return bool(self.words or self.topic or self.first or self.last or self.show == "fact")
 
-    def how(self, limit: int) -> How:
+    def how(self, limit: int) -> RecallOptions:
         """Return the arguments of recall, including the number of results."""
-        how = How(**SHOWS[self.show][1]) if self.show else How()
+        how = RecallOptions(**SHOWS[self.show][1]) if self.show else RecallOptions()
         how["limit"] = limit
         if self.topic:
             how["topic"] = self.topic
@@ -161,7 +161,7 @@ class HitRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResults:
     """The results of a search, and the notices about it."""
 
     rows: list[HitRow]
@@ -171,17 +171,19 @@ class Found:
     more: int = 0  # the next number of results to ask for; 0 if there are no more
 
 
-def found(user: User, wanted: Wanted) -> Found:
+def found(user: User, wanted: SearchParams) -> SearchResults:
     """Return the results as rows; a rejected query becomes a notice, never an error."""
     try:
         page = recall_page(
             user, wanted.words, wanted.mode, **wanted.how(min(wanted.limit + 1, MOST))
         )
     except InvalidValue as exc:
-        return Found([], [str(exc)], 0, ())
+        return SearchResults([], [str(exc)], 0, ())
     hits = page.hits[: wanted.limit]
     more = min(wanted.limit + STEP, MOST) if len(page.hits) > wanted.limit else 0
-    return Found(_rows(user, hits, page), page.notices, round(page.milliseconds), page.stems, more)
+    return SearchResults(
+        _rows(user, hits, page), page.notices, round(page.milliseconds), page.stems, more
+    )
 
 
 def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRow]:
@@ -290,7 +292,7 @@ FILES = {
 }
 
 
-def hits_of(user: User, wanted: Wanted) -> list[RecallHit]:
+def hits_of(user: User, wanted: SearchParams) -> list[RecallHit]:
     """Return all results that a file contains.  Raises InvalidValue if recall rejects the query."""
     return recall_page(user, wanted.words, wanted.mode, **wanted.how(MOST)).hits
 
@@ -303,7 +305,7 @@ def hits_of(user: User, wanted: Wanted) -> list[RecallHit]:
 @vary_on_headers("HX-Request")
 def recall(request: BeaconRequest) -> HttpResponse:
     """Search memory; a person's search doesn't count as a use."""
-    wanted = Wanted.of(request.GET)
+    wanted = SearchParams.of(request.GET)
     query = request.GET.copy()
     query.pop("limit", None)
     context: dict[str, Any] = {
@@ -333,7 +335,7 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
         return render(request, "404.html", {"why": said}, status=404)
     media_type, write = FILES[kind]
     try:
-        hits = hits_of(request.user, Wanted.of(request.GET))
+        hits = hits_of(request.user, SearchParams.of(request.GET))
     except MemoryRefused as exc:
         return refused(request, str(exc))
     answer = HttpResponse(write(hits), content_type=media_type)

@@ -40,7 +40,7 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReflectionBlock:
     """The contents of a reflection's block."""
 
     state: str
@@ -69,12 +69,12 @@ class Shown:
         return words % {"n": n}
 
 
-def shown_of(owner: User, source: str) -> Shown | None:
+def shown_of(owner: User, source: str) -> ReflectionBlock | None:
     """Return the reflection on this source as it is shown, None if there is none: two queries."""
     reflection = Reflection.objects.of(owner).filter(source=source).first()
     if reflection is None or reflection.is_unfinished:
         return None
-    return Shown(
+    return ReflectionBlock(
         state=reflection.state,
         tag=_tag(reflection),
         assessment=reflection.assessment,
@@ -91,7 +91,7 @@ def _tag(reflection: Reflection) -> str:
 
 
 def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[ChangeRow]:
-    states = _what_became(owner, changes)
+    states = _proposal_states(owner, changes)
     return [
         _held(one, states.get(one["proposal"], ""))
         if one["act"] == HELD
@@ -100,7 +100,7 @@ def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[ChangeRow]:
     ]
 
 
-def _what_became(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
+def _proposal_states(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the state of each proposal by its key, and each existing file by its path."""
     ids = [one["proposal"] for one in changes if one["act"] == HELD]
     paths = {one["path"] for one in changes if one["act"] != HELD}

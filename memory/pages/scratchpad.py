@@ -30,7 +30,7 @@ from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY
 from memory.scratchpad import services as scratchpad
 from memory.web.fields import CleanTextField, cleaned_of
-from memory.web.responses import go_to, next_of, say_cleaned
+from memory.web.responses import next_of, redirect_to, report_cleaned
 from memory.web.undo import offer_revision
 
 
@@ -83,7 +83,7 @@ MOST_CHIPS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The list's filters from its URL; invalid ones are ignored."""
 
     words: str = ""
@@ -91,7 +91,7 @@ class Wanted:
     scope: str = OWNER_SCOPE
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
         scope = query.get("scope", "")
         try:
@@ -156,7 +156,7 @@ class EntryRow:
     actor: str = ""
 
 
-def entries_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
+def entries_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
     """Return the matching entries, unordered."""
     rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope)
     if wanted.words:
@@ -165,7 +165,7 @@ def entries_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
     return rows.order_by()
 
 
-def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
+def page(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     """Return one page of rows: two queries."""
     rows = entries_wanted(user, wanted).defer("value")
     rows = rows.annotate(
@@ -205,7 +205,7 @@ def _last_actors(ids: Iterable[Any]) -> dict[Any, str]:
     return dict(changes.distinct("record_id").values_list("record_id", "actor"))
 
 
-def chips(user: User, wanted: Wanted) -> list[Chip]:
+def chips(user: User, wanted: Filters) -> list[Chip]:
     """Return the next parts of the keys under the prefix, up to a separator: one query."""
     rest = Substr(F("key"), len(wanted.prefix) + 1)
     part = Func(
@@ -223,7 +223,7 @@ def chips(user: User, wanted: Wanted) -> list[Chip]:
     ]
 
 
-def scopes(user: User, wanted: Wanted) -> list[str]:
+def scopes(user: User, wanted: Filters) -> list[str]:
     """Return the scopes with entries, the owner's own first: one query."""
     used = ScratchpadEntry.objects.of(user).live().order_by()
     names = set(used.values_list("scope", flat=True).distinct()[:200]) | {wanted.scope}
@@ -238,7 +238,7 @@ def scopes(user: User, wanted: Wanted) -> list[str]:
 @vary_on_headers("HX-Request")
 def scratchpad_list(request: BeaconRequest) -> HttpResponse:
     """List the entries of a scope, by prefix or words; over htmx only the list."""
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     listing = page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "wanted": wanted,
@@ -292,10 +292,10 @@ def _tell(form: Any, exc: InvalidValue) -> None:
 def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
     words = _("“%(key)s” saved.") % {"key": entry}
     messages.success(request, words, extra_tags=offer_revision(request, entry))
-    say_cleaned(request, cleaned_of(form))
-    wanted = Wanted(scope=entry.scope)
+    report_cleaned(request, cleaned_of(form))
+    wanted = Filters(scope=entry.scope)
     here = f"{reverse('memory:scratchpad')}?{wanted.address('')}".rstrip("?")
-    return go_to(request, next_of(request, here))
+    return redirect_to(request, next_of(request, here))
 
 
 @require_http_methods(["GET", "POST"])

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.http import BeaconRequest
 from memory.models import Activity, User
 from memory.usage import spending
-from memory.usage.spending import Line, Month, Spent
+from memory.usage.spending import Line, Month, UsageTotals
 from memory.web.undo import offer_settings, settings_now
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ STEP, WIDE, FOOT, HIGH = (
     118,
     88,
 )  # in pixels: of a column, a bar, the base line, the maximum
-Amount = Callable[[Spent], "Decimal | int"]
+Amount = Callable[[UsageTotals], "Decimal | int"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pillar:
+class MonthBar:
     """A month's bar, its label, and its key if it can be opened."""
 
     x: int
@@ -115,7 +115,7 @@ class Pillar:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TopicBar:
     """One topic's share, in percent of the largest."""
 
     line: Line
@@ -124,13 +124,13 @@ class Bar:
 
 
 @dataclass(slots=True)
-class Drawing:
+class UsageChart:
     """A chart of money or tokens: bars of months or of topics."""
 
     title: str
     words: str
-    pillars: list[Pillar] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
+    pillars: list[MonthBar] = field(default_factory=list)
+    bars: list[TopicBar] = field(default_factory=list)
     left_out: int = 0
 
     @property
@@ -139,7 +139,7 @@ class Drawing:
         return STEP * len(self.pillars) + 8
 
 
-def of_months(months: Sequence[Month]) -> list[Drawing]:
+def of_months(months: Sequence[Month]) -> list[UsageChart]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
     The last 12 months, including those without calls in between; nothing if there were no calls.
@@ -154,7 +154,7 @@ def of_months(months: Sequence[Month]) -> list[Drawing]:
     ]
 
 
-def of_lines(lines: Sequence[Line]) -> list[Drawing]:
+def of_lines(lines: Sequence[Line]) -> list[UsageChart]:
     """Return charts of one month's topics (or people) in money and tokens; nothing for fewer than
     two.
     """
@@ -166,22 +166,22 @@ def of_lines(lines: Sequence[Line]) -> list[Drawing]:
     ]
 
 
-def _money(spent: Spent) -> Decimal:
+def _money(spent: UsageTotals) -> Decimal:
     return spent.money
 
 
-def _tokens(spent: Spent) -> int:
+def _tokens(spent: UsageTotals) -> int:
     return spent.tokens
 
 
-def _money_short(spent: Spent) -> str:
+def _money_short(spent: UsageTotals) -> str:
     """Return the known money; a question mark if all prices are unknown."""
     if spent.unpriced and not spent.money:
         return "?"
     return spending.dollars(spent.money) if spent.money else ""
 
 
-def _tokens_short(spent: Spent) -> str:
+def _tokens_short(spent: UsageTotals) -> str:
     """Return tokens in short form: `950`, `12k`, `3.4M`."""
     count = spent.tokens
     if count >= 1_000_000:
@@ -203,16 +203,16 @@ def _without_a_gap(last: date, first: date) -> list[date]:
 def _months(
     title: str,
     shown: Sequence[date],
-    by_first: dict[date, Spent],
+    by_first: dict[date, UsageTotals],
     amount_of: Amount,
-    short: Callable[[Spent], str],
+    short: Callable[[UsageTotals], str],
     *,
     knows_unknown: bool = False,
-) -> Drawing:
-    spents = [by_first.get(first, Spent()) for first in shown]
+) -> UsageChart:
+    spents = [by_first.get(first, UsageTotals()) for first in shown]
     most = max(amount_of(spent) for spent in spents)
     pillars = [
-        Pillar(
+        MonthBar(
             x=STEP * place + (STEP - WIDE) // 2,
             height=_part(amount_of(spent), most, HIGH),
             label=date_format(first, "M"),
@@ -226,10 +226,10 @@ def _months(
     ]
     ends = {"first": date_format(shown[0], "F Y"), "last": date_format(shown[-1], "F Y")}
     words = _("%(title)s, %(first)s to %(last)s") % {"title": title, **ends}
-    return Drawing(title, words, pillars=pillars)
+    return UsageChart(title, words, pillars=pillars)
 
 
-def _words(first: date, spent: Spent, *, knows_unknown: bool) -> str:
+def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         told = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
@@ -238,15 +238,15 @@ def _words(first: date, spent: Spent, *, knows_unknown: bool) -> str:
 
 
 def _lines(
-    title: str, lines: Sequence[Line], amount_of: Amount, told: Callable[[Spent], str]
-) -> Drawing:
+    title: str, lines: Sequence[Line], amount_of: Amount, told: Callable[[UsageTotals], str]
+) -> UsageChart:
     ordered = sorted(lines, key=lambda line: (-amount_of(line.spent), line.label))
     most = amount_of(ordered[0].spent)
     bars = [
-        Bar(line, _part(amount_of(line.spent), most, 100), told(line.spent))
+        TopicBar(line, _part(amount_of(line.spent), most, 100), told(line.spent))
         for line in ordered[:MOST_BARS]
     ]
-    return Drawing(title, title, bars=bars, left_out=max(0, len(lines) - MOST_BARS))
+    return UsageChart(title, title, bars=bars, left_out=max(0, len(lines) - MOST_BARS))
 
 
 def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
@@ -335,9 +335,9 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
         "unknown_month": asked if month is None else "",
         "detail": detail,
         "everybody": whose is None,
-        **_limits(request.user, found[0].spent if whose else spending.Spent()),
+        **_limits(request.user, found[0].spent if whose else spending.UsageTotals()),
     }
 
 
-def _limits(user: User, spent: spending.Spent) -> dict[str, Any]:
+def _limits(user: User, spent: spending.UsageTotals) -> dict[str, Any]:
     return {"limits": spending.limits_of(user, spent), "present": spent}

@@ -96,7 +96,7 @@ ACTS: dict[str, Act] = {
 }
 
 
-def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> Revision | None:
+def perform(name: str, record: Remembered, *, by: Actor, value: str = "") -> Revision | None:
     """Run one of ACTS and return its revision, or None if nothing changed.
 
     Raises MemoryRefused with the reason if the record's rules forbid it.

@@ -349,7 +349,7 @@ def _put_back(record: Remembered, state: dict[str, Any], by: Actor, why: str) ->
             now = _now(record, values)
             fields = {name: values[name] for name in values if now.get(name) != state[name]}
             if fields:
-                kind.put_back(record, fields, by, why)
+                kind.restore_state(record, fields, by, why)
     except (IntegrityError, DataError) as exc:
         raise InvalidValue(
             _(

@@ -19,7 +19,7 @@ from django.utils.translation import ngettext_lazy
 from memory.content.services import relate
 from memory.core.actors import Actor
 from memory.files import section_restore
-from memory.files.services import put_back as put_file_back
+from memory.files.services import restore_state as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
 from memory.notes.services import check_put_back
 
@@ -27,7 +27,7 @@ Along = Mapping[Any, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hanging:
+class Dependents:
     """Rows that reference a record by a foreign key, and how to count them in words."""
 
     model: type[Model]
@@ -35,7 +35,7 @@ class Hanging:
     many: Any  # an ngettext_lazy with %(n)s, for which the stubs have no type
 
 
-def count_dependents(wanted: Iterable[tuple[Hanging, Sequence[Any]]]) -> dict[Any, list[str]]:
+def count_dependents(wanted: Iterable[tuple[Dependents, Sequence[Any]]]) -> dict[Any, list[str]]:
     """Return the dependent rows of each record, by ID and in words; one query for all kinds."""
     asked = list(wanted)
     parts = [
@@ -95,7 +95,7 @@ def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -
 class RecordKind:
     """The names of a type of record, and its special rules.
 
-    `address` returns the URL of a record outside Trash, or "".  `put_back` restores field values (never
+    `address` returns the URL of a record outside Trash, or "".  `restore_state` restores field values (never
     `trashed_at`).  All rules raise MemoryRefused if they forbid something.  `more` returns fields that are
     in revisions but not in the row (a topic's settings).  `purge_page` names the page for permanent
     deletion if it isn't the usual one; it takes the ID.  `many` counts records: "3 notes".  `derived`
@@ -106,13 +106,13 @@ class RecordKind:
     noun: str | Promise
     trash: Move = _trash
     restore: Move = _restore
-    put_back: PutBack = _put_back
+    restore_state: PutBack = _put_back
     more: Callable[[Any], dict[str, Any]] = _nothing_more
     address: Address = _address
     purge_page: str = ""
     many: Any = None  # an ngettext_lazy with %(n)s, for which the stubs have no type
     derived: tuple[str, ...] = ()
-    hanging: tuple[Hanging, ...] = ()
+    hanging: tuple[Dependents, ...] = ()
     along: Callable[[Sequence[Any]], Along] = _none_along
     stays: str | Promise = ""
 
@@ -172,11 +172,11 @@ _ENTRIES = ngettext_lazy("%(n)s section in Trash", "%(n)s sections in Trash", "n
 _MESSAGES = ngettext_lazy("%(n)s message", "%(n)s messages", "n")
 _KINDS: dict[str, RecordKind] = {
     "note": RecordKind(
-        _("note"), put_back=_note_back, many=ngettext_lazy("%(n)s note", "%(n)s notes", "n")
+        _("note"), restore_state=_note_back, many=ngettext_lazy("%(n)s note", "%(n)s notes", "n")
     ),
     "observation": RecordKind(
         _("observation"),
-        put_back=_observation_back,
+        restore_state=_observation_back,
         many=ngettext_lazy("%(n)s observation", "%(n)s observations", "n"),
     ),
     "scratchpadentry": RecordKind(
@@ -186,26 +186,26 @@ _KINDS: dict[str, RecordKind] = {
     ),
     "librarydocument": RecordKind(
         _("library document"),
-        put_back=_document_back,
+        restore_state=_document_back,
         many=ngettext_lazy("%(n)s library document", "%(n)s library documents", "n"),
     ),
     "contentitem": RecordKind(
         _("content item"),
-        put_back=_content_back,
+        restore_state=_content_back,
         more=_relations,
         many=ngettext_lazy("%(n)s content item", "%(n)s content items", "n"),
     ),
     "snapshot": RecordKind(
         _("snapshot"),
         many=ngettext_lazy("%(n)s snapshot", "%(n)s snapshots", "n"),
-        hanging=(Hanging(SnapshotItem, "snapshot", _ITEMS),),
+        hanging=(Dependents(SnapshotItem, "snapshot", _ITEMS),),
     ),
     "memoryfile": RecordKind(
         _("memory file"),
-        put_back=put_file_back,
+        restore_state=put_file_back,
         many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
         derived=("summary", "summary_by", "size", "blame"),
-        hanging=(Hanging(Section, "file", _SECTIONS),),
+        hanging=(Dependents(Section, "file", _SECTIONS),),
     ),
     "fileentry": RecordKind(
         _("file entry"),
@@ -217,7 +217,7 @@ _KINDS: dict[str, RecordKind] = {
     "session": RecordKind(
         _("session"),
         many=ngettext_lazy("%(n)s session", "%(n)s sessions", "n"),
-        hanging=(Hanging(Message, "session", _MESSAGES),),
+        hanging=(Dependents(Message, "session", _MESSAGES),),
     ),
 }
 

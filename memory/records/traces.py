@@ -38,7 +38,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.terms import UNSPACED, is_unspaced, search_terms, tsquery_of
 from memory.core.actors import MAINTENANCE, Actor
-from memory.core.file_format import Purged
+from memory.core.file_format import PurgedSection
 from memory.models import (
     Activity,
     ApiAnswer,
@@ -178,7 +178,7 @@ def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
     """Return a function that deletes the copies of these records, to call after they are deleted."""
     if not records:
         return lambda: None
-    gone = _Gone(
+    gone = _DeletedRecords(
         traces_of(records), list(_texts(records)), partial(_forget_drafts, records), by.is_person
     )
 
@@ -193,7 +193,7 @@ def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gone:
+class _DeletedRecords:
     """The state needed to remove the copies of records that one action deleted."""
 
     traces: Traces
@@ -202,27 +202,27 @@ class _Gone:
     is_asked: bool  # by a person; if it expired in Trash, exports are kept for their week
 
 
-_waiting: ContextVar[list[_Gone] | None] = ContextVar("purged_together", default=None)
+_waiting: ContextVar[list[_DeletedRecords] | None] = ContextVar("purged_together", default=None)
 
 
 @contextmanager
 def together() -> Iterator[None]:
     """Delete the records purged in the block in one transaction, and search for their copies once."""
     with transaction.atomic():
-        gone: list[_Gone] = []
+        gone: list[_DeletedRecords] = []
         before = _waiting.set(gone)
         try:
             yield
         finally:
             _waiting.reset(before)
-        owners: dict[Any, list[_Gone]] = {}
+        owners: dict[Any, list[_DeletedRecords]] = {}
         for one in gone:
             owners.setdefault(one.traces.owner_id, []).append(one)
         for of_owner in owners.values():
             _forget_all(of_owner)
 
 
-def _forget_all(gone: Sequence[_Gone]) -> None:
+def _forget_all(gone: Sequence[_DeletedRecords]) -> None:
     """Delete the copies of one owner's deleted records."""
     owner_id = gone[0].traces.owner_id
     traces = Traces(owner_id, since=min(one.traces.since for one in gone))
@@ -533,9 +533,11 @@ def _forget_drafts(records: Iterable[Remembered]) -> None:
             FileDraft.objects.filter(owner=record.owner_id, path=record.path).delete()
         elif isinstance(record, FileEntry):
             file = MemoryFile.objects.filter(pk=record.file_id).first()
-            purged = Purged(tuple(record.heading), record.content, file.content if file else "")
+            purged = PurgedSection(
+                tuple(record.heading), record.content, file.content if file else ""
+            )
             for draft in FileDraft.objects.filter(owner=record.owner_id, path=record.path):
-                fresh = purged.taken_from(draft.content)
+                fresh = purged.without_section(draft.content)
                 FileDraft.objects.filter(pk=draft.pk).update(content=fresh)
 
 

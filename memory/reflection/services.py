@@ -28,7 +28,7 @@ from beacon_site.text.cleaning import (
     width,
     without_citations,
 )
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import sentences
 from memory.context import identity
 from memory.core.actors import REFLECTOR
@@ -58,7 +58,7 @@ LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EntryContent:
     """The content of an entry; `findings` are verbatim sentences."""
 
     title: str
@@ -73,13 +73,13 @@ def findings_in(result: str) -> list[str]:
     return [one for one in said if one][:MOST_FINDINGS]
 
 
-def entry_of(told: Told) -> str:
+def entry_of(told: EntryContent) -> str:
     """Return the entry as Markdown in seed 003's format, without a lesson; "" without findings.
 
     Sentences with prompt injection are left out.
     """
     found = [_line(one, LONGEST_FINDING) for one in told.findings]
-    kept = [one for one in dict.fromkeys(found) if one and not smells_of_instructions(one)]
+    kept = [one for one in dict.fromkeys(found) if one and not injection_reason(one)]
     if not kept:
         return ""
     return "\n".join(
@@ -330,7 +330,7 @@ def reflect(
     topic: Topic | None = None,
     meter: Meter | None = None,
     messages: Sequence[str] = (),
-    told: Told | None = None,
+    told: EntryContent | None = None,
     last_try: bool = True,
 ) -> Reflection:
     """Reflect on finished work, once per source however often it is called.
@@ -348,7 +348,7 @@ def reflect(
         why = _("It was interrupted after saving some changes, which were kept.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
-    told = told or Told(title=task, summary="", task=task, findings=findings_in(result))
+    told = told or EntryContent(title=task, summary="", task=task, findings=findings_in(result))
     try:
         looped = _by_model(reflection, context, task, result, history, meter)
     except BudgetReached as exc:
@@ -446,7 +446,7 @@ def _failed(reflection: Reflection, exc: ProviderError) -> Reflection:
 
 
 def _by_rules(
-    reflection: Reflection, context: ToolContext, told: Told, *, warning: str = ""
+    reflection: Reflection, context: ToolContext, told: EntryContent, *, warning: str = ""
 ) -> Reflection:
     """Add a rule-based entry to this month's file, with the same tool that a model would call."""
     reflection.by = RULES
@@ -484,7 +484,7 @@ def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflectio
     reflection.changes = changes_of(reflection.owner, reflection.source)
     reflection.finished_at = timezone.now()
     reflection.save()
-    _tell_reviewer(reflection)
+    _add_reasoning(reflection)
     if state == Reflection.State.SKIPPED:
         return reflection
     Activity.log(
@@ -501,7 +501,7 @@ def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflectio
     return reflection
 
 
-def _tell_reviewer(reflection: Reflection) -> None:
+def _add_reasoning(reflection: Reflection) -> None:
     """Add the model's reasoning to the proposals in Review, for the person who decides."""
     if reflection.assessment:
         mine = Proposal.objects.of(reflection.owner).filter(

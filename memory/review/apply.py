@@ -14,7 +14,7 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, StaleWrite
 from memory.core.file_format import checked_path, summary_of
 from memory.files.limits import FileConflict
-from memory.files.services import Saved, append_to, save_file
+from memory.files.services import SaveResult, append_to, save_file
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, Trust, User
 from memory.notes import merging
 from memory.notes import services as notes
@@ -22,7 +22,7 @@ from memory.notes.checks import NoteChecks, usual_stability
 from memory.notes.services import chain
 from memory.observations import Line, remember_lines
 from memory.observations.lines import checked
-from memory.review.verdict import MERGE, TRASH, Applied, Applier, Overtaken, why_of
+from memory.review.verdict import MERGE, TRASH, ApplyResult, MergeConflict, ProposalHandler, why_of
 
 
 def _check(proposal: Proposal) -> None:
@@ -33,7 +33,7 @@ def _check(proposal: Proposal) -> None:
         )
 
 
-def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
+def _perform(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     """Save the complete new text, merged with changes made since; a journal entry is appended.
 
     Changes that don't overlap are merged, and so are lines that both sides add in one place, since two
@@ -47,9 +47,9 @@ def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
         return _applied(_save(proposal, wanted, by, str(wanted["content"]), version))
     except FileConflict as exc:
         if seen or any(part.base.strip() for part in exc.merge.conflicts):
-            raise Overtaken(exc.path, exc.merge, token=str(exc.version)) from exc
+            raise MergeConflict(exc.path, exc.merge, token=str(exc.version)) from exc
         both = exc.merge.text(dict.fromkeys(range(len(exc.merge.conflicts)), "both"))
-        return Applied(_save(proposal, wanted, by, both, exc.version).file, merged=True)
+        return ApplyResult(_save(proposal, wanted, by, both, exc.version).file, merged=True)
 
 
 def _based_on(proposal: Proposal, path: str) -> int:
@@ -71,7 +71,7 @@ def _based_on(proposal: Proposal, path: str) -> int:
     return 0
 
 
-def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Saved:
+def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> SaveResult:
     return append_to(
         proposal.owner,
         str(wanted["path"]),
@@ -86,7 +86,7 @@ def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Saved:
 
 def _save(
     proposal: Proposal, wanted: Mapping[str, Any], by: Actor, content: str, version: int
-) -> Saved:
+) -> SaveResult:
     return save_file(
         proposal.owner,
         str(wanted["path"]),
@@ -107,14 +107,14 @@ def _summary_by(proposal: Proposal, content: str) -> str:
     return by.PERSON if is_edited else by.AGENT
 
 
-def _applied(saved: Saved) -> Applied:
-    return Applied(saved.file, saved.merged, saved.warnings)
+def _applied(saved: SaveResult) -> ApplyResult:
+    return ApplyResult(saved.file, saved.merged, saved.warnings)
 
 
-FILES = Applier(_check, _carry_out)
+FILES = ProposalHandler(_check, _perform)
 
 
-__all__ = ["APPLY", "Applied", "Overtaken", "lines_of"]
+__all__ = ["APPLY", "ApplyResult", "MergeConflict", "lines_of"]
 
 _MORE = ("stability", "ttl_days", "tags", "confidence", "sensitivity", "evidence", "scope")
 _JOB = "job"
@@ -141,7 +141,7 @@ def _check_note(proposal: Proposal) -> None:
     checks.raise_refused()
 
 
-def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
+def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     """Create the note, supersede the one it was proposed for, or merge or trash notes."""
     owner = proposal.owner
     if wanted.get("act") == MERGE:
@@ -156,7 +156,7 @@ def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: 
         source = proposal.source or None
         standing = identity.active(owner, Note.Kind.SOUL)
         soul = identity.write_soul(owner, content, by=by, why=why_of(proposal), source=source)
-        return Applied(soul, others=(standing,) if standing is not None else ())
+        return ApplyResult(soul, others=(standing,) if standing is not None else ())
     note = notes.write_note(
         owner,
         kind,
@@ -167,10 +167,10 @@ def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: 
         job=str(wanted.get(_JOB, "")),
         **{name: wanted[name] for name in _MORE if name in wanted},
     )
-    return Applied(note)
+    return ApplyResult(note)
 
 
-def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
+def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     standing = _standing(proposal)
     content, was_merged = str(wanted["content"]), False
     token = f"{standing.pk}:{standing.version}"
@@ -178,7 +178,7 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
     if standing.content != before and seen != token:
         both = merge(before, content, standing.content)
         if seen or both.conflicts:
-            raise Overtaken(str(standing), both, token=token)
+            raise MergeConflict(str(standing), both, token=token)
         content, was_merged = both.text(), True
     if standing.kind == Note.Kind.SOUL:
         soul = identity.write_soul(
@@ -189,7 +189,7 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
             expected=standing.pk,
             source=proposal.source or None,
         )
-        return Applied(soul, was_merged, others=(standing,))
+        return ApplyResult(soul, was_merged, others=(standing,))
     fields = {name: wanted[name] for name in _MORE if name in wanted}
     if "kind" in proposal.before and wanted.get("kind") != proposal.before["kind"]:
         fields["kind"] = wanted["kind"]
@@ -202,7 +202,7 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
         source=proposal.source or None,
         **fields,
     )
-    return Applied(note, was_merged, others=(standing,))
+    return ApplyResult(note, was_merged, others=(standing,))
 
 
 def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
@@ -216,7 +216,7 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
     return versions
 
 
-def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Applied:
+def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyResult:
     versions = _merged_versions(wanted)
     try:
         merged = merging.merge(
@@ -233,10 +233,10 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Applied:
             "the proposal, or merge the notes yourself."
         )
         raise InvalidValue(problem) from exc
-    return Applied(merged.note, others=tuple(merged.note.supersedes.all()))
+    return ApplyResult(merged.note, others=tuple(merged.note.supersedes.all()))
 
 
-def _trash(proposal: Proposal, by: Actor) -> Applied:
+def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
     """Move the note to Trash. Raises InvalidValue if its text has changed."""
     target = Note.objects.of(proposal.owner).live().filter(pk=proposal.target_id).first()
     if target is None or target.content != proposal.before.get("content"):
@@ -246,7 +246,7 @@ def _trash(proposal: Proposal, by: Actor) -> Applied:
             )
         )
     target.trash(by=by, why=why_of(proposal))
-    return Applied(target)
+    return ApplyResult(target)
 
 
 def _standing(proposal: Proposal) -> Note:
@@ -295,7 +295,7 @@ def _check_observations(proposal: Proposal) -> None:
     checked(lines_of(proposal.after))
 
 
-def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: str) -> Applied:
+def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: str) -> ApplyResult:
     """Store the observations; those that the source already recorded get the person's trust."""
     done = remember_lines(
         proposal.owner,
@@ -311,11 +311,11 @@ def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: s
         if one.trust != Trust.OWNER and one.trashed_at is None:
             one.change(by=by, why=why_of(proposal), trust=Trust.OWNER)
     first, *others = [*done.new, *(one for one in done.observations if one not in done.new)]
-    return Applied(first, others=tuple(others))
+    return ApplyResult(first, others=tuple(others))
 
 
-APPLY: dict[str, Applier] = {
+APPLY: dict[str, ProposalHandler] = {
     "memoryfile": FILES,
-    "note": Applier(_check_note, _write_note),
-    "observation": Applier(_check_observations, _remember),
+    "note": ProposalHandler(_check_note, _write_note),
+    "observation": ProposalHandler(_check_observations, _remember),
 }

@@ -12,7 +12,7 @@ from memory.models import RefusedSource, User
 Kind = RefusedSource.Kind
 
 
-class Refused(Locked):
+class SourceBlocked(Locked):
     """The owner blocked this source."""
 
 
@@ -25,7 +25,7 @@ def check(owner: User, by: Actor, source: str = "") -> None:
     if row is None:
         return
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
-    raise Refused(
+    raise SourceBlocked(
         _(
             "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The owner can unblock it under Review → Blocked sources."
         )

@@ -211,7 +211,7 @@ def allow(refused: RefusedSource, *, by: Actor) -> int:
         )
         for one in rows:
             one.owner = owner
-            review_services.put_back(one, by=by)
+            review_services.restore_state(one, by=by)
         number = len(rows)
         Activity.log(owner, by, "source-allowed", label=refused.name, source=refused.kind)
         refused.delete()

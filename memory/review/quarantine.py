@@ -14,7 +14,7 @@ from django.db.models.functions import Left
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import (
@@ -43,7 +43,7 @@ def reason_of(record: Any) -> str:
 def reason_in(texts: Iterable[Any]) -> str:
     """Return why a record with these texts is quarantined."""
     for text in filter(None, texts):
-        if smell := smells_of_instructions(str(text)):
+        if smell := injection_reason(str(text)):
             return _("Prompt injection: it %(smell)s.") % {"smell": smell}
     return _("It’s based on something in quarantine, or was imported as quarantined.")
 
@@ -145,7 +145,7 @@ def _row(record: Any, named: Any) -> QuarantineRow:
 
 
 def _of_long(record: ContentItem, begins: str) -> str:
-    smell = smells_of_instructions(record.title) or smells_of_instructions(begins)
+    smell = injection_reason(record.title) or injection_reason(begins)
     if smell:
         return _("Prompt injection: it %(smell)s.") % {"smell": smell}
     return _("The reason is further down in this long text. Open its page to see it.")
@@ -155,7 +155,7 @@ def _of_long(record: ContentItem, begins: str) -> str:
 
 
 @dataclass(slots=True)
-class Done:
+class QuarantineResult:
     """The result of one action; `key` identifies it for undo.
 
     `left` records weren't processed within the time limit.
@@ -193,14 +193,14 @@ def everything(owner: User) -> list[Any]:
 
 def act(
     owner: User, records: Sequence[Any], name: str, *, by: Actor, seconds: float = SECONDS
-) -> Done:
+) -> QuarantineResult:
     """Release the records or move them to Trash, one by one within the time limit of a request.
 
     A released record gets the trust of its source.
     """
     if not by.is_person or name not in ACTS:
         raise InvalidValue(_("Only a person can release or delete what’s in quarantine."))
-    done, ends = Done(uuid.uuid4()), time.monotonic() + seconds
+    done, ends = QuarantineResult(uuid.uuid4()), time.monotonic() + seconds
     told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
     for place, record in enumerate(records):
         if time.monotonic() > ends:
@@ -223,13 +223,15 @@ def act(
     return done
 
 
-def take_back(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS) -> Done:
+def undo_change(
+    owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS
+) -> QuarantineResult:
     """Undo one action for the records that haven't changed since.
 
     This stops at the time limit of a request; a second call continues with the rest.
     """
     changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}")
-    done, ends = Done(key), time.monotonic() + seconds
+    done, ends = QuarantineResult(key), time.monotonic() + seconds
     for change in changes.order_by("-id"):
         model = MODELS.get(change.record_type)
         rows = _without_long(model.objects.of(owner).filter(pk=change.record_id)) if model else None

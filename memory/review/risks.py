@@ -23,7 +23,7 @@ from django.utils.translation import ngettext
 from beacon_site.db.keyset import Page
 from beacon_site.text.cleaning import match_key, one_line, plain, shorten
 from beacon_site.text.diff import edits, lines_of
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from memory.core.actors import REFLECTOR, RESEARCH, Actor
 from memory.core.file_format import UPDATED, by_rule, line_of
 from memory.models import (
@@ -111,7 +111,7 @@ class Risk:
         return cls(str(stored["code"]), {k: v for k, v in stored.items() if k != "code"})
 
 
-class Held(str):
+class HoldReasons(str):
     """Why a write is held, in words, with the codes behind them.
 
     Callers pass it from `verdict` to `hold` as plain text.
@@ -209,7 +209,7 @@ def found_risks(write: Write) -> list[Risk]:
         _orders(write.new_texts),
         _takes_out(write),
         _contradicts(write),
-        _says_of_owner(write),
+        _claims_about_owner(write),
     ]
     return sorted(filter(None, risks), key=lambda risk: risk.danger)
 
@@ -230,7 +230,7 @@ def _orders(texts: Iterable[str]) -> Risk | None:
     """Return the prompt injection in the texts, which are checked line by line and as a whole."""
     texts = list(texts)
     for text in (*texts, "\n".join(texts)):
-        if smell := smells_of_instructions(text):
+        if smell := injection_reason(text):
             return Risk("injection", {"smell": smell})
     return None
 
@@ -262,7 +262,7 @@ def _quoted(line: str) -> str:
 def _takes_out(write: Write) -> Risk | None:
     """Return the risk if a write changes or removes what a person wrote or pinned."""
     if isinstance(write.target, MemoryFile):
-        lines = persons_lines_gone(write.target, write.after)
+        lines = removed_user_lines(write.target, write.after)
         if lines:
             return Risk("persons-lines", {"line": _quoted(lines[0]), "n": len(lines)})
     elif isinstance(write.target, Note) and write.target.kind not in Note.IDENTITY:
@@ -272,7 +272,7 @@ def _takes_out(write: Write) -> Risk | None:
     return None
 
 
-def persons_lines_gone(file: MemoryFile, after: str) -> list[str]:
+def removed_user_lines(file: MemoryFile, after: str) -> list[str]:
     """Return the lines that a person wrote and that are missing in `after`.
 
     A moved line doesn't count.
@@ -343,7 +343,7 @@ def _keyed(lines: Iterable[str]) -> dict[str, tuple[str, str]]:
 # --- statements about the owner -------------------------------------------------------------------
 
 
-def _says_of_owner(write: Write) -> Risk | None:
+def _claims_about_owner(write: Write) -> Risk | None:
     """Return the risk if the write says something about the owner that isn't in their own words."""
     if write.file_path != IDENTITY_FILE:
         return None
@@ -417,7 +417,7 @@ def rate(proposal: Proposal, held: str, *, more: Iterable[Risk] = ()) -> None:
     `held` of `review.verdict` has codes.  For a plain sentence, or an import, whose codes can't be
     trusted, the danger is computed from the proposal itself.
     """
-    found = list(held.risks) if isinstance(held, Held) else _worked_out(proposal, held)
+    found = list(held.risks) if isinstance(held, HoldReasons) else _worked_out(proposal, held)
     found = [*more, *found]
     proposal.risks = [risk.as_json() for risk in found]
     proposal.danger = worst(found)

@@ -28,12 +28,25 @@ from memory.notes.checks import LONGEST_SCOPE
 from memory.review import blocked, risks
 from memory.review.apply import APPLY, lines_of
 from memory.review.levels import level_of
-from memory.review.risks import Held, Risk, Write, found_risks
-from memory.review.verdict import Applied, Overtaken
+from memory.review.risks import HoldReasons, Risk, Write, found_risks
+from memory.review.verdict import ApplyResult, MergeConflict
 
 __all__ = [
-    "APPLY", "Decided", "Overtaken", "Verdict", "accept", "carry_out", "expire_due", "held_in", "hold",
-    "lines_of", "put_back", "reject", "verdict", "wait_again", "waiting",
+    "APPLY",
+    "AlreadyDecided",
+    "MergeConflict",
+    "Verdict",
+    "accept",
+    "expire_due",
+    "held_in",
+    "hold",
+    "lines_of",
+    "perform",
+    "reject",
+    "restore_state",
+    "verdict",
+    "wait_again",
+    "waiting",
 ]  # fmt: skip
 
 MOST_WAITING = 1_000  # of one owner
@@ -52,7 +65,7 @@ RECORD_TYPES = {
 _LIKE_THE_SOUL = ("agent", "user")
 
 
-class Decided(MemoryRefused):
+class AlreadyDecided(MemoryRefused):
     """The proposal is no longer pending: it was decided, or it expired."""
 
 
@@ -110,7 +123,7 @@ def verdict(
     why = found_risks(write)
     if level == ReviewLevel.Level.HOLD_ALL:
         why = why or [Risk("every-write")]
-    return Verdict(Held(why))
+    return Verdict(HoldReasons(why))
 
 
 def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
@@ -230,7 +243,7 @@ def accept(
     after: Mapping[str, Any] | None = None,
     seen: str = "",
     at: datetime | None = None,
-) -> Applied:
+) -> ApplyResult:
     """Apply the write as the person's own, and return the resulting record.
 
     `after` is the person's edited version, `seen` the token of the text they saw (from `Overtaken`), and
@@ -243,7 +256,7 @@ def accept(
         held = _held(proposal)
         wanted = {**held.after, **_stored(after)} if after is not None else held.after
         last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
-        applied = carry_out(held, wanted, by, seen)
+        applied = perform(held, wanted, by, seen)
         edited = wanted if wanted != held.after else {}
         fields = {
             "edited": edited,
@@ -260,7 +273,7 @@ def accept(
     return applied
 
 
-def carry_out(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
+def perform(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
     """Apply the proposal in the caller's transaction, without changing its row.
 
     `memory.pages.review.proposals` also calls it and rolls back.  Raises what `accept` does.
@@ -269,10 +282,10 @@ def carry_out(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -
         # `hold` and imports refuse unknown types, but another version of Beacon could have stored one.
         said = _("This version of Beacon can’t store “%(kind)s”. Reject the proposal instead.")
         raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
-    return APPLY[held.record_type].carry_out(held, wanted, by, seen)
+    return APPLY[held.record_type].perform(held, wanted, by, seen)
 
 
-def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[list[Any]]:
+def _written(held: Proposal, applied: ApplyResult, by: Actor, last: int) -> list[list[Any]]:
     """Return the revisions that accepting created: those of its records after `last`."""
     ids = [applied.record.pk, *(one.pk for one in applied.others)]
     made = Revision.objects.of(held.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
@@ -296,7 +309,7 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
     _tell(proposal, held)
 
 
-def put_back(proposal: Proposal, *, by: Actor) -> None:
+def restore_state(proposal: Proposal, *, by: Actor) -> None:
     """Reopen a rejected proposal.  Raises Decided if it wasn't rejected."""
     _only_people(by)
     with transaction.atomic():
@@ -310,7 +323,7 @@ def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
     held = _locked(proposal)
     if held.state != state:
         told = {"wanted": state.label, "state": held.get_state_display()}
-        raise Decided(
+        raise AlreadyDecided(
             _("Only a proposal that was %(wanted)s can be reopened. This one is %(state)s.") % told
         )
     return held
@@ -350,9 +363,11 @@ def _held(proposal: Proposal) -> Proposal:
     row = _locked(proposal)
     if row.state != Proposal.State.WAITING:
         told = {"state": row.get_state_display()}
-        raise Decided(_("This proposal has already been %(state)s. Nothing was changed.") % told)
+        raise AlreadyDecided(
+            _("This proposal has already been %(state)s. Nothing was changed.") % told
+        )
     if not row.is_waiting:
-        raise Decided(_("This proposal expired after 30 days. Nothing was changed."))
+        raise AlreadyDecided(_("This proposal expired after 30 days. Nothing was changed."))
     return row
 
 

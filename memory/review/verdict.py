@@ -18,7 +18,7 @@ MERGE, TRASH = "merge", "trash"
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ApplyResult:
     """The result of an accepted proposal: the record, and whether changes were merged.
 
     `others` are records that changed with it: the superseded note, or further observations.
@@ -30,7 +30,7 @@ class Applied:
     others: tuple[Remembered, ...] = ()
 
 
-class Overtaken(MemoryRefused):
+class MergeConflict(MemoryRefused):
     """The target has changed since the proposal, and the two changes can't be merged.
 
     `base`, `mine` (the proposal's) and `theirs` (the current one) are complete texts; `token` identifies
@@ -53,19 +53,19 @@ class Overtaken(MemoryRefused):
 
 # A proposal, its edited content, who accepts it, and the token of the text they saw ("" is the one that
 # the proposal is based on).
-CarryOut = Callable[[Proposal, Mapping[str, Any], Actor, str], Applied]
+CarryOut = Callable[[Proposal, Mapping[str, Any], Actor, str], ApplyResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Applier:
+class ProposalHandler:
     """How proposals for one record type are checked and applied.
 
     `check` raises InvalidValue or LimitReached for what could never be stored, so that the agent learns
-    it immediately; `carry_out` stores it as the person's own.
+    it immediately; `perform` stores it as the person's own.
     """
 
     check: Callable[[Proposal], None]
-    carry_out: CarryOut
+    perform: CarryOut
 
 
 def why_of(proposal: Proposal) -> str:

@@ -75,7 +75,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
+class EntryFilter:
     """Which entries are ranked: SQL conditions on `e` with their parameters, and phrases."""
 
     where: tuple[str, ...] = ()
@@ -90,16 +90,16 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RankRequest:
     """A request for the best `limit` entries; `place` identifies it in the result."""
 
     place: int
-    among: Among
+    among: EntryFilter
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredQuery:
     """The documents of one space that `query` finds, scored by the terms.
 
     Length lowers a score by `norm[0] + norm[1] * length`.  Several lists can be requested from
@@ -110,10 +110,10 @@ class Scored:
     query: str
     terms: Sequence[Term]
     norm: tuple[float, float]
-    wanted: Sequence[Wanted]
+    wanted: Sequence[RankRequest]
 
 
-def rows_of(looks: Sequence[Scored]) -> dict[int, list[Row]]:
+def rows_of(looks: Sequence[ScoredQuery]) -> dict[int, list[Row]]:
     """Run all lookups in one statement; return the rows by place, best first."""
     parts = [_select(look) for look in looks]
     rows: dict[int, list[Row]] = defaultdict(list)
@@ -127,7 +127,7 @@ def rows_of(looks: Sequence[Scored]) -> dict[int, list[Row]]:
     return rows
 
 
-def _select(look: Scored) -> tuple[str, list[Any]]:
+def _select(look: ScoredQuery) -> tuple[str, list[Any]]:
     """Return the SELECT of the best entries of each list, and its parameters.
 
     Entries are looked up and scored once for all lists: for frequent words the index reads
@@ -158,13 +158,13 @@ def _select(look: Scored) -> tuple[str, list[Any]]:
     ]  # fmt: skip
 
 
-def _among(wanted: Sequence[Wanted]) -> tuple[str, list[Any]]:
+def _among(wanted: Sequence[RankRequest]) -> tuple[str, list[Any]]:
     """Return the condition on the entries of any of the lists, and its parameters."""
     lists = [" AND ".join([_standing("e", one.among), *one.among.where]) for one in wanted]
     return f"({' OR '.join(lists)})", [value for one in wanted for value in one.among.params]
 
 
-def _standing(table: str, among: Among) -> str:
+def _standing(table: str, among: EntryFilter) -> str:
     if among.stands is None:
         return "TRUE"
     return f"{table}.stands" if among.stands else f"NOT {table}.stands"
@@ -427,12 +427,12 @@ class Job:
     words: Sequence[str]
     formula: Formula
     limit: int
-    among: Among = field(default_factory=Among)
+    among: EntryFilter = field(default_factory=EntryFilter)
     beside: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Lookup:
     """Documents to score.  All others contain only `rest` terms; after `is_last` none of them matter."""
 
     query: str
@@ -466,27 +466,27 @@ def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
     return found
 
 
-def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look) -> Scored:
+def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Lookup) -> ScoredQuery:
     """Return the lookup for a job and the jobs beside it."""
     space, formula = jobs[place].space, jobs[place].formula
     b = formula.b_of(space.average)
     norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
     wanted = [
-        Wanted(at, job.among, job.limit)
+        RankRequest(at, job.among, job.limit)
         for at, job in enumerate(jobs)
         if place in (at, job.beside) and job.limit > 0
     ]
-    return Scored(space.id, look.query, terms, norm, wanted)
+    return ScoredQuery(space.id, look.query, terms, norm, wanted)
 
 
-def _first_look(job: Job, terms: list[Term]) -> _Look:
+def _first_look(job: Job, terms: list[Term]) -> _Lookup:
     """Return the documents of the rarest terms or, if all are frequent, those that contain several."""
     rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
     room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
     return _look(rest, room, ENOUGH * job.limit, job.space.documents)
 
 
-def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
+def _next_look(job: Job, look: _Lookup, best: list[Ranked]) -> _Lookup | None:
     """Return the lookup for what else can be among the best; None if nothing can."""
     if look.is_last or not look.rest:
         return None
@@ -495,10 +495,10 @@ def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
     sure = best[-1].score * (1 - 1e-9)
     if sum(term.bound for term in look.rest) < sure:
         return None
-    return _Look(holding(look.rest, job.space.documents, sure), is_last=True)
+    return _Lookup(holding(look.rest, job.space.documents, sure), is_last=True)
 
 
-def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look:
+def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Lookup:
     """Return the documents of the first terms that fit into `room`, but of at least one term.
 
     If `documents` (of the space) is given, only the likely best of a frequent term are included.
@@ -516,7 +516,7 @@ def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look
         else:
             queries.append(others[0].query)
             others = others[1:]
-    return _Look(" | ".join(queries), tuple(others), room)
+    return _Lookup(" | ".join(queries), tuple(others), room)
 
 
 def _read(

@@ -88,7 +88,7 @@ def _nudge() -> None:
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-def work_off(seconds: float = SECONDS) -> int:
+def process_due(seconds: float = SECONDS) -> int:
     """Embed queued records for about this many seconds; return the number of vectors created.
 
     Call it in one process at a time (`embed_due` holds a lock), so that rows need no lease. A
@@ -98,9 +98,9 @@ def work_off(seconds: float = SECONDS) -> int:
     """
     embedder = embedders.embedder()
     if embedder is None:
-        set_aside_if_off()
+        forget_model_if_off()
         return 0
-    _take_up(embedder)
+    _queue_all_records(embedder)
     made, ends_at = 0, time.monotonic() + seconds
     while time.monotonic() < ends_at and (batch := _next_batch()):
         try:
@@ -130,7 +130,7 @@ def used_state() -> dict[str, Any]:
     return dict(connections.stored(connections.EMBEDDINGS).profile.get("used") or {})
 
 
-def set_aside_if_off() -> None:
+def forget_model_if_off() -> None:
     """If vectors are turned off, forget which model created them.
 
     Records aren't queued while vectors are off. When vectors are turned on again the model counts
@@ -141,7 +141,7 @@ def set_aside_if_off() -> None:
         connections.keep_found(connections.EMBEDDINGS, used, under="used")
 
 
-def _take_up(embedder: Embedder) -> None:
+def _queue_all_records(embedder: Embedder) -> None:
     """If the model is new, queue every record that has no vector from it."""
     used = used_state()
     if used.get("model") == embedder.model and used.get("is_local") == embedder.is_local:

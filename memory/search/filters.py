@@ -38,7 +38,7 @@ from memory.models.history import Revision, Use
 from memory.models.remembered import Lock, Sensitivity
 from memory.models.search_index import SearchEntry, SearchSpace
 from memory.models.topics import Topic
-from memory.search.bm25_sql import Among, language_of
+from memory.search.bm25_sql import EntryFilter, language_of
 from memory.search.kinds import KINDS, RecallKind
 from memory.search.query import Filter, Question, moment, parse
 
@@ -47,7 +47,7 @@ Rows = TypeVar("Rows", bound="QuerySet[Any]")
 _NONE = Q(pk__in=[])
 
 
-class _Holds(Func):
+class _Matches(Func):
     """Whether terms match a tsquery.
 
     Django's own lookup would stem words that are already stems.
@@ -67,7 +67,7 @@ class _IsOneOf(Func):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _FilterContext:
     """Everything a condition can depend on besides its values."""
 
     model: type[Model]
@@ -91,7 +91,7 @@ def narrowed(
     Callers exclude trashed rows themselves: `is:trashed` only requests them.
     """
     filters = asked.filters if isinstance(asked, Question) else tuple(asked)
-    about = _Asked(rows.model, zone, now or timezone.now())
+    about = _FilterContext(rows.model, zone, now or timezone.now())
     for one in filters:
         condition = _condition(one, about)
         rows = rows.filter(~condition if one.negated else condition)
@@ -160,28 +160,28 @@ def _containing(model: type[Model], owner: Any, query: str, *, is_excluded: bool
     spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type_of(model))
     entries = SearchEntry.objects.filter(space_id=Subquery(spaces.values("pk")))
     if documents > MANY_ENTRIES and not is_excluded:
-        return Q(pk__in=entries.filter(_Holds(F("words"), asked)).values("record_id"))
-    of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Holds(F("words"), asked))
+        return Q(pk__in=entries.filter(_Matches(F("words"), asked)).values("record_id"))
+    of_record = entries.filter(record_id=OuterRef("pk")).values(held=_Matches(F("words"), asked))
     return Q(Coalesce(Subquery(of_record, BooleanField()), False))
 
 
-def _condition(one: Filter, about: _Asked) -> Q:
+def _condition(one: Filter, about: _FilterContext) -> Q:
     return _CONDITIONS[one.field](one.values, about)
 
 
-def _plain(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
+def _plain(field: str) -> Callable[[tuple[str, ...], _FilterContext], Q]:
     """Return the condition that a field has one of the values."""
 
-    def condition(values: tuple[str, ...], about: _Asked) -> Q:
+    def condition(values: tuple[str, ...], about: _FilterContext) -> Q:
         return Q(**{f"{field}__in": values}) if about.has(field) else _NONE
 
     return condition
 
 
-def _starting(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
+def _starting(field: str) -> Callable[[tuple[str, ...], _FilterContext], Q]:
     """Return the condition that a field has one of the values (`abc*` is a prefix)."""
 
-    def condition(values: tuple[str, ...], about: _Asked) -> Q:
+    def condition(values: tuple[str, ...], about: _FilterContext) -> Q:
         if not about.has(field):
             return _NONE
         found = _NONE
@@ -193,15 +193,15 @@ def _starting(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
     return condition
 
 
-def _type(values: tuple[str, ...], about: _Asked) -> Q:
+def _type(values: tuple[str, ...], about: _FilterContext) -> Q:
     return Q() if search_type_of(about.model) in values else _NONE
 
 
-def _tag(values: tuple[str, ...], about: _Asked) -> Q:
+def _tag(values: tuple[str, ...], about: _FilterContext) -> Q:
     return Q(tags__overlap=list(values)) if about.has("tags") else _NONE
 
 
-def _topic(values: tuple[str, ...], about: _Asked) -> Q:
+def _topic(values: tuple[str, ...], about: _FilterContext) -> Q:
     """Match a topic by slug or title, or by prefix (`*`); `none` means without a topic."""
     path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
     if not path:
@@ -223,39 +223,39 @@ def named_topic(name: str) -> Q:
     return Q(slug=name.casefold()) | Q(title__iexact=name)
 
 
-def _after(values: tuple[str, ...], about: _Asked) -> Q:
+def _after(values: tuple[str, ...], about: _FilterContext) -> Q:
     begins = [moment(value, zone=about.zone, now=about.now) for value in values]
     return Q(created__gte=min(begins))
 
 
-def _before(values: tuple[str, ...], about: _Asked) -> Q:
+def _before(values: tuple[str, ...], about: _FilterContext) -> Q:
     ends = [moment(value, zone=about.zone, now=about.now) for value in values]
     return Q(created__lt=max(ends))
 
 
-def _is(values: tuple[str, ...], about: _Asked) -> Q:
+def _is(values: tuple[str, ...], about: _FilterContext) -> Q:
     found = _NONE
     for value in values:
         found |= _STATES[value](about)
     return found
 
 
-def _expired(about: _Asked) -> Q:
+def _expired(about: _FilterContext) -> Q:
     return Q(expires_at__lte=about.now) if about.has("expires_at") else _NONE
 
 
-def _expiring(about: _Asked) -> Q:
+def _expiring(about: _FilterContext) -> Q:
     """Match what will expire within seven days."""
     if not about.has("expires_at"):
         return _NONE
     return Q(expires_at__gt=about.now, expires_at__lte=about.now + timedelta(days=7))
 
 
-def _superseded(about: _Asked) -> Q:
+def _superseded(about: _FilterContext) -> Q:
     return ~Q(superseded_by=None) if about.has("superseded_by") else _NONE
 
 
-def _edited(about: _Asked) -> Q:
+def _edited(about: _FilterContext) -> Q:
     for name in ("edited_by_person", "touched_by_person"):
         if about.has(name):
             return Q(**{name: True})
@@ -263,15 +263,15 @@ def _edited(about: _Asked) -> Q:
     return Q(Exists(by_person.filter(record_id=OuterRef("pk"))))
 
 
-def _used(about: _Asked) -> Q:
+def _used(about: _FilterContext) -> Q:
     return Q(Exists(Use.objects.filter(record_id=OuterRef("pk"))))
 
 
-def _state(value: str) -> Callable[[_Asked], Q]:
+def _state(value: str) -> Callable[[_FilterContext], Q]:
     return lambda about: Q(state=value) if about.has("state") else _NONE
 
 
-_STATES: dict[str, Callable[[_Asked], Q]] = {
+_STATES: dict[str, Callable[[_FilterContext], Q]] = {
     "pinned": lambda about: Q(pinned=True),
     "locked": lambda about: ~Q(lock=Lock.OPEN),
     "expired": _expired,
@@ -289,7 +289,7 @@ _STATES: dict[str, Callable[[_Asked], Q]] = {
     "used": _used,
     "unused": lambda about: ~_used(about),
 }
-_CONDITIONS: dict[str, Callable[[tuple[str, ...], _Asked], Q]] = {
+_CONDITIONS: dict[str, Callable[[tuple[str, ...], _FilterContext], Q]] = {
     "type": _type,
     "kind": _plain("kind"),
     "category": _plain("category"),
@@ -454,7 +454,7 @@ class _Conditions:
         self.params += params
 
 
-def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Among:
+def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> EntryFilter:
     """Return which entries of a type's index can be hits."""
     conditions = _Conditions()
     _add_rules(kind, asked, conditions)
@@ -483,7 +483,7 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Amo
         if query := phrase_query(text, language):
             conditions.add("NOT e.words @@ %s::tsquery", query)
     phrases = (phrase_query(text, language) for text in asked.question.phrases)
-    return Among(
+    return EntryFilter(
         where=tuple(conditions.where),
         params=tuple(conditions.params),
         required=tuple(query for query in phrases if query),

@@ -102,7 +102,7 @@ def _fact_title(fact: Any) -> str:
     return str(fact.topic.title)
 
 
-def _standing_notes(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
+def _current_notes(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
     """Return the last note in each superseded note's chain.
 
     Each step is a separate lookup by key. In one recursive query the planner can't estimate how
@@ -127,7 +127,7 @@ register(
         _notes,
         category=lambda note: str(note.kind),
         category_field="kind",
-        successors=_standing_notes,
+        successors=_current_notes,
         superseded=_superseded_notes,
     )
 )

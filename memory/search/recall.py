@@ -21,14 +21,14 @@ from memory.search.bm25 import relevance
 from memory.search.filters import Narrowing, narrowing_of, rows_of
 from memory.search.kinds import KINDS
 from memory.search.query import Filter, Question, parse
-from memory.search.retrievers import MEANING, WORDS, Answer, Candidate, Found, RecordKey
+from memory.search.retrievers import MEANING, WORDS, Answer, Candidate, Candidates, RecordKey
 
 MODES = ("auto", "lexical", "exact")
 MOST_HITS = 200
 LONGEST_LATER = 300  # characters of a later finding that are shown beside a passage
 
 
-class How(TypedDict, total=False):
+class RecallOptions(TypedDict, total=False):
     """Filters and options of a recall, besides the operators in its query."""
 
     types: Sequence[str]
@@ -106,7 +106,7 @@ class RecallPage:
 
 
 def recall(
-    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
+    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[RecallOptions]
 ) -> list[RecallHit]:
     """Return the owner's records that match `query`, best first.
 
@@ -120,14 +120,14 @@ def recall(
 
 
 def recall_page(
-    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
+    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[RecallOptions]
 ) -> RecallPage:
     """Return the hits of `recall()`, with the parsed query, notices and the time it took."""
     return recall_each(owner, [query], mode, **how)[0]
 
 
 def recall_each(
-    owner: Any, queries: Sequence[str | Question], mode: str = "auto", **how: Unpack[How]
+    owner: Any, queries: Sequence[str | Question], mode: str = "auto", **how: Unpack[RecallOptions]
 ) -> list[RecallPage]:
     """Return the `recall_page()` of each query. Queries with the same words share index scans.
 
@@ -173,7 +173,7 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
 
 
 def recall_by_category(
-    owner: Any, query: str, per_category: int = 5, **how: Unpack[How]
+    owner: Any, query: str, per_category: int = 5, **how: Unpack[RecallOptions]
 ) -> dict[str, list[RecallHit]]:
     """Return the best observations of each category, as one recall per category would (R72)."""
     names = {"finding": "findings", "insight": "insights", "lesson": "lessons"}
@@ -189,9 +189,9 @@ def recall_by_category(
 # --- hits -----------------------------------------------------------------------------------------
 
 
-def _newest(asked: Narrowing, limit: int) -> Found:
+def _newest(asked: Narrowing, limit: int) -> Candidates:
     """Return the newest matching records, since there are no words to rank by."""
-    found = Found()
+    found = Candidates()
     if not (asked.question.filters or asked.question.without or asked.is_narrow):
         return found
     keys: list[tuple[datetime, RecordKey]] = []
@@ -228,7 +228,7 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
     ]
 
 
-def _best(found: Found, least: float, limit: int) -> list[Candidate]:
+def _best(found: Candidates, least: float, limit: int) -> list[Candidate]:
     """Return the best candidates, with a few spare ones because some may be excluded."""
     kept = [one for one in found.candidates.values() if one.score >= least]
     place = {one.key: number for number, one in enumerate(kept)}

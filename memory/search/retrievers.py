@@ -101,7 +101,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Found:
+class Candidates:
     """All candidates by type and id, and the spaces that were searched."""
 
     candidates: dict[RecordKey, Candidate] = field(default_factory=dict)
@@ -145,8 +145,8 @@ class Answer:
 
     asked: Narrowing
     notices: list[str]
-    near: list[vectors.Near] | None = None
-    found: Found = field(default_factory=Found)
+    near: list[vectors.Neighbor] | None = None
+    found: Candidates = field(default_factory=Candidates)
 
 
 # --- by words --------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
         kind = KINDS[job.space.record_type]
         found.spaces[kind.type] = job.space
         if job.among.stands is False:
-            _stand_in(asked, kind, ranked, found)
+            _rank_replacements(asked, kind, ranked, found)
             continue
         for entry in ranked:
             candidate = found.of((kind.type, entry.record_id))
@@ -230,7 +230,9 @@ def _terms_of(asked: Narrowing, space: Space) -> list[str]:
     return query_terms(asked.question.words, space.language)
 
 
-def _stand_in(asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: Found) -> None:
+def _rank_replacements(
+    asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: Candidates
+) -> None:
     """Give the ranked records' replacements their rank, if it is better than their own."""
     successors = successors_of(asked, kind, [one.record_id for one in ranked])
     for one in ranked:
@@ -261,18 +263,18 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
         one.near = near
 
 
-def _look(asked: Narrowing) -> vectors.Look:
+def _look(asked: Narrowing) -> vectors.VectorQuery:
     """Return the records that are compared with the question."""
     allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
     if asked.question.phrases or asked.question.without:
         # Exact phrases in superseded records are handled by the words retriever.
-        return vectors.Look(tuple(allowed), allowed)
+        return vectors.VectorQuery(tuple(allowed), allowed)
     replaced = {
         kind.type: kind.superseded(asked.owner)
         for kind in asked.kinds
         if kind.superseded is not None
     }
-    return vectors.Look(tuple(allowed), allowed, replaced)
+    return vectors.VectorQuery(tuple(allowed), allowed, replaced)
 
 
 def with_meaning(answer: Answer, words: list[str]) -> None:

@@ -81,7 +81,7 @@ INSERT INTO {table} SELECT id, owner_id, record_type, object_id, model, values::
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class IndexState:
     """The result of `prepare`: the extension's version, and the number of vectors in each table.
 
     If the database doesn't have the extension, `version` is "". `why` says why it couldn't be
@@ -93,12 +93,12 @@ class Prepared:
     why: str = ""
 
 
-def prepare() -> Prepared:
+def prepare() -> IndexState:
     """Create the extension if the server offers it, and bring all tables up to date."""
     why = _make_extension()
     version = extension_version()
     if not version:
-        return Prepared("", {}, why)
+        return IndexState("", {}, why)
     with transaction.atomic(), connection.cursor() as cursor:
         lock_until_commit(LockId.VECTOR_TABLES)
         cursor.execute(_FOLLOW)
@@ -108,7 +108,7 @@ def prepare() -> Prepared:
             cursor.execute(_TABLE.format(table=table_of(size), size=size))
     for size in sizes:
         index_if_large(size)
-    return Prepared(version, {size: _count(size) for size in sorted(sizes)})
+    return IndexState(version, {size: _count(size) for size in sorted(sizes)})
 
 
 def ensure_table(size: int) -> None:
@@ -256,7 +256,7 @@ Statement = Callable[[Sql, Params, Sequence[float]], Sql]
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class Neighbor:
     """A record and its distance from the question: L2 between unit vectors, 0 to 2."""
 
     type: str
@@ -265,7 +265,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class VectorQuery:
     """The types to compare; some only with their `allowed` rows, some also with `replaced` ones."""
 
     types: tuple[str, ...]
@@ -288,7 +288,7 @@ def nearest(
     *,
     allowed: Mapping[str, QuerySet[Any]] | None = None,
     replaced: Mapping[str, QuerySet[Any]] | None = None,
-) -> list[Near] | Unavailable:
+) -> list[Neighbor] | Unavailable:
     """Return the records nearest to `text`, at most `limit` of each type, nearest first.
 
     Records further away than FURTHEST are left out. `allowed` limits a type to the rows of a
@@ -296,14 +296,14 @@ def nearest(
     records are only compared if they are in `replaced`; the caller then returns their replacements.
     Never raises.
     """
-    look = Look(tuple(types), allowed or {}, replaced or {})
+    look = VectorQuery(tuple(types), allowed or {}, replaced or {})
     found = nearest_each(owner, text, [look], limit)
     return found if isinstance(found, Unavailable) else found[0]
 
 
 def nearest_each(
-    owner: Any, text: str, looks: Sequence[Look], limit: int
-) -> list[list[Near]] | Unavailable:
+    owner: Any, text: str, looks: Sequence[VectorQuery], limit: int
+) -> list[list[Neighbor]] | Unavailable:
     """Return the result of `nearest()` for each look, but embed `text` only once. Never raises."""
     embedder = embedders.embedder(for_question=True)
     if embedder is None:
@@ -323,7 +323,7 @@ def nearest_each(
         return vector
     try:
         with transaction.atomic():
-            compared = _Compared(owner, embedder.model, vector)
+            compared = _CompareTarget(owner, embedder.model, vector)
             return _looked_up(compared, looks, limit)
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
@@ -386,7 +386,7 @@ def _remember(key: str, value: object, seconds: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _CompareTarget:
     """What a question's vector is compared with: an owner's records and a model."""
 
     owner: Any
@@ -395,7 +395,7 @@ class _Compared:
 
     def ask(
         self, record_type: str, rows: QuerySet[Any], limit: int, statement: Statement
-    ) -> list[Near]:
+    ) -> list[Neighbor]:
         """Return the nearest rows, at most `limit`."""
         try:
             allowed = rows.order_by().values("pk").query.sql_with_params()
@@ -405,7 +405,7 @@ class _Compared:
         sql, params = statement(allowed, of_owner, self.vector)
         return self._found(record_type, sql, [*params, limit])
 
-    def ask_for(self, record_type: str, ids: list[uuid.UUID], limit: int) -> list[Near]:
+    def ask_for(self, record_type: str, ids: list[uuid.UUID], limit: int) -> list[Neighbor]:
         """Return the nearest of these records, at most `limit`."""
         if not ids:
             return []
@@ -419,14 +419,16 @@ class _Compared:
         of_owner = (self.owner.pk, self.model, record_type)
         return self._found(record_type, sql, [literal(self.vector), *of_owner, ids, limit])
 
-    def _found(self, record_type: str, sql: str, params: list[Any]) -> list[Near]:
+    def _found(self, record_type: str, sql: str, params: list[Any]) -> list[Neighbor]:
         with connection.cursor() as cursor:
             cursor.execute(sql, params)
             found = cursor.fetchall()
-        return [Near(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
+        return [Neighbor(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
 
 
-def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[list[Near]]:
+def _looked_up(
+    compared: _CompareTarget, looks: Sequence[VectorQuery], limit: int
+) -> list[list[Neighbor]]:
     size = len(compared.vector)
     if not has_table(size):
         return [[] for _look in looks]
@@ -438,10 +440,12 @@ def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[l
     return [_of_look(compared, look, limit, _by_index) for look in looks]
 
 
-def _of_look(compared: _Compared, look: Look, limit: int, statement: Statement) -> list[Near]:
+def _of_look(
+    compared: _CompareTarget, look: VectorQuery, limit: int, statement: Statement
+) -> list[Neighbor]:
     """Return the nearest records for one look, across all its types."""
     known = recalled_models()
-    found: list[Near] = []
+    found: list[Neighbor] = []
     for record_type in dict.fromkeys(look.types):
         if record_type not in known:
             continue

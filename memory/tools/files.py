@@ -19,7 +19,7 @@ from memory.core.file_format import FACTS, checked_path, is_fact
 from memory.files.limits import FileConflict
 from memory.files.mirror import take_in
 from memory.files.reading import facts_budget, files_of, index_text, read_file, size_in_words
-from memory.files.services import Saved, append_to, patch_file, save_file
+from memory.files.services import SaveResult, append_to, patch_file, save_file
 from memory.models import MemoryFile, Trust
 from memory.review.risks import adds_only_own
 from memory.tools.review import held_for_person, why_held
@@ -138,7 +138,7 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
 
 
 def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
-    def write(trust: Trust) -> Saved:
+    def write(trust: Trust) -> SaveResult:
         return save_file(
             context.owner,
             asked.path,
@@ -155,7 +155,7 @@ def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
 def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
     pairs = [(one.old_text, one.new_text) for one in asked.patches]
 
-    def write(trust: Trust) -> Saved:
+    def write(trust: Trust) -> SaveResult:
         saved, _count = patch_file(
             context.owner,
             asked.path,
@@ -171,7 +171,7 @@ def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
 
 
 def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
-    def write(trust: Trust) -> Saved:
+    def write(trust: Trust) -> SaveResult:
         return append_to(
             context.owner,
             asked.path,
@@ -191,10 +191,10 @@ def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int |
     return context.seen.get(asked.path) if asked.version is None else asked.version
 
 
-class _Held(Exception):
+class _WriteHeld(Exception):
     """The review holds the write, so its transaction is rolled back."""
 
-    def __init__(self, why: str, saved: Saved) -> None:
+    def __init__(self, why: str, saved: SaveResult) -> None:
         super().__init__(why)
         self.why, self.saved = why, saved
 
@@ -202,7 +202,7 @@ class _Held(Exception):
 def saved_if_allowed(
     context: ToolContext,
     path: str,
-    write: Callable[[Trust], Saved],
+    write: Callable[[Trust], SaveResult],
     *,
     more: dict[str, str] | None = None,
     applied: int | None = None,
@@ -226,12 +226,12 @@ def saved_if_allowed(
             after = str(saved.file.content)
             held = why_held(context, "file", target=before, path=path, after=after, trust=trust)
             if held and changed:
-                raise _Held(held, saved)
+                raise _WriteHeld(held, saved)
     except FileConflict as exc:
         if before is not None:
             context.shown(before)
         return _conflict(context, exc)
-    except _Held as exc:
+    except _WriteHeld as exc:
         after_fields = {"path": path, "content": str(exc.saved.file.content), **(more or {})}
         before_fields = {"content": before.content} if before is not None else {}
         return held_for_person(
@@ -242,7 +242,7 @@ def saved_if_allowed(
 
 
 def _trust(
-    context: ToolContext, path: str, before: MemoryFile | None, write: Callable[[Trust], Saved]
+    context: ToolContext, path: str, before: MemoryFile | None, write: Callable[[Trust], SaveResult]
 ) -> Trust:
     """Return the trust of the write: a quote of the owner's words derives from those only.
 
@@ -273,7 +273,7 @@ def _conflict(context: ToolContext, exc: FileConflict) -> ToolResult:
     return ToolResult(f"{exc}\n\n{shown}\n{exc.theirs}", is_error=True, data=exc.as_json())
 
 
-def _told(context: ToolContext, saved: Saved, applied: int | None) -> ToolResult:
+def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolResult:
     file = saved.file
     told = {
         "path": file.path,

@@ -32,7 +32,7 @@ from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import Topic
 from memory.tools import registry
-from memory.tools.output_store import Kept, ResultStore
+from memory.tools.output_store import ResultStore, StoredOutput
 from memory.tools.types import MemoryTool, ToolContext
 from memory.usage.booking import BudgetReached, Meter
 
@@ -63,7 +63,7 @@ class CallRecord:
     is_error: bool
     data: dict[str, Any] = field(default_factory=dict)
     milliseconds: int = 0
-    kept: Kept | None = None
+    kept: StoredOutput | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what a row keeps of it, including the compact form of a result in the content
@@ -174,7 +174,7 @@ class _Loop:
     usage: Usage = field(default_factory=Usage)
     text: str = ""
     round: int = 0
-    kept: dict[str, tuple[int, Kept]] = field(
+    kept: dict[str, tuple[int, StoredOutput]] = field(
         default_factory=dict
     )  # by the call's ID, with its round
 
@@ -197,7 +197,7 @@ class _Loop:
                 self.messages.append(Message("assistant", answer.text))
                 notice = _no_tools() if self.without_tools else ""
                 return self._result(number, ANSWERED, notice)
-            self._carry_out(number, answer)
+            self._perform(number, answer)
             if self.usage.total > MOST_TOKENS:
                 told = {"n": f"{self.usage.total:,}", "most": f"{MOST_TOKENS:,}"}
                 words = _("Stopped after %(n)s tokens. The limit is %(most)s.")
@@ -228,7 +228,7 @@ class _Loop:
         """Return the messages to send in this round, with each kept result in its current form."""
         if self.store is None:
             return list(self.messages)
-        self.store.look_again(kept for _number, kept in self.kept.values())
+        self.store.reload_items(kept for _number, kept in self.kept.values())
         return [self._as_sent(one) for one in self.messages]
 
     def _as_sent(self, message: Message) -> Message:
@@ -237,7 +237,7 @@ class _Loop:
         number, kept = self.kept[message.tool_call_id]
         return replace(message, content=self._shown(self.store.sent(kept, self.round - number)))
 
-    def _carry_out(self, number: int, answer: Answer) -> None:
+    def _perform(self, number: int, answer: Answer) -> None:
         """Make the calls of one round in order, and answer each of them.
 
         Two identical calls in one round are made once.

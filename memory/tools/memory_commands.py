@@ -25,7 +25,7 @@ from memory.files.agent_folder import (
     place_at,
 )
 from memory.files.limits import MOST_EPISODES, size_of
-from memory.files.services import Saved, cleaned, save_file
+from memory.files.services import SaveResult, cleaned, save_file
 from memory.models import MemoryFile, Trust
 from memory.review import services as review_services
 from memory.tools.files import saved_if_allowed
@@ -246,7 +246,7 @@ def _saved(
     """Save a file's new text if the review allows it; a held one becomes a proposal."""
     folder.check_room(size_of(text), besides=place.stored, is_new=file is None)
 
-    def write(trust: Trust) -> Saved:
+    def write(trust: Trust) -> SaveResult:
         return save_file(
             context.owner, place.stored, text, by=context.by, source=context.source, trust=trust,
             seen=file.version if file is not None else 0, join=False,

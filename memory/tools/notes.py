@@ -29,7 +29,7 @@ from memory.observations.consolidation import (
     trust_in_answers,
 )
 from memory.observations.lines import MOST_LINES, checked, checked_size, checked_source
-from memory.tools.recall import why_gone
+from memory.tools.recall import unreadable_reason
 from memory.tools.review import named_source, reviewed, reviewed_lines
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
@@ -194,7 +194,7 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
             "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. Only people can edit the persona and profile, under Agents or Settings."
         )
         return refused("refused", problem)
-    if gone := why_gone(note):
+    if gone := unreadable_reason(note):
         return refused("not_found", gone)
     if not context.may_read(note):
         return refused("sensitive", _("Only people can see that note, so nothing was changed."))

@@ -22,13 +22,13 @@ from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.llm.base import Answer, Message
 from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.content import compaction
-from memory.content.compaction import MOST_TOKENS, Ask, Written
+from memory.content.compaction import MOST_TOKENS, Ask, ModelCompaction
 from memory.content.services import LONGEST_ACTION, LONGEST_TITLE, LONGEST_URL, retrieve, store
 from memory.core.errors import MemoryRefused
 from memory.llm.asking import ask_model
 from memory.models import ContentItem, Sensitivity, Use
 from memory.tools.content import NAMES as STORE_TOOLS
-from memory.tools.types import Full, ToolContext, ToolResult
+from memory.tools.types import FullResult, ToolContext, ToolResult
 from memory.usage.booking import Meter
 
 FULL_TURNS = 1  # turns in which an action's first result is sent in full
@@ -42,7 +42,7 @@ _NOTHING_DONE = ("unknown_tool", "bad_arguments")
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredOutput:
     """A stored result and the forms in which it is sent.
 
     `item` is None if it isn't stored. `full`, `compact` and `line` are texts, created when first
@@ -60,7 +60,7 @@ class Kept:
         """Return what a call's record keeps of it: the item's ID, if there is one."""
         return {"content_item": str(self.item.pk)} if self.item is not None else {}
 
-    def again(self) -> Kept:
+    def again(self) -> StoredOutput:
         """Return the entry for the second of two identical calls: the result is sent in full once."""
         return replace(self, is_first=False) if self.item is not None else self
 
@@ -78,27 +78,29 @@ class ResultStore:
         self.context = context
         self._goal, self._kept_with, self._ask = goal, kept_with, ask
 
-    def keep(self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None) -> Kept:
+    def keep(
+        self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None
+    ) -> StoredOutput:
         """Store a result in full, and return the forms in which it can be sent.
 
         If the tool gives it no title, the call's arguments (`asked`) do. A result too large to
         store is sent in full, with the reason.
         """
         if name in STORE_TOOLS:
-            return Kept(result.text, is_view=True)
+            return StoredOutput(result.text, is_view=True)
         if result.data.get("error") in _NOTHING_DONE:
-            return Kept(result.text)
+            return StoredOutput(result.text)
         try:
             with transaction.atomic():
                 is_first = self._is_first(name) and not result.is_error
                 item = self._stored_already(name, result)
                 item = item or self._stored(name, result, _title_of(asked or {}))
         except MemoryRefused as exc:
-            return Kept(f"{result.text}\n\n{_('(Not stored: %(why)s)') % {'why': exc}}")
+            return StoredOutput(f"{result.text}\n\n{_('(Not stored: %(why)s)') % {'why': exc}}")
         Use.note_records(self.context.owner, [item], self.context.place or self.context.source)
-        return Kept(result.text, item, is_first=is_first)
+        return StoredOutput(result.text, item, is_first=is_first)
 
-    def look_again(self, kept: Iterable[Kept]) -> None:
+    def reload_items(self, kept: Iterable[StoredOutput]) -> None:
         """Reload the items: one that a person has since hidden or deleted is no longer sent."""
         items = [one.item for one in kept if one.item is not None]
         rows = ContentItem.objects.filter(pk__in={item.pk for item in items})
@@ -108,7 +110,7 @@ class ResultStore:
             hidden = [Sensitivity.SENSITIVE, item.trust, timezone.now()]  # deleted permanently
             item.sensitivity, item.trust, item.trashed_at = now.get(item.pk, hidden)
 
-    def sent(self, kept: Kept, age: int) -> str:
+    def sent(self, kept: StoredOutput, age: int) -> str:
         """Return what is sent of a result in turn `age` (1, 2 …) after its call."""
         if kept.item is None:
             return kept.text if age <= FULL_TURNS or not kept.is_view else self._line_of_view(kept)
@@ -123,7 +125,7 @@ class ResultStore:
         kept.line = kept.line or compaction.citation_line(kept.item)
         return _shorter(kept.line, kept.text)
 
-    def compact_of(self, kept: Kept) -> str:
+    def compact_of(self, kept: StoredOutput) -> str:
         """Return the compact form of a stored result, created once."""
         if not kept.compact and kept.item is not None:
             kept.compact = compaction.compact_form(
@@ -131,7 +133,7 @@ class ResultStore:
             )
         return kept.compact
 
-    def _line_of_view(self, kept: Kept) -> str:
+    def _line_of_view(self, kept: StoredOutput) -> str:
         told = {"size": f"{len(kept.text):,}"}
         line = (
             _("(Cut: 0 of %(size)s characters. They were shown for one turn. Call it again.)")
@@ -191,15 +193,15 @@ def store_for(
     return ResultStore(context, goal=goal, kept_with=kept_with, ask=ask)
 
 
-def _full_of(result: ToolResult, context: ToolContext) -> Full:
+def _full_of(result: ToolResult, context: ToolContext) -> FullResult:
     """Return what to store of a result; of one that another store has, a copy."""
     if result.full is not None:
         return result.full
     key = result.data.get("content_item")
     other = retrieve(context.owner, key, scopes=None) if key else None
     if other is not None and compaction.may_be_shown(other):
-        return Full(other.content, other.type, other.title, other.url)
-    return Full(result.text)
+        return FullResult(other.content, other.type, other.title, other.url)
+    return FullResult(result.text)
 
 
 def _title_of(asked: Mapping[str, Any]) -> str:
@@ -224,19 +226,19 @@ def asker(
 ) -> Ask:
     """Return a function that calls the site's model for this caller, metered and redacted."""
 
-    def ask(messages: Sequence[Message]) -> Written | None:
+    def ask(messages: Sequence[Message]) -> ModelCompaction | None:
         answer = ask_model(
             "compact",
             messages,
             owner=context.owner,
             source=context.source,
             topic=context.topic,
-            schema=Written,
+            schema=ModelCompaction,
             max_tokens=MOST_TOKENS,
             meter=meter,
             wait_for=wait_for,
         )
         parsed = answer.parsed if answer is not None else None
-        return parsed if isinstance(parsed, Written) else None
+        return parsed if isinstance(parsed, ModelCompaction) else None
 
     return ask

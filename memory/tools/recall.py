@@ -134,8 +134,8 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
     if not hits:
         text = _("No results in memory. Try different words, or fewer.")
         return ToolResult("\n".join([text, *notices]), data=data)
-    own = [_hit_line(hit, question) for hit in hits if not _is_told_outside(hit)]
-    outside = [_hit_line(hit, question) for hit in hits if _is_told_outside(hit)]
+    own = [_hit_line(hit, question) for hit in hits if not _has_outside_text(hit)]
+    outside = [_hit_line(hit, question) for hit in hits if _has_outside_text(hit)]
     parts = ["\n".join(own)] if own else []
     if outside:
         parts.append(as_data("\n".join(outside)))
@@ -143,7 +143,7 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
     return ToolResult("\n\n".join(parts), data=data)
 
 
-def _is_told_outside(hit: RecallHit) -> bool:
+def _has_outside_text(hit: RecallHit) -> bool:
     """Whether a result's line has text from outside: its own, or from a later run."""
     return bool(hit.found_later) or _is_outside(hit.record)
 
@@ -182,7 +182,7 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     if record is None:
         text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
         return refused("not_found", text % {"id": shorten(asked.id, 60)})
-    if gone := why_gone(record):
+    if gone := unreadable_reason(record):
         return refused("not_found", gone)
     if not context.may_read(record):
         return refused("sensitive", _("Only people can see that record."))
@@ -215,9 +215,9 @@ def _found(context: ToolContext, text: str) -> Any:
     return None
 
 
-def why_gone(record: Any) -> str:
+def unreadable_reason(record: Any) -> str:
     """Return why a record can no longer be read; empty if it can."""
-    if record.trashed_at is not None or _went_with_topic(record):
+    if record.trashed_at is not None or _was_trashed_with_topic(record):
         return _("That record is in Trash. Only a person can restore it.")
     if getattr(record, "superseded_by_id", None) is not None:
         told = {"id": record.superseded_by_id}
@@ -227,7 +227,7 @@ def why_gone(record: Any) -> str:
     return ""
 
 
-def _went_with_topic(record: Any) -> bool:
+def _was_trashed_with_topic(record: Any) -> bool:
     """Whether the record went to Trash with its topic."""
     kind = recalled_kind(record)
     if kind is None or not kind.of_topic:

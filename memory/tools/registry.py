@@ -127,16 +127,14 @@ def call_tool(
         text = _("There is no tool “%(name)s” here. Available tools: %(known)s.") % told
         result = refused("unknown_tool", text)
     else:
-        result = _carried_out(context, tool, arguments)
+        result = _perform(context, tool, arguments)
     # An answer can repeat the caller's words, and goes into prompts and rows.
     result = replace(result, text=clean(result.text)[0], data=_cleaned(result.data))
     _log(context, name, arguments, result)
     return result
 
 
-def _carried_out(
-    context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any]
-) -> ToolResult:
+def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any]) -> ToolResult:
     if tool.writes and (blocked := _blocked(context)):
         return blocked
     if UNPARSED in arguments:
@@ -162,7 +160,7 @@ def _blocked(context: ToolContext) -> ToolResult | None:
     """Return the answer for an agent that its owner blocked from writing; None for others."""
     try:
         refused_sources.check(context.owner, context.by)
-    except refused_sources.Refused as exc:
+    except refused_sources.SourceBlocked as exc:
         return answer_of(exc)
     return None
 

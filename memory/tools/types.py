@@ -47,7 +47,7 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
+class FullResult:
     """What the content store keeps of a result, if it differs from the answer's text.
 
     For example, a page's text without the marks around it that a model sees.
@@ -74,7 +74,7 @@ class ToolResult:
     text: str
     is_error: bool = False
     data: dict[str, Any] = field(default_factory=dict)
-    full: Full | None = None
+    full: FullResult | None = None
 
 
 @dataclass(slots=True)

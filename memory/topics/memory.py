@@ -223,7 +223,7 @@ class TopicMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """The result of loading: memory, nothing, or the reason why it couldn't be loaded (R8)."""
 
     memory: TopicMemory | None = None
@@ -231,7 +231,7 @@ class Loaded:
     expires_at: datetime | None = None
 
 
-def load(topic: Topic) -> Loaded:
+def load(topic: Topic) -> LoadResult:
     """Load the live memory of `topic`. Never raises if the database fails (R7, R8).
 
     The result distinguishes no memory (a first run, or expired memory) from a failure.
@@ -242,15 +242,15 @@ def load(topic: Topic) -> Loaded:
     except Exception as exc:
         # R7: loading never fails the run, which reports the problem and becomes a baseline.
         logger.exception("topic memory not loaded", topic=topic.slug)
-        return Loaded(
+        return LoadResult(
             problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
         )
 
 
-def _read(topic: Topic) -> Loaded:
+def _read(topic: Topic) -> LoadResult:
     fresh = Topic.objects.annotate(seen_count=Count("seen_urls")).get(pk=topic.pk)
     if not fresh.memory_is_live():
-        return Loaded()
+        return LoadResult()
     current, struck = TopicFact.objects.filter(topic=topic).current_and_struck()
     stale = stale_days(current)
     facts = tuple(
@@ -279,7 +279,7 @@ def _read(topic: Topic) -> Loaded:
         seen_count=fresh.seen_count,
         batch=fresh.memory_runs + 1,
     )
-    return Loaded(memory=memory, expires_at=fresh.expires_at)
+    return LoadResult(memory=memory, expires_at=fresh.expires_at)
 
 
 # --- saving ---

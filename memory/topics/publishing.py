@@ -1,7 +1,7 @@
 """The published copy of one owner's topics in Redis, in seed 000's format (decision 5, R237).
 
 Data flow: a change of a topic or its facts calls `follow` -> a PublishDue row in the same
-transaction -> after the commit, `work_off` writes or deletes the key and deletes the row -> every
+transaction -> after the commit, `process_due` writes or deletes the key and deletes the row -> every
 minute, a scheduled task retries what failed or was interrupted.
 """
 
@@ -42,7 +42,7 @@ def follow(owner_id: Any, topic_id: Any, slug: str = "") -> None:
     if not slug:
         slug = Topic.objects.values_list("slug", flat=True).get(pk=topic_id)
     PublishDue.objects.create(owner_id=owner_id, slug=slug)
-    transaction.on_commit(partial(work_off, owner_id, slug))
+    transaction.on_commit(partial(process_due, owner_id, slug))
 
 
 def publish(topic_id: Any) -> bool:
@@ -50,7 +50,7 @@ def publish(topic_id: Any) -> bool:
 
     Does nothing unless BEACON_PUBLISH_OWNER names the topic's owner. The key expires after
     2,592,000 s (BEACON_TOPIC_TTL_SECONDS), or with the topic if that is later. If Redis is down,
-    that is logged in Activity and `work_off_all` retries. Returns whether it was written.
+    that is logged in Activity and `process_all_due` retries. Returns whether it was written.
     """
     if not settings.BEACON_PUBLISH_OWNER:
         return False
@@ -58,13 +58,13 @@ def publish(topic_id: Any) -> bool:
     if topic is None or not _is_published(topic.owner_id):
         return False
     PublishDue.objects.create(owner_id=topic.owner_id, slug=topic.slug)
-    return work_off(topic.owner_id, topic.slug)
+    return process_due(topic.owner_id, topic.slug)
 
 
-def work_off_all() -> None:
+def process_all_due() -> None:
     """Retry outdated copies. Stops at the first failure, which means that Redis is down."""
     for owner_id, slug in PublishDue.objects.order_by().values_list("owner_id", "slug").distinct():
-        if not work_off(owner_id, slug, again=True):
+        if not process_due(owner_id, slug, again=True):
             return
 
 
@@ -86,7 +86,7 @@ def _copies(server: redis.Redis) -> Iterator[bytes]:
     yield from server.scan_iter(match=KEY.format(slug="*"), count=1000)
 
 
-def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
+def process_due(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     """Update the copy under `slug` if it is outdated. Return whether it is current.
 
     Without `again`, a mark that was already tried is skipped. Ten changed facts leave ten marks,
@@ -117,7 +117,7 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     return False
 
 
-def take_down(owner: User) -> None:
+def delete_copies(owner: User) -> None:
     """Delete all copies of an account that is being deleted.
 
     Raises InvalidValue if Redis isn't responding, because a retry isn't possible without the

@@ -86,7 +86,7 @@ _SUMS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsageTotals:
     """Calls with their tokens and money; the price of `unpriced` of them is unknown."""
 
     calls: int = 0
@@ -96,13 +96,13 @@ class Spent:
     unpriced: int = 0
 
     @classmethod
-    def of(cls, row: dict[str, Any]) -> Spent:
+    def of(cls, row: dict[str, Any]) -> UsageTotals:
         """Return the sums of one row of a query that selects `_SUMS`."""
         money = row["cost"] or Decimal(0)
         return cls(row["calls"], row["asked"] or 0, row["answered"] or 0, money, row["unpriced"])
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: UsageTotals) -> UsageTotals:
+        return UsageTotals(
             self.calls + other.calls,
             self.asked + other.asked,
             self.answered + other.answered,
@@ -131,7 +131,7 @@ class Line:
     """One row of a table: a label, its link (or only text), and what it spent."""
 
     label: str
-    spent: Spent
+    spent: UsageTotals
     slug: str = ""
     run: int = 0
     at: datetime | None = None
@@ -142,7 +142,7 @@ class Month:
     """A month by its first day, with its total."""
 
     first: date
-    spent: Spent
+    spent: UsageTotals
 
     @property
     def key(self) -> str:
@@ -197,9 +197,9 @@ def month_began(user: User) -> datetime:
     return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def spent_this_month(user: User, topic: Topic | None = None) -> Spent:
+def spent_this_month(user: User, topic: Topic | None = None) -> UsageTotals:
     """Return what the person's calls (or those for one topic) have cost this month."""
-    return Spent.of(calls_of_month(user, topic).aggregate(**_SUMS))
+    return UsageTotals.of(calls_of_month(user, topic).aggregate(**_SUMS))
 
 
 def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
@@ -208,12 +208,12 @@ def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
     return calls if topic is None else calls.filter(topic=topic)
 
 
-def limits_of(user: User, spent: Spent) -> list[Limit]:
+def limits_of(user: User, spent: UsageTotals) -> list[Limit]:
     """Return the person's monthly limits and how much of them is used."""
     return limits_beside(user.monthly_tokens, user.monthly_money, spent)
 
 
-def limits_beside(tokens: int | None, money: Decimal | None, spent: Spent) -> list[Limit]:
+def limits_beside(tokens: int | None, money: Decimal | None, spent: UsageTotals) -> list[Limit]:
     """Return limits of tokens and money and how much of them is used; None means no limit."""
     found = []
     if tokens is not None:
@@ -246,10 +246,10 @@ def months(calls: Calls, viewer: User) -> list[Month]:
         .annotate(**_SUMS)
         .order_by("-month")
     )
-    found = [Month(row["month"].date(), Spent.of(row)) for row in rows]
+    found = [Month(row["month"].date(), UsageTotals.of(row)) for row in rows]
     present = month_began(viewer).date()
     if present not in {month.first for month in found}:
-        found.insert(0, Month(present, Spent()))
+        found.insert(0, Month(present, UsageTotals()))
     return found
 
 
@@ -289,8 +289,10 @@ def detail(calls: Calls, *, whose: User | None) -> Detail:
         ).annotate(**_SUMS)
     )
     found = Detail(
-        by_model=_lines(rows, lambda row: Line(row["model"], Spent.of(row))),
-        by_purpose=_lines(rows, lambda row: Line(ModelCall.aim_of(row["purpose"]), Spent.of(row))),
+        by_model=_lines(rows, lambda row: Line(row["model"], UsageTotals.of(row))),
+        by_purpose=_lines(
+            rows, lambda row: Line(ModelCall.aim_of(row["purpose"]), UsageTotals.of(row))
+        ),
     )
     if whose is None:
         found.by_person = _lines(rows, _person)
@@ -302,11 +304,11 @@ def detail(calls: Calls, *, whose: User | None) -> Detail:
 
 def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
     """Return one line for each name that `line_of` returns, most expensive first."""
-    sums: dict[tuple[str, str], Spent] = {}
+    sums: dict[tuple[str, str], UsageTotals] = {}
     for row in rows:
         line = line_of(row)
         name = (line.label, line.slug)
-        sums[name] = sums.get(name, Spent()) + line.spent
+        sums[name] = sums.get(name, UsageTotals()) + line.spent
     lines = [Line(label, spent, slug) for (label, slug), spent in sums.items()]
     return sorted(lines, key=lambda line: (-line.spent.money, -line.spent.tokens, line.label))
 
@@ -314,14 +316,14 @@ def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
 def _person(row: dict[str, Any]) -> Line:
     # Names can be the same, usernames can't.
     name, username = row["owner__display_name"], row["owner__username"]
-    return Line(f"{name} ({username})" if name else username, Spent.of(row))
+    return Line(f"{name} ({username})" if name else username, UsageTotals.of(row))
 
 
 def _topic(row: dict[str, Any]) -> Line:
     if row["topic__slug"] is None:
-        return Line(_("no topic, or a deleted one"), Spent.of(row))
+        return Line(_("no topic, or a deleted one"), UsageTotals.of(row))
     is_open = row["topic__trashed_at"] is None
-    return Line(row["topic__title"], Spent.of(row), row["topic__slug"] if is_open else "")
+    return Line(row["topic__title"], UsageTotals.of(row), row["topic__slug"] if is_open else "")
 
 
 def _runs(calls: Calls) -> Iterator[Line]:
@@ -338,7 +340,7 @@ def _runs(calls: Calls) -> Iterator[Line]:
         number = row["source"].removeprefix("run:")
         if number.isdecimal():
             yield Line(
-                row["topic__title"], Spent.of(row), row["topic__slug"], int(number), row["at"]
+                row["topic__title"], UsageTotals.of(row), row["topic__slug"], int(number), row["at"]
             )
 
 

@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.http import BeaconRequest
-from memory.web.responses import go_to
+from memory.web.responses import redirect_to
 
 logger = structlog.get_logger(__name__)
 
@@ -71,7 +71,7 @@ def idempotent_post(view: View) -> View:
             return view(request, *args, **kwargs)
         with submission(request) as submitted:
             if submitted.previous:
-                return go_to(request, submitted.previous)
+                return redirect_to(request, submitted.previous)
             response = view(request, *args, **kwargs)
             headers = response.headers
             if target := headers.get("HX-Redirect") or headers.get("Location"):

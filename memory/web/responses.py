@@ -16,7 +16,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.http import BeaconRequest, page_of_ours
 
 
-def go_to(request: BeaconRequest, url: str) -> HttpResponse:
+def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
     """Redirect to `url`, over htmx by its header. The Inbox swaps the page it's sent to."""
     by_header = request.htmx and not is_in_inbox(request)
     return HttpResponseClientRedirect(url) if by_header else redirect(url)
@@ -40,9 +40,9 @@ def next_of(request: BeaconRequest, default: str = "") -> str:
     return page_of_ours(asked, default)
 
 
-def go_back(request: BeaconRequest, default: str) -> HttpResponse:
+def redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
     """Redirect to `next`, else to `default`."""
-    return go_to(request, next_of(request, default))
+    return redirect_to(request, next_of(request, default))
 
 
 def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:
@@ -75,7 +75,7 @@ def in_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
     return response
 
 
-def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
+def report_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
     """Report the fields from which characters were removed that can't be stored or shown."""
     if labels:
         words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")

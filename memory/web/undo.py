@@ -33,7 +33,7 @@ from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.models import Activity, Agent, Remembered, Revision, Undo, User
 from memory.review import levels as review_levels
-from memory.web.responses import go_back, in_notice, next_of, refused
+from memory.web.responses import in_notice, next_of, redirect_back, refused
 
 Reversal = Callable[..., str | HttpResponse]
 View = Callable[..., HttpResponse]
@@ -72,7 +72,7 @@ def act(name: str) -> Callable[[Reversal], View]:
                 page = function(request, **arguments)
             except MemoryRefused as exc:
                 return refused(request, str(exc))
-            return go_back(request, page) if isinstance(page, str) else page
+            return redirect_back(request, page) if isinstance(page, str) else page
 
         return view
 
@@ -117,7 +117,7 @@ def undo(
     except MemoryRefused as exc:
         told = {"why": str(exc), "heading": _("This can’t be undone"), "back": next_of(request)}
         return in_notice(request, render(request, "409.html", told, status=409))
-    return go_back(request, page) if isinstance(page, str) else page
+    return redirect_back(request, page) if isinstance(page, str) else page
 
 
 def _once(request: BeaconRequest, pk: UUID) -> str | HttpResponse:

@@ -62,7 +62,7 @@ _TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memor
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The filters in the page's URL, without invalid ones."""
 
     words: str = ""
@@ -74,7 +74,7 @@ class Wanted:
     warnings: bool = False
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read it from a URL's query."""
         kind, record_type = query.get("kind", ""), query.get("type", "")
         return cls(
@@ -90,7 +90,7 @@ class Wanted:
     @property
     def is_narrowed(self) -> bool:
         """Whether a filter may hide some lines."""
-        return self != Wanted()
+        return self != Filters()
 
     @property
     def actor_kind(self) -> str:
@@ -100,7 +100,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StreamPosition:
     """A place in the merged stream: a time, then the stream's rank, then the row."""
 
     at: datetime
@@ -109,10 +109,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class StreamRow:
     """A row of a stream with its place in the merged stream."""
 
-    place: Place
+    place: StreamPosition
     row: Any
 
     @property
@@ -130,11 +130,11 @@ class Stream:
 
     name: str
     rank: int
-    rows: Callable[[User, Wanted], QuerySet[Any] | None]
+    rows: Callable[[User, Filters], QuerySet[Any] | None]
     said_in: tuple[str, ...]
 
     def page(
-        self, user: User, wanted: Wanted, zone: tzinfo, after: Place | None, most: int
+        self, user: User, wanted: Filters, zone: tzinfo, after: StreamPosition | None, most: int
     ) -> list[Any]:
         """Return at most `most` rows older than `after`, newest first."""
         rows = self.rows(user, wanted)
@@ -147,7 +147,7 @@ class Stream:
             rows = rows.filter(self._behind(after))
         return list(rows.order_by("-created", "-id")[:most])
 
-    def _behind(self, place: Place) -> Q:
+    def _behind(self, place: StreamPosition) -> Q:
         """Rows of the same time are ordered by stream rank, and then by descending id."""
         if self.rank > place.rank:
             return Q(created__lte=place.at)
@@ -158,7 +158,7 @@ class Stream:
         return Q(created__lte=place.at) & beyond
 
 
-def _between(rows: QuerySet[Any], wanted: Wanted, zone: tzinfo) -> QuerySet[Any]:
+def _between(rows: QuerySet[Any], wanted: Filters, zone: tzinfo) -> QuerySet[Any]:
     if wanted.first:
         rows = rows.filter(created__gte=make_aware(datetime.combine(wanted.first, time()), zone))
     if wanted.last and wanted.last < date.max:
@@ -167,7 +167,7 @@ def _between(rows: QuerySet[Any], wanted: Wanted, zone: tzinfo) -> QuerySet[Any]
     return rows
 
 
-def _by(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
+def _by(rows: QuerySet[Any], wanted: Filters) -> QuerySet[Any]:
     """Keep the rows of the requested actor."""
     if not wanted.actor:
         return rows
@@ -193,7 +193,7 @@ def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet
     return rows
 
 
-def changes(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+def changes(user: User, wanted: Filters) -> QuerySet[Any] | None:
     """Return revisions with the names of their fields, but without texts, which can be long."""
     if wanted.kind not in ("", "changes") or wanted.warnings or wanted.type == "run":
         return None
@@ -214,7 +214,7 @@ class _KeysOf(Func):
     output_field = ArrayField(TextField())
 
 
-def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+def log(user: User, wanted: Filters) -> QuerySet[Any] | None:
     """Return lines of the activity log, except those that repeat a revision."""
     if wanted.kind in ("changes", "calls"):
         return None
@@ -234,7 +234,7 @@ def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
     return rows
 
 
-def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+def runs(user: User, wanted: Filters) -> QuerySet[Any] | None:
     """Return runs by when they were started. The log has a line about how each ended."""
     if wanted.kind not in ("", "runs") or wanted.warnings or wanted.type not in ("", "run"):
         return None
@@ -242,7 +242,7 @@ def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
     return _by(rows, wanted).select_related("topic").defer("manifest", "settings", "warnings")
 
 
-def calls(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+def calls(user: User, wanted: Filters) -> QuerySet[Any] | None:
     """Return model calls, without prompts and answers."""
     if wanted.kind not in ("", "calls") or wanted.type:
         return None

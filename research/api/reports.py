@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.shown import Textless, shows
 from memory.core.errors import InvalidValue, MemoryRefused
@@ -26,7 +26,7 @@ from research.reporting import report_text
 from research.reporting import sentences as report_sentences
 from research.reporting.merged_deltas import Merged
 from research.reports import since_read, topic_news
-from research.reports.since_read import News, ReadRun
+from research.reports.since_read import ReadRun, UnreadNews
 
 corrections_api = router("corrections")
 
@@ -102,7 +102,7 @@ def _mine(caller: Caller) -> Any:
     return rows.select_related("report__run__topic").prefetch_related("facts")
 
 
-class CorrectionsWanted(Paged):
+class CorrectionsQuery(PageParams):
     """Which corrections are listed."""
 
     topic: str = Field("", max_length=80, description="A topic's slug.")
@@ -111,7 +111,7 @@ class CorrectionsWanted(Paged):
 
 @corrections_api.get("", auth=ADMIN, response=Listing[CorrectionOut])
 def list_corrections(
-    request: ApiRequest, wanted: CorrectionsWanted = PAGE
+    request: ApiRequest, wanted: CorrectionsQuery = PAGE
 ) -> Listing[CorrectionOut]:
     """List corrections, newest first. Undone ones are left out unless `all` is set."""
     rows = _mine(request.auth)
@@ -164,14 +164,14 @@ def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller:
 
 
 @corrections_api.post("/{uuid:key}/take-back", auth=ADMIN, response=CorrectionOut)
-def take_back_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
+def undo_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
     """Undo a correction completely. 409: it is already undone, or a fact has changed since."""
     mine = _mine(request.auth).select_related("lesson", "report__owner", "topic")
     one = mine.filter(pk=key).first()
     if one is None:
         raise not_found(_("This correction doesn’t exist, or it isn’t yours."))
     try:
-        done = correcting.take_back(one, by=request.auth.by)
+        done = correcting.undo_change(one, by=request.auth.by)
     except MemoryRefused as exc:
         raise Problem(409, str(exc)) from exc
     if not done:
@@ -240,7 +240,7 @@ class SinceReadOut(BaseModel):
     items: list[MergedItemOut]
 
     @classmethod
-    def of(cls, topic: Topic, news: News) -> Self:
+    def of(cls, topic: Topic, news: UnreadNews) -> Self:
         """Return the topic's news."""
         window = news.window
         runs = {run.pk: run for run in window.merged}
@@ -277,12 +277,12 @@ def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
     """
     caller = request.auth
     topic = topic_of(caller, slug)
-    news = since_read.news_of([topic.pk], in_full=True).get(topic.pk, News())
+    news = since_read.news_of([topic.pk], in_full=True).get(topic.pk, UnreadNews())
     _check_may_read(caller, news)
     return SinceReadOut.of(topic, news)
 
 
-def _check_may_read(caller: Caller, news: News) -> None:
+def _check_may_read(caller: Caller, news: UnreadNews) -> None:
     """Respond with 404 to agents if one of the reports is visible only to people."""
     told = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
     reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))

@@ -17,7 +17,7 @@ from research.api.schemas import ReportOut, RetryIn, RunWithSteps
 from research.execution import agents_topics, starting
 from research.execution.rechecking import start_recheck
 from research.execution.starting import NotNow
-from research.models import Report, Run, RunInTheWay
+from research.models import Report, Run, RunAlreadyActive
 from research.models.reports import ReportQuerySet
 from research.models.runs import StepNotFinished
 
@@ -32,7 +32,7 @@ def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
     try:
         return starting.start_run(topic, trigger=trigger, by=caller.by, depth=depth)
-    except (RunInTheWay, NotNow) as exc:
+    except (RunAlreadyActive, NotNow) as exc:
         raise refusal(exc) from exc
 
 
@@ -40,11 +40,11 @@ def recheck(caller: Caller, topic: Topic) -> Run:
     """Queue a recheck of the topic's stale facts. Raises Problem as `start` does."""
     try:
         return start_recheck(topic, by=caller.by)
-    except (RunInTheWay, NotNow) as exc:
+    except (RunAlreadyActive, NotNow) as exc:
         raise refusal(exc) from exc
 
 
-def refusal(exc: RunInTheWay | NotNow) -> Problem:
+def refusal(exc: RunAlreadyActive | NotNow) -> Problem:
     """Return the problem for a run that can't start, with the reason and how long to wait."""
     if isinstance(exc, NotNow):
         if not exc.retry_after:
@@ -133,7 +133,7 @@ def retry_run(
     caller, run = request.auth, _own_run(request.auth, run_id)
     try:
         done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")
-    except (RunInTheWay, NotNow) as exc:
+    except (RunAlreadyActive, NotNow) as exc:
         raise refusal(exc) from exc
     except StepNotFinished as exc:
         raise Problem(422, str(exc), errors={"step": [str(exc)]}) from exc

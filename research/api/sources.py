@@ -11,13 +11,13 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import READ, WRITE, ApiRequest, only_people
 from memory.api.frame import Body, router
-from memory.api.paging import PAGE, Listing, Paged, closed, opened
+from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import not_found
 from memory.api.shown import Textless, item, shows
 from research.execution import agents_topics
 from research.sources import figures as sources_figures
 from research.sources import rules as source_rules
-from research.sources.figures import DeskRow, DeskWanted, Rules
+from research.sources.figures import DeskRow, Rules, SourcesFilter
 from research.sources.rules import ALL, TOPIC
 from research.topics import page as topic_page
 
@@ -26,7 +26,7 @@ _SOURCES = "/{slug:slug}/sources"
 Acts = Literal["block", "boost", "mute", "none"]
 
 
-class SourcesWanted(Paged):
+class SourcesQuery(PageParams):
     """Which sources, in which order."""
 
     by: Literal["domain", "page"] = "domain"
@@ -96,11 +96,11 @@ class SourceRuleOut(Textless):
 
 @api.get(_SOURCES, auth=READ, response=Listing[TopicSourceOut])
 def list_sources(
-    request: ApiRequest, slug: str, wanted: SourcesWanted = PAGE
+    request: ApiRequest, slug: str, wanted: SourcesQuery = PAGE
 ) -> Listing[TopicSourceOut]:
     """List a topic's domains or pages, with their contributions."""
     topic, name = _topic(request, slug), f"sources of {slug}"
-    asked = DeskWanted.of(wanted.model_dump())
+    asked = SourcesFilter.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
     question = sources_figures.question(asked, rules)
     found = sources_figures.page_of(topic, question, offset=start, size=wanted.limit + 1)

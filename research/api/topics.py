@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from beacon_site.text.cleaning import clean
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
-from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.shown import Textless, shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
@@ -102,7 +102,7 @@ api = router("topics", is_held=True)
 _ONE = "/{slug:slug}"
 
 
-class TopicsWanted(Paged):
+class TopicsQuery(PageParams):
     """Which topics."""
 
     q: str = Field("", max_length=200, description="Words in the title, labels or summary.")
@@ -111,7 +111,7 @@ class TopicsWanted(Paged):
 
 
 @api.get("", auth=READ, response=Listing[TopicOut])
-def list_topics(request: ApiRequest, wanted: TopicsWanted = PAGE) -> Listing[TopicOut]:
+def list_topics(request: ApiRequest, wanted: TopicsQuery = PAGE) -> Listing[TopicOut]:
     """List topics, newest first, with their settings and schedules."""
     rows = _topics(request.auth).filter(_shown(wanted.show)).matching(wanted.q)
     if wanted.label:
@@ -206,7 +206,7 @@ def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Sta
 
 
 @api.get(_ONE + "/runs", auth=READ, response=Listing[RunOut])
-def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[RunOut]:
+def list_runs(request: ApiRequest, slug: str, page: PageParams = PAGE) -> Listing[RunOut]:
     """List a topic's runs, latest first, without their steps."""
     rows = Run.objects.kept().filter(topic=topic_of(request.auth, slug)).select_related("topic")
     return listing(rows.order_by(), page, name=f"runs of {slug}", out=RunOut.of)

@@ -63,7 +63,7 @@ def depth_of(settings: TopicSettings) -> Depth:
 NEAR = "budget-near"  # a kind of line in the activity log
 
 
-def tell_if_near(run: Run, topics: MonthLimits) -> None:
+def warn_near_limits(run: Run, topics: MonthLimits) -> None:
     """Warn on the run and in the activity log about each limit that is at least 80 % used."""
     for name, words in _near(run, topics):
         owner = run.topic.owner
@@ -215,7 +215,7 @@ class RunMeter:
             Step.objects.filter(pk=self.step.pk).update(**spent)
         if unpriced:
             self._warn_of_unknown_price()
-        tell_if_near(self.run, self.budget.month)
+        warn_near_limits(self.run, self.budget.month)
 
     def _warn_of_unknown_price(self) -> None:
         """Warn once that a cost limit can't be enforced; the token limit still applies."""

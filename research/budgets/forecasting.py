@@ -37,7 +37,7 @@ TOPIC, OTHERS, USUAL = "topic", "others", "usual"
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class RunUsage:
     """What one run used. `prompt` and `completion` are tokens."""
 
     prompt: int
@@ -48,8 +48,8 @@ class Took:
 
 # Defaults for when there are no earlier runs.
 USUALLY = {
-    Depth.QUICK: [Took(3_000, 600, 30, 3), Took(16_000, 3_000, 240, 6)],
-    Depth.DEEP: [Took(30_000, 4_000, 240, 6), Took(220_000, 16_000, 1_500, 30)],
+    Depth.QUICK: [RunUsage(3_000, 600, 30, 3), RunUsage(16_000, 3_000, 240, 6)],
+    Depth.DEEP: [RunUsage(30_000, 4_000, 240, 6), RunUsage(220_000, 16_000, 1_500, 30)],
 }
 
 
@@ -139,7 +139,7 @@ def forecast_of(topic: Any, depth: str = "") -> Forecast:
 def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any, Forecast]:
     """Return the forecasts of the user's topics by id. Their settings must be loaded."""
     profile = connections.llm_profile()
-    past = _past_of(user, [topic.pk for topic in topics])
+    past = _recent_usage(user, [topic.pk for topic in topics])
     return {
         topic.pk: _made(topic.settings, depth or topic.settings.depth, past, profile, topic.pk)
         for topic in topics
@@ -149,10 +149,10 @@ def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any
 def forecast_of_new(user: User, depth: str) -> Forecast:
     """Return the forecast of a topic that doesn't exist yet, with default settings."""
     settings = TopicSettings(depth=depth)
-    return _made(settings, depth, _past_of(user, []), connections.llm_profile(), None)
+    return _made(settings, depth, _recent_usage(user, []), connections.llm_profile(), None)
 
 
-Past = dict[tuple[Any, str], list[Took]]
+Past = dict[tuple[Any, str], list[RunUsage]]
 
 
 def _made(
@@ -192,7 +192,7 @@ def _range(values: Sequence[int], most: int | None = None) -> Range:
 
 
 def _money(
-    took: Sequence[Took], profile: LlmProfile | None, most: Decimal | None
+    took: Sequence[RunUsage], profile: LlmProfile | None, most: Decimal | None
 ) -> tuple[Decimal, Decimal] | None:
     if profile is None:
         return Decimal(0), Decimal(0)
@@ -206,7 +206,7 @@ def _money(
     return (least, largest) if most is None else (min(least, most), min(largest, most))
 
 
-def _past_of(user: User, topic_ids: Iterable[Any]) -> Past:
+def _recent_usage(user: User, topic_ids: Iterable[Any]) -> Past:
     """Return what the last saved runs used, by topic and depth. None has those of all topics.
 
     All topics are queried only if some topic has no runs of its own.
@@ -234,7 +234,7 @@ def _latest(runs: Any, *by: str) -> list[dict[str, Any]]:
     return list(latest.values(*fields))
 
 
-def _took(runs: dict[int, Any]) -> dict[int, Took]:
+def _took(runs: dict[int, Any]) -> dict[int, RunUsage]:
     if not runs:
         return {}
     sources = [f"run:{pk}" for pk in runs]
@@ -246,7 +246,7 @@ def _took(runs: dict[int, Any]) -> dict[int, Took]:
     steps = Step.objects.filter(run__in=list(runs), name="search", part=0)
     asked = {pk: counts.get("queries", 0) for pk, counts in steps.values_list("run_id", "counts")}
     return {
-        pk: Took(
+        pk: RunUsage(
             prompt=spent.get(f"run:{pk}", {}).get("asked") or 0,
             completion=spent.get(f"run:{pk}", {}).get("answered") or 0,
             seconds=max(
@@ -263,14 +263,14 @@ def _took(runs: dict[int, Any]) -> dict[int, Took]:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class MonthRemaining:
     """What is left of a month, or None if there is no limit."""
 
     tokens: int | None = None
     money: Decimal | None = None
 
 
-def left_of(topic: Topic, settings: TopicSettings) -> Left:
+def left_of(topic: Topic, settings: TopicSettings) -> MonthRemaining:
     """Return what is left of the topic's and the owner's month, whichever is smaller."""
     own = MonthLimits(settings.month_tokens, settings.month_money)
     pairs = [(own, topic), (limits_of(topic.owner), None)]
@@ -284,10 +284,10 @@ def left_of(topic: Topic, settings: TopicSettings) -> Left:
             tokens.append(max(0, limits.tokens - spent.tokens))
         if limits.money is not None:
             money.append(max(Decimal(0), limits.money - spent.money))
-    return Left(min(tokens, default=None), min(money, default=None))
+    return MonthRemaining(min(tokens, default=None), min(money, default=None))
 
 
-def why_not(forecast: Forecast, left: Left) -> str:
+def why_not(forecast: Forecast, left: MonthRemaining) -> str:
     """Return why a run with this forecast doesn't fit in what is left, or "" if it does.
 
     The middle of the forecast counts. An unknown cost fits, and a run without a model costs
@@ -310,26 +310,26 @@ def why_not(forecast: Forecast, left: Left) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class BudgetFit:
     """Whether a scheduled run fits: `why` not, and the fields it runs with instead."""
 
     why: str = ""
     smaller: dict[str, Any] | None = None
 
 
-def fit_of(topic: Any) -> Fit:
+def fit_of(topic: Any) -> BudgetFit:
     """Return whether the topic's scheduled run fits, and what its owner chose if it doesn't."""
     settings: TopicSettings = topic.settings
     left = left_of(topic, settings)
-    if left == Left():
-        return Fit()
+    if left == MonthRemaining():
+        return BudgetFit()
     why = why_not(forecast_of(topic), left)
     if not why or settings.over_limit == TopicSettings.OverLimit.SKIP:
-        return Fit(why)
-    return Fit(why, _smaller(topic, left))
+        return BudgetFit(why)
+    return BudgetFit(why, _smaller(topic, left))
 
 
-def _smaller(topic: Topic, left: Left) -> dict[str, Any]:
+def _smaller(topic: Topic, left: MonthRemaining) -> dict[str, Any]:
     """Return the fields of a run that stays within what is left: quick, and skimming.
 
     If nothing is left, it plans and writes without the model.

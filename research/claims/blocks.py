@@ -436,11 +436,11 @@ def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> Non
         return
     for quote in split(one_line(text), reader.language):
         words = plain_words(quote)
-        if _says_something(words):
+        if _has_content(words):
             reader.add(SENTENCE, "", [("", words)], quote, under)
 
 
-def _says_something(words: str) -> bool:
+def _has_content(words: str) -> bool:
     return len(words.split()) >= 3 or (len(words) > 5 and not words.isascii())
 
 
@@ -449,7 +449,7 @@ def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
     found = []
     for part, quote in enumerate(split(paragraph.fields[0][1], language)):
         words = plain_words(quote)
-        if _says_something(words):
+        if _has_content(words):
             said = (("", words),)
             quote = quote[:LONGEST_QUOTE]
             found.append(replace(paragraph, kind=SENTENCE, fields=said, quote=quote, part=part))

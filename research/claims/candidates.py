@@ -164,7 +164,7 @@ def is_whole(sentence: str, language: str = "en") -> bool:
         return False
     if not SHORTEST <= word_count(sentence) <= LONGEST:
         return False
-    return _begins_well(sentence) and not leans_back(sentence, language)
+    return _begins_well(sentence) and not begins_with_reference(sentence, language)
 
 
 def is_chatter(sentence: str) -> bool:
@@ -177,11 +177,11 @@ def is_chatter(sentence: str) -> bool:
     return (
         _LABELLED.match(sentence) is not None
         or _BOILERPLATE.search(sentence) is not None
-        or _is_litter(sentence)
+        or _is_fragment(sentence)
     )
 
 
-def leans_back(sentence: str, language: str = "en") -> bool:
+def begins_with_reference(sentence: str, language: str = "en") -> bool:
     """Whether a sentence begins with a pronoun or a connective (or "No further")."""
     opening = _OPENING.get(language)
     sentence = sentence.replace("’", "'")
@@ -205,7 +205,7 @@ def _is_name(sentence: str) -> bool:
     return not first.isalpha() or first != first.lower()
 
 
-def _is_litter(sentence: str) -> bool:
+def _is_fragment(sentence: str) -> bool:
     """Whether it is a list of names, a table row, or mostly digits and symbols."""
     letters = len(_WORDLIKE.findall(sentence))
     visible = len(sentence.replace(" ", ""))

@@ -25,7 +25,7 @@ from beacon_site.text.cleaning import normal_form
 from beacon_site.text.sentences import language_of
 from research.claims import values
 from research.claims.candidates import is_chatter
-from research.claims.matching import Stated, is_same_subject, match, parsed
+from research.claims.matching import ParsedSentence, is_same_subject, match, parsed
 from research.claims.states import (
     ANOTHER,
     CORRECTS,
@@ -62,7 +62,7 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DatedSentence:
     """A sentence with its date, the sentence before it on its page, and the page's title."""
 
     text: str
@@ -90,7 +90,7 @@ class Verdict:
 class _Sentence:
     """A sentence with the data from which its features are computed."""
 
-    stated: Stated
+    stated: ParsedSentence
     words: frozenset[str]
     amounts: tuple[Amount, ...]
     dates: frozenset[str]
@@ -134,8 +134,8 @@ class Comparison:
 
     def __init__(
         self,
-        facts: Sequence[Told],
-        found: Sequence[Told],
+        facts: Sequence[DatedSentence],
+        found: Sequence[DatedSentence],
         topic: str = "",
         embed: Embed | None = None,
     ) -> None:
@@ -149,7 +149,7 @@ class Comparison:
         self._topic = frozenset(terms(topic))
         self._vectors = _Vectors(self._told, self.known, embed) if embed and self._told else None
 
-    def told(self, place: int) -> Told:
+    def told(self, place: int) -> DatedSentence:
         """Return the fact, or the found sentence, at a place."""
         return self._told[place]
 
@@ -175,7 +175,7 @@ class Comparison:
         if same is not None and others[same.index] < self.known:
             fact = others[same.index]
             status = _by_frame(self._read[place], self._read[fact])
-            status = "changed" if self._has_come_about(place, fact) else status
+            status = "changed" if self._has_happened(place, fact) else status
             if status and not self._is_older(place, fact):
                 return Verdict(status, fact, same.score / 100)
         pairs = self.pairs(number, earlier)
@@ -184,7 +184,7 @@ class Comparison:
         if share < (LINKED if self._vectors else LINKED_BY_WORDS):
             near = max((one for one in linked if one[1] < self.known), default=(0.0, -1))
             for likely, fact in sorted(linked, reverse=True):
-                if likely >= NEAR and self._has_come_about(place, fact):
+                if likely >= NEAR and self._has_happened(place, fact):
                     return Verdict("changed", fact, likely)
             return Verdict("new", share=1 - near[0], near=near[1], near_share=near[0])
         if other >= self.known:
@@ -234,7 +234,7 @@ class Comparison:
             return "contradicted"
         if self._is_older(place, fact):
             return "new"
-        if self._has_come_about(place, fact):
+        if self._has_happened(place, fact):
             return "changed"
         if not MOVES.search(new.folded):
             return "new"
@@ -242,7 +242,7 @@ class Comparison:
         is_one = is_other or is_same_subject(new.stated.text, old.stated.text)
         return "changed" if is_one else "new"
 
-    def _has_come_about(self, place: int, fact: int) -> bool:
+    def _has_happened(self, place: int, fact: int) -> bool:
         """Whether a sentence says that something the fact expects has happened."""
         new, old = self._read[place], self._read[fact]
         is_one = new.codes & old.codes or (
@@ -408,7 +408,7 @@ def _swapped(new: _Sentence, old: _Sentence) -> bool:
 class _Vectors:
     """The vectors of one comparison's sentences."""
 
-    def __init__(self, told: Sequence[Told], known: int, embed: Embed) -> None:
+    def __init__(self, told: Sequence[DatedSentence], known: int, embed: Embed) -> None:
         import numpy as np  # installed with the local model
 
         texts = [one.text for one in told]

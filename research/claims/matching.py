@@ -65,11 +65,11 @@ def match(sentence: str, previous: Sequence[str]) -> Match | None:
 
 
 @lru_cache(maxsize=4_096)
-def parsed(sentence: str) -> Stated:
-    return take_apart(sentence)
+def parsed(sentence: str) -> ParsedSentence:
+    return parse_statement(sentence)
 
 
-def _rarity(new: Stated, olds: Sequence[Stated]) -> dict[str, float]:
+def _rarity(new: ParsedSentence, olds: Sequence[ParsedSentence]) -> dict[str, float]:
     """Weigh each term by its rarity in the earlier sentences. The topic's name says little."""
     holding = Counter(term for old in olds for term in old.frame)
     total = len(olds) + 1
@@ -78,7 +78,7 @@ def _rarity(new: Stated, olds: Sequence[Stated]) -> dict[str, float]:
 
 
 def _compare(
-    new: Stated, old: Stated, rarity: dict[str, float]
+    new: ParsedSentence, old: ParsedSentence, rarity: dict[str, float]
 ) -> tuple[Literal["confirmed", "changed"], float] | None:
     if new.key == old.key:
         return "confirmed", 100.0
@@ -98,7 +98,7 @@ def _compare(
     return None
 
 
-def _ratio(new: Stated, old: Stated) -> float:
+def _ratio(new: ParsedSentence, old: ParsedSentence) -> float:
     scorer = fuzz.ratio if new.is_wide else fuzz.token_set_ratio
     ratio = scorer(new.key, old.key)
     short, long = sorted((len(new.key), len(old.key)))
@@ -110,25 +110,25 @@ def _ratio(new: Stated, old: Stated) -> float:
 _TELLING = (("stage", "planned"), ("stage", "dropped"), ("life", "ended"), ("negation", "no"))
 
 
-def _states_agree(new: Stated, old: Stated) -> bool:
+def _states_agree(new: ParsedSentence, old: ParsedSentence) -> bool:
     ours, theirs = dict(new.states), dict(old.states)
     if any((ours.get(name) == state) != (theirs.get(name) == state) for name, state in _TELLING):
         return False
     return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
 
 
-def _other_names(new: Stated, old: Stated) -> bool:
+def _other_names(new: ParsedSentence, old: ParsedSentence) -> bool:
     """Whether each has a name that the other doesn't."""
     ours = {name for name in new.names if name not in old.text.casefold()}
     theirs = {name for name in old.names if name not in new.text.casefold()}
     return bool(ours and theirs)
 
 
-def _same_subject(new: Stated, old: Stated) -> bool:
+def _same_subject(new: ParsedSentence, old: ParsedSentence) -> bool:
     return not _other_names(new, old) and (new.is_wide or _same_head(new, old))
 
 
-def _same_head(new: Stated, old: Stated) -> bool:
+def _same_head(new: ParsedSentence, old: ParsedSentence) -> bool:
     """Whether the other sentence contains the opening of this one, or both name the same version."""
     ours, theirs = _head(new), _head(old)
     if ours in old.frame and theirs in new.frame:
@@ -136,11 +136,11 @@ def _same_head(new: Stated, old: Stated) -> bool:
     return bool(new.subject & old.subject)
 
 
-def _head(stated: Stated) -> str:
+def _head(stated: ParsedSentence) -> str:
     return next((term for term in stated.frame if not term.startswith("§")), "")
 
 
-def _other_subject(new: Stated, old: Stated) -> bool:
+def _other_subject(new: ParsedSentence, old: ParsedSentence) -> bool:
     """Whether they are about different things, such as version 12 and 13, or two companies."""
     if new.is_one and old.is_one:
         return _other_names(new, old) and not new.names & old.names
@@ -156,7 +156,9 @@ def _is_within(left: str, right: str) -> bool:
     return left == right or left.startswith(f"{right}.") or right.startswith(f"{left}.")
 
 
-def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, float]:
+def _frames(
+    new: ParsedSentence, old: ParsedSentence, rarity: dict[str, float]
+) -> tuple[float, float]:
     """Return the weight that the frames share, of both (Dice) and of the smaller one, each 0 to 1."""
 
     def weight(terms: set[str]) -> float:
@@ -171,7 +173,7 @@ def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, 
     return 2 * shared / (left + right), shared / min(left, right)
 
 
-def _numbers_agree(new: Stated, old: Stated) -> bool:
+def _numbers_agree(new: ParsedSentence, old: ParsedSentence) -> bool:
     """Whether there is no number that differs between the two."""
     if new.numbers == old.numbers:
         return True
@@ -181,7 +183,7 @@ def _numbers_agree(new: Stated, old: Stated) -> bool:
     return old.numbers < new.numbers and len(old.numbers - old.subject) > 0
 
 
-def _is_restated(new: Stated, old: Stated, alike: float, inner: float) -> bool:
+def _is_restated(new: ParsedSentence, old: ParsedSentence, alike: float, inner: float) -> bool:
     shared = len(set(new.frame) & set(old.frame))
     if new.is_wide:
         return shared >= 4 and (alike >= OTHER_HEAD or inner >= INNER_FRAME)
@@ -194,13 +196,13 @@ def _is_restated(new: Stated, old: Stated, alike: float, inner: float) -> bool:
     return enough and shared >= 3 and (alike >= OTHER_HEAD or (inner >= 0.9 and alike >= FRAME))
 
 
-def _same_event(new: Stated, old: Stated) -> bool:
+def _same_event(new: ParsedSentence, old: ParsedSentence) -> bool:
     """Whether both report the same stage or support status of their subject."""
     ours, theirs = dict(new.states), dict(old.states)
     return any(name in ours and ours[name] == theirs.get(name) for name in ("life", "stage"))
 
 
-def _is_changed(new: Stated, old: Stated, alike: float, inner: float) -> bool:
+def _is_changed(new: ParsedSentence, old: ParsedSentence, alike: float, inner: float) -> bool:
     if new.is_wide:
         return alike >= OTHER_HEAD or _other_measure(new.text, old.text)
     if _life_changed(new, old) or _stage_changed(new, old, inner):
@@ -246,14 +248,14 @@ def _run(left: str, right: str) -> int:
     return SequenceMatcher(None, left, right, autojunk=False).find_longest_match().size
 
 
-def _life_changed(new: Stated, old: Stated) -> bool:
+def _life_changed(new: ParsedSentence, old: ParsedSentence) -> bool:
     """Whether they give different support states or dates for one version."""
     if not new.subject & old.subject:
         return False
     return "life" in dict(new.states) and "life" in dict(old.states)
 
 
-def _stage_changed(new: Stated, old: Stated, inner: float) -> bool:
+def _stage_changed(new: ParsedSentence, old: ParsedSentence, inner: float) -> bool:
     """Whether something planned for one version has happened, or vice versa."""
     ours, theirs = dict(new.states).get("stage"), dict(old.states).get("stage")
     if not ours or not theirs or ours == theirs or not new.subject & old.subject:
@@ -315,7 +317,7 @@ _SMALL = frozenset(_BEFORE_NAMES.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class ParsedSentence:
     """A parsed sentence.
 
     `numbers` contain dates as year, `m<month>` and `day<day>`, and shares as `31%`. `subject` are
@@ -336,7 +338,7 @@ class Stated:
     is_wide: bool
 
 
-def take_apart(sentence: str) -> Stated:
+def parse_statement(sentence: str) -> ParsedSentence:
     """Parse a sentence, ignoring citations and markup."""
     text = one_line(without_citations(sentence))
     folded = normal_form(text).casefold()
@@ -347,7 +349,7 @@ def take_apart(sentence: str) -> Stated:
     for _dimension, _state, pattern in STATES:
         rest = pattern.sub(" ", rest)
     frame = [term for term in terms(rest, language_of(text)) if not term[0].isdigit()]
-    return Stated(
+    return ParsedSentence(
         text=text,
         key=match_key(text),
         numbers=values.numbers(folded),
@@ -416,7 +418,7 @@ def is_same_subject(new_text: str, old_text: str) -> bool:
     return bool(values.changed_kinds(old.text, new.text))
 
 
-def _shared(new: Stated, old: Stated) -> float:
+def _shared(new: ParsedSentence, old: ParsedSentence) -> float:
     """Return the share of the shorter sentence's words that the other also has."""
     ours, theirs = ({t for t in one.frame if not t.startswith("§")} for one in (new, old))
     return len(ours & theirs) / max(1, min(len(ours), len(theirs)))

@@ -82,7 +82,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     into sentences.
     """
     result = PageDiff()
-    left = _Left(list(old), list(new))
+    left = _Unmatched(list(old), list(new))
     result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
     kept = len(result.unchanged)
     left.split_paragraphs(language)
@@ -116,7 +116,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
 
 
 @dataclass
-class _Left:
+class _Unmatched:
     """The statements of both versions that aren't matched yet."""
 
     old: list[Entry]
@@ -157,7 +157,7 @@ def _split(entries: Iterable[Entry], language: str) -> list[Entry]:
     return found
 
 
-def _shares_subjects(left: _Left) -> bool:
+def _shares_subjects(left: _Unmatched) -> bool:
     ours = {entry.key for entry in left.new if entry.key}
     theirs = {entry.key for entry in left.old if entry.key}
     return len(ours & theirs) >= 0.3 * max(len(theirs), 1) and len(theirs) >= 3
@@ -248,7 +248,7 @@ def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
     }
 
 
-def _take_keyed(left: _Left, result: PageDiff, changed_columns: set[str]) -> None:
+def _take_keyed(left: _Unmatched, result: PageDiff, changed_columns: set[str]) -> None:
     """Match statements about the same thing, first under the same headings, then anywhere."""
     renamed = result.renamed
 
@@ -287,7 +287,7 @@ def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
     return {name: old for (name, old), count in seen.items() if 2 * kept[name, old] >= count > 1}
 
 
-def _take_rows(left: _Left, result: PageDiff, changed_columns: set[str]) -> None:
+def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) -> None:
     """Match rows under one heading that share most of their cells, whichever column names them."""
     rows: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for entry in left.old:
@@ -446,7 +446,7 @@ def _is_spelling(before: Sequence[str], after: Sequence[str]) -> bool:
     )
 
 
-def _take_alike(left: _Left, result: PageDiff) -> None:
+def _take_alike(left: _Unmatched, result: PageDiff) -> None:
     """Match sentences and items under one heading that were edited."""
     old: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for entry in left.old:

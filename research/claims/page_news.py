@@ -17,11 +17,11 @@ from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
 
 from beacon_site.text.cleaning import match_key, shorten
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import values
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, STATED, Entry
-from research.claims.candidates import leans_back
+from research.claims.candidates import begins_with_reference
 from research.claims.page_diff import (
     ADDED,  # fmt: skip
     CHANGED,
@@ -141,7 +141,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     `old` are the statements of the last version. Everything below a heading that the last version
     lacked is one new section. Sentences with prompt injection are left out.
     """
-    known = _Known.of(old)
+    known = _KnownHeadings.of(old)
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
@@ -155,11 +155,9 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         found += _section(root, members, title, known)
     if known.latest:
         found = [_past(one, known.latest) for one in found]
-    found = _without_sections_gone(found, diff)
+    found = _collapse_removed_sections(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one.sentence)]
-    loud = [
-        one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
-    ]
+    loud = [one for one in found if one.weight >= ENOUGH and not injection_reason(one.sentence)]
     joined = _joined_rows(_joined_sentences(_without_candidates(loud)))
     return sorted(_framed(_capped(joined)), key=lambda one: one.order)
 
@@ -307,7 +305,7 @@ def _announces(entry: Entry) -> bool:
 def _is_slight(entry: Entry) -> bool:
     """Whether a sentence means nothing without the one before it."""
     count = word_count(entry.text)
-    return count < FEW_WORDS or leans_back(entry.text, language_of(entry.text))
+    return count < FEW_WORDS or begins_with_reference(entry.text, language_of(entry.text))
 
 
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
@@ -492,7 +490,7 @@ def _is_setting(entry: Entry) -> bool:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownHeadings:
     """The headings of the last version: their paths, how often each occurs, and their versions."""
 
     paths: frozenset[tuple[str, ...]]
@@ -502,7 +500,7 @@ class _Known:
     latest: tuple[int, ...]  # empty if fewer than three headings name a version
 
     @classmethod
-    def of(cls, old: Sequence[Entry]) -> _Known:
+    def of(cls, old: Sequence[Entry]) -> _KnownHeadings:
         paths = {entry.path for entry in old}
         prefixes = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
         versions = versions_of(old)
@@ -539,7 +537,7 @@ class _Statements:
         )
 
 
-def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[str, ...]:
+def _new_root(difference: Difference, known: _KnownHeadings, diff: PageDiff) -> tuple[str, ...]:
     """Return the highest heading above an added entry that the last version didn't have."""
     entry = difference.new
     if difference.kind != ADDED or entry is None or not known.paths:
@@ -558,7 +556,7 @@ def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[st
 
 
 def _section(
-    root: tuple[str, ...], members: Sequence[Difference], title: str, known: _Known
+    root: tuple[str, ...], members: Sequence[Difference], title: str, known: _KnownHeadings
 ) -> list[PageChange]:
     """Return an entirely new section: a line for itself, and one for each of its parts.
 
@@ -612,7 +610,7 @@ def _section(
     ]
 
 
-def _without_sections_gone(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
+def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
     """Report a removed table or list by its first entries and the number of the rest."""
     remain = {entry.path for entry in diff.unchanged}
     remain |= {one.new.path for one in diff.differences if one.new is not None}
@@ -655,7 +653,7 @@ def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
     return depth - 1
 
 
-def _stated_heading(entry: Entry, depth: int, known: _Known) -> tuple[str, ...]:
+def _stated_heading(entry: Entry, depth: int, known: _KnownHeadings) -> tuple[str, ...]:
     """Return the path to the highest heading below `depth` that is itself a statement.
 
     It has several words, and isn't one that every section has ("Bug fixes in the server").

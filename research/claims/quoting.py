@@ -42,7 +42,7 @@ class Span:
     end: int
 
 
-class Folded:
+class NormalizedText:
     """A normalized text to find quotes in. Maps each letter to its place in the stored text."""
 
     def __init__(self, stored: str) -> None:
@@ -123,7 +123,7 @@ def _as_compared(text: str) -> str:
 
 def fold(text: str) -> str:
     """Normalize words: one line, one kind of quote mark and dash, case folded."""
-    return Folded(text).text
+    return NormalizedText(text).text
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -13,11 +13,11 @@ from functools import cached_property
 from rapidfuzz import fuzz
 
 from beacon_site.text.cleaning import match_key, one_line, shorten
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import blocks, matching, page_news, values
 from research.claims.blocks import PAIR, SENTENCE, STATED, Entry
-from research.claims.candidates import is_chatter, leans_back
+from research.claims.candidates import begins_with_reference, is_chatter
 from research.claims.terms import is_wide_text, terms
 
 # The usual constants, as in recall.
@@ -109,7 +109,7 @@ def _neighbours(texts: Sequence[Mapping[str, float]]) -> list[list[int]]:
 
 # --- findings ---
 
-__all__ = ["Embed", "Finding", "Reading", "find"]
+__all__ = ["Embed", "Finding", "PageText", "find"]
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -155,7 +155,7 @@ _PERSONAL = re.compile(
 
 
 @dataclass(frozen=True)
-class Reading:
+class PageText:
     """One page read. `number` is its place in the list of candidate sources.
 
     Without `text` (the page couldn't be fetched), the search service's `snippet` replaces it.
@@ -204,7 +204,7 @@ class Finding:
 
 @dataclass
 class _Page:
-    reading: Reading
+    reading: PageText
     language: str
     entries: list[Entry]
     place: int
@@ -238,7 +238,7 @@ class _Candidate:
 
 
 def find(
-    readings: Sequence[Reading],
+    readings: Sequence[PageText],
     *,
     topic: str,
     narrowed: str = "",
@@ -255,7 +255,7 @@ def find(
     statement.
     """
     pages = [_page(reading, place) for place, reading in enumerate(readings)]
-    _weigh_pages(pages, topic, f"{narrowed} {focus}", embed)
+    _score_pages(pages, topic, f"{narrowed} {focus}", embed)
     candidates = [candidate for page in pages for candidate in _candidates(page)]
     if len(pages) > 1:
         _mark_templates(candidates, len(pages))
@@ -271,7 +271,7 @@ def find(
     return _select(best, [*known, *struck], limit)
 
 
-def _page(reading: Reading, place: int) -> _Page:
+def _page(reading: PageText, place: int) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
     entries = blocks.parse(blocks.without_front_matter(reading.body), language)[:MOST_OF_PAGE]
     return _Page(reading, language, entries, place)
@@ -280,7 +280,7 @@ def _page(reading: Reading, place: int) -> _Page:
 # --- pages ---
 
 
-def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
+def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
     """Give each page its query, in the page's language, and its relevance, 0 to 1."""
     meaning = _page_meaning(pages, topic, embed) if embed else [0.0] * len(pages)
     about = _ASKS.sub(" ", topic)
@@ -440,7 +440,7 @@ def _score(candidate: _Candidate) -> float:
     return score - 0.03 * _age(page.reading)
 
 
-def _age(reading: Reading) -> float:
+def _age(reading: PageText) -> float:
     return 0.0 if reading.published_at else 0.5
 
 
@@ -450,7 +450,7 @@ def _bonus(candidate: _Candidate) -> float:
     kinds = {kind for kind, _v in values.typed_values(text)}
     value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
     value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.4 * candidate.is_template
-    value -= 0.2 * leans_back(text, candidate.page.language)
+    value -= 0.2 * begins_with_reference(text, candidate.page.language)
     if not _NUMBER.search(text):
         value -= SHORT_WEIGHT * max(0, SHORT - word_count(entry.text))
     if entry.kind == SENTENCE:
@@ -562,7 +562,7 @@ def _gives_orders(candidate: _Candidate) -> bool:
     """Whether the paragraph, list or table around a statement contains prompt injection."""
     group = candidate.entry.group
     beside = [entry.text for entry in candidate.page.entries if entry.group == group][:40]
-    return bool(smells_of_instructions(" ".join(beside)))
+    return bool(injection_reason(" ".join(beside)))
 
 
 def _finding(candidate: _Candidate) -> Finding:

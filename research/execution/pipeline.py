@@ -18,7 +18,7 @@ from research.models import Run, Step, TopicSettings
 from research.reporting import writing
 from research.run_context import inputs
 from research.run_context.context import (
-    AwaitsPerson,
+    AwaitsPlanReview,
     Cancelled,
     Interrupted,
     RunContext,
@@ -86,12 +86,12 @@ def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
     return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
 
 
-def carry_out(work: RunContext) -> None:
+def perform(work: RunContext) -> None:
     """Run the remaining steps. The save ends the run."""
     steps = steps_of_run(work.run, judges=judging.judges(work.settings))
-    work.lay_out(steps)
+    work.create_missing_steps(steps)
     for kind in steps:
-        work.carry_out(kind)
+        work.perform(kind)
         if kind.name == "plan" and not work.run.rechecks:
             planning.hold(work)
 
@@ -121,10 +121,10 @@ def execute(run_id: int, *, worker: str) -> bool:
 def _execute(run: Run) -> None:
     try:
         with RunContext(run) as work:
-            carry_out(work)
+            perform(work)
     except JobLost:
         logger.warning("run reassigned to another worker", run=run.pk, attempt=run.attempt)
-    except AwaitsPerson as exc:
+    except AwaitsPlanReview as exc:
         run.wait_for_a_person(at_most=exc.at_most)
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
@@ -154,7 +154,7 @@ def _execute(run: Run) -> None:
 # --- follow-ups ---
 
 
-def carry_out_follow_up(step_id: int) -> bool:
+def run_follow_up(step_id: int) -> bool:
     """Carry out one follow-up of a saved run. Return False if it is taken or done.
 
     It is retried twice (decision 7). An unexpected error counts as an attempt and is re-raised.

@@ -17,7 +17,7 @@ from memory.models import Activity, Topic, TopicFact
 from research.execution import starting
 from research.execution.starting import NotNow
 from research.facts import staleness
-from research.models import Run, RunInTheWay, Schedule
+from research.models import Run, RunAlreadyActive, Schedule
 from research.schedules.scheduling import SKIPPED
 
 logger = structlog.get_logger(__name__)
@@ -98,7 +98,7 @@ def _take(schedule: Schedule, at: datetime) -> bool:
         return False
     try:
         start_recheck(topic, by=RESEARCH)
-    except RunInTheWay:
+    except RunAlreadyActive:
         Schedule.objects.filter(pk=schedule.pk).update(recheck_at=at + AGAIN)
         return False
     except NotNow as exc:

@@ -24,7 +24,7 @@ from memory.models import Activity, Topic, User
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import check_month
 from research.budgets.budget import DEFAULTS
-from research.models import Run, RunInTheWay, Schedule, TopicSettings
+from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
 from research.models.runs import RETRIED
 from research.search import searching
 from research.topic_settings import editing as topic_editing
@@ -245,7 +245,7 @@ def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) 
     by_hand = Run.objects.filter(topic=topic, actor=str(by), trigger=Run.Trigger.PERSON)
     run = by_hand.kept().filter(created__gt=loaded).order_by("-id").first()
     if run is not None and not run.is_unfinished:
-        raise RunInTheWay(run, is_over=True)
+        raise RunAlreadyActive(run, is_over=True)
 
 
 def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:

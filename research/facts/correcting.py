@@ -356,7 +356,7 @@ def corrected_sentences(topic: Topic) -> dict[str, bool]:
 PROBLEM = gettext_lazy("The correction can’t be fully undone, so nothing was changed. %(why)s")
 
 
-def take_back(correction: Correction, *, by: Actor) -> bool:
+def undo_change(correction: Correction, *, by: Actor) -> bool:
     """Undo a correction: facts, lesson and mark. Return False if it is already undone.
 
     Raises MemoryRefused if a fact changed again since. Then nothing is undone.

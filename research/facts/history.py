@@ -112,7 +112,7 @@ BETWEEN = 0.5  # a person's change between Run #4 and Run #5 is at 4.5
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedRun:
     """One saved run: its id, number, and when it was saved."""
 
     pk: int
@@ -142,7 +142,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Life:
+class FactHistory:
     """One fact with its turns in order. There is at least one."""
 
     fact: TopicFact
@@ -159,7 +159,7 @@ class Life:
         return turn.text if turn is not None and turn.is_known else ""
 
 
-def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> list[Life]:
+def lives_of(topic: Topic, runs: Sequence[SavedRun], *, first: int, last: int) -> list[FactHistory]:
     """Return the facts known after run `first` or since, up to run `last`, in two queries.
 
     `runs` are all saved runs of the topic, by number.
@@ -177,7 +177,7 @@ def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> l
     for revision in revisions.order_by("id"):
         told[revision.record_id].append(revision)
     line = _Line(runs)
-    return [Life(fact, _turns(fact, told[fact.pk], line)) for fact in facts]
+    return [FactHistory(fact, _turns(fact, told[fact.pk], line)) for fact in facts]
 
 
 def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[Turn]:
@@ -201,7 +201,7 @@ def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[
 class _Line:
     """The saved runs in order, on which every change has a place."""
 
-    def __init__(self, runs: Sequence[Saved]) -> None:
+    def __init__(self, runs: Sequence[SavedRun]) -> None:
         self._runs = runs
         self._moments = [run.at for run in runs]
         self._numbers = {f"run:{run.pk}": run.number for run in runs}

@@ -28,7 +28,7 @@ MOST_ALSO = 50  # per topic; the judge sees the latest (`weighing.MOST_EXAMPLES`
 _OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
 
 
-def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
+def notify_about_similar(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
     """Report the item, and similar ones starting with the next run.
 
     Raises LimitReached, and InvalidValue if the intent doesn't filter the item out, or no longer does.
@@ -48,12 +48,14 @@ def tell_such(run: Run, item_id: int, *, by: Actor) -> DeltaItem:
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
         item.withheld, item.judged_by = "", DeltaItem.Judge.PERSON
         item.save(update_fields=["withheld", "judged_by"])
-        _write_anew(run, by, _("no longer filtered out: %(text)s") % {"text": item.sentence[:200]})
+        _rewrite_delta_section(
+            run, by, _("no longer filtered out: %(text)s") % {"text": item.sentence[:200]}
+        )
     return item
 
 
 def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaItem:
-    """Undo `tell_such`. `judge` had filtered the item out before. Raises InvalidValue."""
+    """Undo `notify_about_similar`. `judge` had filtered the item out before. Raises InvalidValue."""
     with transaction.atomic():
         topic = Topic.objects.select_for_update().get(pk=run.topic_id)
         told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
@@ -65,11 +67,13 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})
         item.withheld, item.judged_by = item.judged or _("doesn’t match your filter"), judge
         item.save(update_fields=["withheld", "judged_by"])
-        _write_anew(run, by, _("filtered out again: %(text)s") % {"text": item.sentence[:200]})
+        _rewrite_delta_section(
+            run, by, _("filtered out again: %(text)s") % {"text": item.sentence[:200]}
+        )
     return item
 
 
-def _write_anew(run: Run, by: Actor, why: str) -> None:
+def _rewrite_delta_section(run: Run, by: Actor, why: str) -> None:
     """Rewrite the report's section from the run's current items."""
     report: Report = run.report
     changes = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]

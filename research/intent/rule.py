@@ -44,7 +44,7 @@ class Kind:
             return True
         return bool(self.triggers & set(terms(wish)))
 
-    def is_told_in(self, sentence: str) -> bool:
+    def matches_sentence(self, sentence: str) -> bool:
         """Whether a sentence reports this kind of news."""
         said = set(terms(sentence))
         if self.words & said or (self.phrases is not None and self.phrases.search(sentence)):
@@ -245,7 +245,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedIntent:
     """What an intent asks for. Empty if the rule recognizes nothing in it."""
 
     wanted: list[Part] = field(default_factory=list)
@@ -264,10 +264,10 @@ class Asked:
         return str(get_text_list(named[:8], _("or")))
 
 
-def read(intent: str, *, about: str = "") -> Asked:
+def read(intent: str, *, about: str = "") -> ParsedIntent:
     """Parse `intent`. Words of `about`, the topic's title, don't distinguish anything."""
     marked = _NOT.sub(_NOT_MARK, _ONLY.sub(_ONLY_MARK, intent))
-    asked = Asked(contradictions=bool(_CONTRADICTS & set(terms(intent))))
+    asked = ParsedIntent(contradictions=bool(_CONTRADICTS & set(terms(intent))))
     common = _FRAME | _CONTRADICTS | set(terms(about))
     for sentence in _SENTENCE.split(marked):
         is_wanted, begins = True, True
@@ -313,12 +313,17 @@ def _names_in(text: str, *, begins: bool) -> set[str]:
 
 
 def verdict(
-    asked: Asked, sentence: str, *, status: str = "", examples: Sequence[str] = (), about: str = ""
+    asked: ParsedIntent,
+    sentence: str,
+    *,
+    status: str = "",
+    examples: Sequence[str] = (),
+    about: str = "",
 ) -> Verdict:
     """Return whether a sentence is reported. `examples` are sentences that the owner asked for too."""
     said = _said(sentence)
     for example in examples:
-        if _is_such(said, sentence, example, about):
+        if _is_similar_news(said, sentence, example, about):
             words = _("similar to what you asked for: “%(text)s”")
             return Verdict(True, words % {"text": shorten(example, 120)}, "rule")
     for part in asked.unwanted:
@@ -344,19 +349,19 @@ def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
     if part.names and not part.names & said:
         return False
     if part.kinds:
-        return any(kind.is_told_in(sentence) for kind in part.kinds)
+        return any(kind.matches_sentence(sentence) for kind in part.kinds)
     if part.names:
         return True
     # If a part has several words (“cycle life of cells”), half are enough, because wording varies.
     return len(part.words & said) * 2 >= len(part.words)
 
 
-def _is_such(said: frozenset[str], sentence: str, example: str, about: str) -> bool:
+def _is_similar_news(said: frozenset[str], sentence: str, example: str, about: str) -> bool:
     """Whether a sentence is similar to the example, by its kind of news or its words."""
     common = set(terms(about))
     theirs = _said(example) - common
     if theirs and len(theirs & said) >= LEAST_ALIKE * len(theirs):
         return True
-    kinds = [kind for kind in KINDS if kind.is_told_in(example)]
-    shared = [kind for kind in kinds if kind.is_told_in(sentence)]
+    kinds = [kind for kind in KINDS if kind.matches_sentence(example)]
+    shared = [kind for kind in kinds if kind.matches_sentence(sentence)]
     return bool(kinds) and len(shared) == len(kinds)

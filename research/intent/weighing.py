@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from beacon_site.llm.base import Answer, Message
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cleaning import clean, for_prompt, one_line, shorten
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.usage.booking import BudgetReached
@@ -44,7 +44,7 @@ class Item:
 
 
 @dataclass(slots=True)
-class Weighed:
+class JudgeResult:
     """The verdicts (one per item), the warnings, and the name of the judge."""
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -68,14 +68,14 @@ class Judgements(BaseModel):
 
 def weigh(
     intent: str, also: Sequence[str], items: Sequence[Item], *, about: str, **asking: Any
-) -> Weighed:
+) -> JudgeResult:
     """Return a verdict for each item. An empty intent reports everything.
 
     `about` is the topic's title, and `asking` are further arguments of `ask_model`.
     """
     everything = [Verdict(True)] * len(items)
     if not intent.strip() or not items:
-        return Weighed(everything)
+        return JudgeResult(everything)
     model = connections.model_for(asking.get("topic"))
     if model is None:
         return _by_rule(intent, also, items, about)
@@ -89,27 +89,27 @@ def weigh(
             warnings += [warning] if warning else []
     except (ProviderError, BudgetReached) as exc:
         words = _("No filter applied because the model couldn’t judge the changes. %(why)s")
-        return Weighed(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
-    return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
+        return JudgeResult(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
+    return JudgeResult(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
 
 
 # --- without a model ---
 
 
-def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str) -> Weighed:
+def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str) -> JudgeResult:
     asked = intent_rule.read(intent, about=about)
     if not asked:
         words = _(
             "No filter applied. Without a model, the filter needs keywords such as “prices” or a company name."
         )
-        return Weighed([Verdict(True)] * len(items), words)
+        return JudgeResult([Verdict(True)] * len(items), words)
     verdicts = [
         intent_rule.verdict(
             asked, f"{item.sentence}", status=item.status, examples=also, about=about
         )
         for item in items
     ]
-    return Weighed(verdicts, by=_("keywords"))
+    return JudgeResult(verdicts, by=_("keywords"))
 
 
 # --- with a model ---
@@ -152,7 +152,7 @@ def _by_model(
 
 
 def _gives_orders(item: Item) -> bool:
-    return bool(smells_of_instructions(f"{item.sentence}\n{item.previous}"))
+    return bool(injection_reason(f"{item.sentence}\n{item.previous}"))
 
 
 def _why(one: Judgement) -> str:

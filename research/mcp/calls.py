@@ -27,7 +27,7 @@ from memory.tools import registry as tools
 from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
 
 
-class NotOpen(Exception):
+class InvalidToken(Exception):
     """The token is unknown, revoked or expired."""
 
 
@@ -55,7 +55,7 @@ class Caller:
         try:
             token = self.find()
             if token is None:
-                raise NotOpen
+                raise InvalidToken
             caller = caller_of(token)
             context, owner = caller.context(), caller.owner
             context.seen, context.agent = self.seen, caller.agent
@@ -65,10 +65,10 @@ class Caller:
                 finally:  # a refusal can quote text that was read, too
                     caller.note_shown()
         finally:
-            give_back()
+            close_connection()
 
 
-def give_back() -> None:
+def close_connection() -> None:
     """Close this thread's database connection. In tests, the main thread keeps its own."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
@@ -114,7 +114,7 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             if not scopes & {"read", "admin"}:
                 result = _without_stored_text(result, arguments or {})
             return answered(result)
-    except NotOpen:
+    except InvalidToken:
         text = _(
             "This token was revoked or has expired. Ask the user to create a new one in Agents "
             "→ API tokens, or to connect the app again."

@@ -30,7 +30,7 @@ from memory.files.reading import files_of, read_file
 from memory.models import Trust
 from memory.tools.types import ToolContext
 from research.mcp import calls
-from research.mcp.calls import Caller, NotOpen
+from research.mcp.calls import Caller, InvalidToken
 from research.models import Report
 
 MARKDOWN = "text/markdown"
@@ -240,7 +240,7 @@ class Handlers:
             return await anyio.to_thread.run_sync(act, limiter=self._limit)
         except NoSuchResource as exc:
             raise MCPError(types.INVALID_PARAMS, str(exc)) from exc
-        except NotOpen as exc:
+        except InvalidToken as exc:
             text = _(
                 "This token no longer works. Ask the user to create a new one in Agents → API tokens."
             )

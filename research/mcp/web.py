@@ -36,7 +36,7 @@ from memory.api import frame as api_frame
 from memory.api.auth import caller_of
 from memory.api.problems import Problem
 from memory.models import ApiToken
-from research.mcp.calls import Caller, give_back, no_database
+from research.mcp.calls import Caller, close_connection, no_database
 from research.mcp.server import Context, build
 
 logger = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ FOUND = "beacon.token"  # where Door stores the text of a request's token
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 
-class Door:
+class AccessMiddleware:
     """Rejects requests without access, with the reason as JSON."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -146,7 +146,7 @@ def _rejected(text: str, headers: Headers) -> Response | None:
         logger.warning("token not looked up: database error", why=str(exc)[:200])
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, no_database(exc), {"Retry-After": "30"})
     finally:
-        give_back()
+        close_connection()
     if token is not None:
         return _too_many(token)
     words = _(
@@ -220,7 +220,7 @@ def application() -> ASGIApp:
             Route(METADATA_PATH + MCP_PATH, _metadata),
         ],
     )
-    app.add_middleware(Door)
+    app.add_middleware(AccessMiddleware)
     return app
 
 

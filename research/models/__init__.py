@@ -10,7 +10,7 @@ from research.models.reports import (
     Report,
     SharedLink,
 )
-from research.models.runs import RemovedRun, Run, RunInTheWay
+from research.models.runs import RemovedRun, Run, RunAlreadyActive
 from research.models.steps import Hit, Step, ToolCall, Worker
 from research.models.topics import Schedule, TopicNews, TopicSettings
 
@@ -29,7 +29,7 @@ __all__ = [
     "RemovedRun",
     "Report",
     "Run",
-    "RunInTheWay",
+    "RunAlreadyActive",
     "Schedule",
     "SharedLink",
     "Step",

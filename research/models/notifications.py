@@ -156,18 +156,18 @@ class DeliveryQuerySet(OwnedJobQuerySet):
                 told.append(channel)
         return self._make(told, Delivery.Kind.REPORT, **_of_run(run))
 
-    def lay_out_failure(self, run: Run) -> int:
+    def create_for_failure(self, run: Run) -> int:
         """Create a row for each channel that is notified about the run's failure."""
-        told = told_of_failures(run)
+        told = channels_for_failure(run)
         return self._make(told, Delivery.Kind.FAILURE, **_of_run(run))
 
-    def lay_out_digest(self, digest: Digest) -> int:
+    def create_for_digest(self, digest: Digest) -> int:
         told = Channel.objects.of(digest.owner).working().filter(digest=True)
         return self._make(
             told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
         )
 
-    def lay_out_notice(
+    def create_for_message(
         self, told: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
     ) -> int:
         """Create rows with `message` as their text. `about` identifies the subject permanently."""
@@ -285,7 +285,7 @@ def _of_run(run: Run) -> dict[str, Any]:
     return {"about": f"run:{run.pk}", "run": run, "topic": run.topic, "subject": subject}
 
 
-def told_of_failures(run: Run) -> list[Channel]:
+def channels_for_failure(run: Run) -> list[Channel]:
     """Return the channels to notify if the run or its topic's schedule fails."""
     return [channel for channel, _reports, failures in _choices_of(run) if failures]
 

@@ -24,7 +24,7 @@ from memory.models import Conflict, Observation, Recalled, Topic, TopicFact, Tru
 from memory.models.history import OwnedQuerySet
 from memory.models.library import ADDRESS
 from memory.models.remembered import RememberedQuerySet
-from memory.models.search_index import Marks
+from memory.models.search_index import FilterFields
 from research.models.digests import PrivateLink
 from research.models.runs import Run
 from research.models.topics import OF_ITEMS, OF_REPORTS
@@ -64,7 +64,7 @@ class ReportQuerySet(RememberedQuerySet):
         """Keep reports that their owner hasn't read."""
         return self.live().filter(read_at=None, run__topic__trashed_at=None)
 
-    def put_back(self, at: datetime) -> int:
+    def restore_state(self, at: datetime) -> int:
         """Mark read reports as unread at `at`. Return how many."""
         read = self.exclude(read_at=None)
         return read.update(read_before=F("read_at"), unread_at=at, read_at=None)
@@ -137,7 +137,7 @@ class Report(Recalled):
         """Return the text for full-text search: title, changes, and the rest."""
         return f"{self.title}\n{self.delta}\n{self.body}"
 
-    def search_marks(self) -> Marks:
+    def search_marks(self) -> FilterFields:
         """Return the fields that memory search filters by. A report belongs to its run's topic."""
         return replace(super().search_marks(), topic_id=self.run.topic_id)
 
@@ -196,7 +196,7 @@ class Report(Recalled):
         type(self).objects.filter(pk=self.pk, read_at=None).update(read_at=timezone.now())
 
     def mark_unread(self) -> None:
-        type(self).objects.filter(pk=self.pk).put_back(timezone.now())
+        type(self).objects.filter(pk=self.pk).restore_state(timezone.now())
 
 
 def _in_words(remark: Remark) -> str:
@@ -331,7 +331,7 @@ class SentenceQuerySet(OwnedQuerySet):
         return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
 
 
-class OfSentence(models.Model):
+class SentenceRemark(models.Model):
     """A remark on one sentence of a report. `key` is the normalized sentence."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -356,7 +356,7 @@ class OfSentence(models.Model):
         return self.by.partition(":")[2] or self.by
 
 
-class CheckedSentence(OfSentence):
+class CheckedSentence(SentenceRemark):
     """A person has verified the sentence and vouches for it."""
 
     report = models.ForeignKey(Report, models.CASCADE, related_name="checked_sentences")
@@ -371,7 +371,7 @@ class CheckedSentence(OfSentence):
         indexes = [models.Index(fields=["owner", "-created"], name="checked_sentence_of_owner")]
 
 
-class Correction(OfSentence):
+class Correction(SentenceRemark):
     """A person said what is wrong with a sentence, and perhaps what is right.
 
     `lesson` is the observation that later runs receive. `corrected` lists what happened to facts.

@@ -135,7 +135,7 @@ PlanReview = TopicSettings.PlanReview
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
-class RunInTheWay(Exception):
+class RunAlreadyActive(Exception):
     """The topic already has an unfinished run, and can only have one (R53).
 
     With `is_over`, the same button started a run before, and that run has ended.
@@ -190,7 +190,7 @@ class RunQuerySet(LeasedJobQuerySet):
                 )
         except IntegrityError as exc:
             if "run_once_a_slot" in str(exc) or "run_one_unfinished" in str(exc):
-                raise RunInTheWay(self.filter(topic=topic).unfinished().first()) from exc
+                raise RunAlreadyActive(self.filter(topic=topic).unfinished().first()) from exc
             raise
         return run
 
@@ -414,7 +414,7 @@ class Run(LeasedJob):
                     why=error,
                 )
             if ended and status == Run.Status.FAILED:
-                Delivery.objects.lay_out_failure(self)
+                Delivery.objects.create_for_failure(self)
         return bool(ended)
 
     def give_up(self) -> None:
@@ -543,7 +543,7 @@ class Run(LeasedJob):
                     Activity.log(self.topic.owner, by, RETRIED, subject=self, step=step)
         except IntegrityError as exc:
             others = Run.objects.filter(topic=self.topic_id).unfinished()
-            raise RunInTheWay(others.first()) from exc
+            raise RunAlreadyActive(others.first()) from exc
         return done
 
     def _discard_pending_notices(self) -> None:

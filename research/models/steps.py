@@ -92,7 +92,7 @@ class Step(LeasedJob):
     LEASE = timedelta(minutes=15)
     RETRY_SECONDS = (60, 120)
     RELATED = ("run__topic__settings", "run__topic__owner")
-    TASK, QUEUE = "research.tasks.carry_out_follow_up", "reflect"
+    TASK, QUEUE = "research.tasks.run_follow_up", "reflect"
 
     class State(models.TextChoices):
         WAITING = "waiting", gettext_lazy("waiting")

@@ -148,7 +148,7 @@ def remove(channel: Channel, *, by: Actor) -> bool:
     return True
 
 
-def put_back(channel: Channel, *, by: Actor) -> bool:
+def restore_state(channel: Channel, *, by: Actor) -> bool:
     """Undo the removal of a channel. Return False if it isn't removed.
 
     Raises InvalidValue if the person has the most channels allowed.

@@ -159,7 +159,7 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     DigestEntry.objects.bulk_create(
         [DigestEntry(digest=digest, run=run) for run in runs], ignore_conflicts=True
     )
-    Delivery.objects.lay_out_digest(digest)
+    Delivery.objects.create_for_digest(digest)
     Activity.log(owner, SYSTEM, "digest-made", subject=digest, runs=len(runs))
     logger.info("digest created", digest=str(digest.pk), runs=len(runs))
     return digest
@@ -216,7 +216,7 @@ class TopicPart:
         return run_url(last) if last else site.BEACON_URL
 
     @property
-    def says_something(self) -> bool:
+    def has_content(self) -> bool:
         """Whether anything happened in the topic."""
         return bool(self.items or self.summary)
 
@@ -293,11 +293,11 @@ def content(digest: Digest) -> Content:
             if not report.delta:
                 part.summary = without_citations(report.summary)
     for part in parts.values():
-        part.items = _told_once(part.runs, rows)
+        part.items = _merged_changes(part.runs, rows)
     ordered = sorted(parts.values(), key=lambda part: part.topic.title.casefold())
     return Content(
-        parts=[part for part in ordered if part.says_something],
-        quiet=[part for part in ordered if part.runs and not part.says_something],
+        parts=[part for part in ordered if part.has_content],
+        quiet=[part for part in ordered if part.runs and not part.has_content],
         failed=[part for part in ordered if part.failed],
         withheld=sum(part.withheld for part in ordered),
     )
@@ -312,7 +312,7 @@ def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
     return found
 
 
-def _told_once(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
+def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
     """Return the changes over all runs of one topic, with their deltas merged."""
     told = [row for run in runs for row in rows.get(run.pk, []) if not row.withheld]
     reports = {run.pk: run.report for run in runs}

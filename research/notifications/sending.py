@@ -62,7 +62,7 @@ def deliver(pk: Any) -> bool:
     delivery = Delivery.objects.claim(pk)
     if delivery is None:
         return False
-    _carry_out(delivery)
+    _perform(delivery)
     return True
 
 
@@ -79,7 +79,7 @@ def test(channel: Channel) -> Delivery:
         attempt=1,
         lease_until=now + Delivery.LEASE,
     )
-    _carry_out(made)
+    _perform(made)
     made.refresh_from_db()
     return made
 
@@ -110,7 +110,7 @@ def allowed_hosts(owner: User) -> frozenset[str]:
 # --- one attempt ---
 
 
-def _carry_out(delivery: Delivery) -> None:
+def _perform(delivery: Delivery) -> None:
     with timezone.override(zone_of(delivery.owner.time_zone)):
         why = _not_wanted(delivery)
         if why:
@@ -168,7 +168,7 @@ def _try(delivery: Delivery) -> None:
     except JobLost:
         logger.warning("delivery taken over by another worker", delivery=str(delivery.pk))
         return
-    except net_mail.MailUnsure as exc:
+    except net_mail.DeliveryUncertain as exc:
         _note(delivery, started, ok=False, said=str(exc))
         delivery.mark_unsure(str(exc))
     except ProviderError as exc:
@@ -220,7 +220,7 @@ def _mail(delivery: Delivery, message: notice_text.Message) -> str:
     )
     try:
         return net_mail.send(mail, handing_over=lambda: _hand_over(delivery))
-    except net_mail.MailUnsure:
+    except net_mail.DeliveryUncertain:
         raise
     except ProviderError:
         delivery.put(handed_at=None)  # the server refused it, so nothing arrived
@@ -328,7 +328,7 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
     Activity.log(channel.owner, SYSTEM, "channel-off", subject=channel, warning=True, why=why)
     names = {"name": channel.name, "why": why}
     others = Channel.objects.of(channel.owner).working().filter(failures=True)
-    Delivery.objects.lay_out_notice(
+    Delivery.objects.create_for_message(
         others,
         f"channel-off:{delivery.pk}:{delivery.round}",
         subject=_("Channel “%(name)s” is turned off") % names,

@@ -41,7 +41,7 @@ from memory.records import history as record_history
 from memory.records.history import record_of
 from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
-from memory.web.responses import go_back
+from memory.web.responses import redirect_back
 from memory.web.undo import offer_revision
 from research.activity import streams as activity_words
 from research.activity.streams import (
@@ -50,10 +50,10 @@ from research.activity.streams import (
     MOST_LOOKED_AT,
     QUIET,
     STREAMS,
-    Happened,
+    Filters,
     Line,
-    Place,
-    Wanted,
+    StreamPosition,
+    StreamRow,
     address_of,
     fields_in_words,
 )
@@ -279,19 +279,19 @@ class Gathering:
     """Consecutive similar rows. `alike` is None for a single row."""
 
     alike: _Alike | None
-    rows: list[Happened]
+    rows: list[StreamRow]
     records: set[Any]
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def takes(self, one: Happened, alike: _Alike | None) -> bool:
+    def takes(self, one: StreamRow, alike: _Alike | None) -> bool:
         """Whether a row fits into the group. Each record counts once."""
         if alike is None or alike != self.alike or one.row.record_id in self.records:
             return False
         return self.rows[-1].place.at - one.place.at <= APART
 
-    def entries(self, lines: Sequence[Line], following: Happened | None) -> list[Line | Group]:
+    def entries(self, lines: Sequence[Line], following: StreamRow | None) -> list[Line | Group]:
         """Return the rows as `lines` for the page."""
         if self.alike is None or len(lines) < LEAST:
             return list(lines)
@@ -300,7 +300,7 @@ class Gathering:
         return [Group(lines, record_type, source, goes_on)]
 
 
-def gathered(found: Sequence[Happened]) -> list[Gathering]:
+def gathered(found: Sequence[StreamRow]) -> list[Gathering]:
     """Return the rows in order, with consecutive similar ones grouped."""
     gatherings: list[Gathering] = []
     for one in found:
@@ -313,7 +313,7 @@ def gathered(found: Sequence[Happened]) -> list[Gathering]:
     return gatherings
 
 
-def _alike(one: Happened) -> _Alike | None:
+def _alike(one: StreamRow) -> _Alike | None:
     """Return the key by which changes are grouped, or None if the line isn't a change."""
     if one.name != "change":
         return None
@@ -341,7 +341,7 @@ class ActivityPage:
         return [line for part in parts for line in part]
 
 
-def activity_page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
+def activity_page(user: User, wanted: Filters, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
     """Return one page; an invalid cursor gives the first."""
     found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
     gatherings = gathered(found[:_READ])[:PAGE]
@@ -356,12 +356,12 @@ def activity_page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "")
 
 
 def happened(
-    user: User, wanted: Wanted, *, zone: tzinfo, after: Place | None, most: int
-) -> list[Happened]:
+    user: User, wanted: Filters, *, zone: tzinfo, after: StreamPosition | None, most: int
+) -> list[StreamRow]:
     """Return at most `most` rows of all streams older than `after`, newest first."""
     pages = [
         [
-            Happened(Place(row.created, stream.rank, row.pk), row)
+            StreamRow(StreamPosition(row.created, stream.rank, row.pk), row)
             for row in stream.page(user, wanted, zone, after, most)
         ]
         for stream in STREAMS
@@ -370,16 +370,16 @@ def happened(
     return [one for one, _n in zip(merged, range(most), strict=False)]
 
 
-def _order(one: Happened) -> tuple[float, int, int]:
+def _order(one: StreamRow) -> tuple[float, int, int]:
     # Microseconds as an integer: as float seconds, different times could be equal.
     place = one.place
     moment = int(place.at.timestamp()) * 1_000_000 + place.at.microsecond
     return (-moment, place.rank, -place.key)
 
 
-def everything(user: User, wanted: Wanted, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
+def everything(user: User, wanted: Filters, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
     """Yield all matching lines, loading a page at a time."""
-    after: Place | None = None
+    after: StreamPosition | None = None
     while True:
         found = happened(user, wanted, zone=zone, after=after, most=size)
         yield from in_words(user, found)
@@ -388,12 +388,12 @@ def everything(user: User, wanted: Wanted, *, zone: tzinfo, size: int = 500) -> 
         after = found[-1].place
 
 
-def _cursor(place: Place) -> str:
+def _cursor(place: StreamPosition) -> str:
     text = json.dumps([place.at.isoformat(), place.rank, place.key])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str) -> Place | None:
+def read_cursor(cursor: str) -> StreamPosition | None:
     """Return the place of a cursor, or None if it is invalid."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -402,13 +402,13 @@ def read_cursor(cursor: str) -> Place | None:
     except (ValueError, TypeError, binascii.Error):
         return None
     fits = type(rank) is int and type(key) is int and abs(key) < 2**63
-    return Place(moment, rank, key) if fits and moment.tzinfo is not None else None
+    return StreamPosition(moment, rank, key) if fits and moment.tzinfo is not None else None
 
 
 # --- rows as lines ---
 
 
-def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
+def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
     """Return the rows as lines. The runs and records they name take two queries."""
     runs = _runs(user, found)
     versions = _versions(user, (one.row for one in found if one.name == "change"))
@@ -430,7 +430,7 @@ def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
     return lines
 
 
-def _run_id(one: Happened) -> int | None:
+def _run_id(one: StreamRow) -> int | None:
     row = one.row
     if one.name == "run":
         return int(row.pk)
@@ -442,7 +442,7 @@ def _run_id(one: Happened) -> int | None:
     return int(number) if number.isdecimal() and len(number) < 19 else None
 
 
-def _runs(user: User, found: Iterable[Happened]) -> dict[Any, Run]:
+def _runs(user: User, found: Iterable[StreamRow]) -> dict[Any, Run]:
     """Return the runs that the lines name and that can be opened."""
     ids = {number for one in found if (number := _run_id(one)) is not None}
     mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
@@ -518,7 +518,7 @@ def _run(row: Any, user: User) -> Line:
 @vary_on_headers("HX-Request")
 def activity(request: BeaconRequest) -> HttpResponse:
     """Show what happened, newest first. Over htmx only the list."""
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     page = activity_page(
         request.user,
         wanted,
@@ -527,7 +527,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
     )
     query = request.GET.copy()
     query.pop("cursor", None)
-    _say_who(page.lines, query)
+    _link_actors(page.lines, query)
     context: dict[str, Any] = {
         "wanted": wanted,
         "entries": page.entries,
@@ -546,7 +546,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/activity.html", context)
 
 
-def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
+def _link_actors(lines: Iterable[Line], query: QueryDict) -> None:
     """Link the actor of each line to all of their changes, within the current filter."""
     asked, queries = query.copy(), {}
     for line in lines:
@@ -556,7 +556,7 @@ def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
         line.by_them = queries[line.actor]
 
 
-def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
+def _one_actor(request: BeaconRequest, wanted: Filters) -> str:
     """Return the name of the filter's actor, or "" unless there is exactly one."""
     if not wanted.actor or wanted.actor in ACTORS:
         return ""
@@ -595,7 +595,7 @@ def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
     else:
         said = _("“%(label)s” restored to that version.") % {"label": record}
         messages.success(request, said, extra_tags=offer_revision(request, record))
-    return go_back(request, reverse("research:activity"))
+    return redirect_back(request, reverse("research:activity"))
 
 
 @login_required
@@ -608,7 +608,7 @@ def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | Streaming
         said = why % {"kinds": ", ".join(EXPORTS)}
         return render(request, "404.html", {"why": said}, status=404)
     zone = timezone.get_current_timezone()
-    lines = everything(request.user, Wanted.of(request.GET), zone=zone)
+    lines = everything(request.user, Filters.of(request.GET), zone=zone)
     answer = StreamingHttpResponse(export.write(lines), content_type=export.media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-{kind}"'
     return answer

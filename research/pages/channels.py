@@ -26,7 +26,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Topic, User
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back
+from memory.web.responses import redirect_back
 from memory.web.undo import offer, offer_settings, settings_now, undoes
 from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
 from research.models.notifications import LONGEST_NAME, Reports
@@ -395,7 +395,7 @@ def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @undoes("channel-removed")
 def _restore_channel(request: BeaconRequest, channel: str) -> str:
     mine = _channel(request, uuid.UUID(channel), removed=True)
-    if notifications_channels.put_back(mine, by=request.actor):
+    if notifications_channels.restore_state(mine, by=request.actor):
         messages.success(request, _("Channel “%(name)s” restored.") % {"name": mine})
     return reverse("research:channels")
 
@@ -439,7 +439,7 @@ def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         messages.info(
             request, _("This message is already being sent, or has been sent. See below.")
         )
-    return go_back(request, reverse("research:delivery", args=[pk]))
+    return redirect_back(request, reverse("research:delivery", args=[pk]))
 
 
 # --- digest settings, feeds, a topic's notifications ---

@@ -37,7 +37,7 @@ from memory.models import Activity, Topic, User
 from research.models import Digest, Feed, Report, Run
 from research.notifications import channels, digests, notice_text
 from research.reports import since_read
-from research.reports.since_read import News
+from research.reports.since_read import UnreadNews
 
 MOST_FEEDS = 50  # active feeds per person
 MOST_ENTRIES = 30
@@ -48,7 +48,7 @@ class FeedOver(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FeedTarget:
     """What a URL leads to: the feed, its reports, and a fingerprint of its state."""
 
     feed: Feed
@@ -100,7 +100,7 @@ def resume(feed: Feed, *, by: Actor) -> bool:
     return True
 
 
-def found_by(token: str) -> Found | None:
+def found_by(token: str) -> FeedTarget | None:
     """Return what a URL leads to, or None if it was never issued. Raises FeedOver."""
     key = Feed.key_of(token)
     feed = Feed.objects.select_related("owner", "topic").filter(pk=key).first() if key else None
@@ -119,7 +119,7 @@ def found_by(token: str) -> Found | None:
         (str(feed.pk), feed.with_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
     )
     modified = max((run.report.updated for run in runs), default=feed.created)
-    return Found(feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified)
+    return FeedTarget(feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified)
 
 
 def _runs(feed: Feed) -> list[Run]:
@@ -149,7 +149,7 @@ def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
 class SinceRead:
     """A topic's newest entry on several unread reports, in addition to its own changes."""
 
-    news: News
+    news: UnreadNews
     items: list[digests.Item]
 
 
@@ -168,7 +168,7 @@ def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
     return found
 
 
-def as_atom(found: Found) -> str:
+def as_atom(found: FeedTarget) -> str:
     """Return the feed as Atom."""
     feed = found.feed
     title = (

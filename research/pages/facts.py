@@ -28,14 +28,14 @@ from memory.models import Lock, Topic, TopicFact
 from memory.models.library import ADDRESS
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back, go_to, refused
+from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import offer, offer_revision, undoes
 from research.execution.rechecking import start_recheck
 from research.execution.starting import NotNow
 from research.facts import correcting as fact_editing
 from research.facts import history as fact_history
 from research.intent import feedback
-from research.models import DeltaItem, Run, RunInTheWay
+from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources
 from research.pages.responses import not_now
 from research.topics import page as topic_page
@@ -277,7 +277,7 @@ _ACTS: dict[str, FactAct] = {
 @require_POST
 @login_required
 def fact_act(request: BeaconRequest, slug: str, pk: uuid.UUID, act: str) -> HttpResponse:
-    return _carry_out(request, _fact(request, slug, pk), *_ACTS[act])
+    return _perform(request, _fact(request, slug, pk), *_ACTS[act])
 
 
 @require_POST
@@ -289,10 +289,10 @@ def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
     if not form.is_valid():
         return refused(request, " ".join(str(problem) for problem in form["why"].errors))
     said, why = _("Marked as wrong. Future runs won’t repeat it."), form.cleaned_data["why"]
-    return _carry_out(request, found, lambda fact, by: fact.strike(by=by, why=why), said, True)
+    return _perform(request, found, lambda fact, by: fact.strike(by=by, why=why), said, True)
 
 
-def _carry_out(
+def _perform(
     request: BeaconRequest,
     fact: TopicFact,
     do: Callable[[TopicFact, Actor], object],
@@ -309,7 +309,7 @@ def _carry_out(
         messages.success(request, str(said), extra_tags=tags)
     if request.htmx:
         return _page(request, topic_page.topics_of(request.user).get(pk=fact.topic_id))
-    return go_back(request, reverse("research:topic-facts", args=[fact.topic.slug]))
+    return redirect_back(request, reverse("research:topic-facts", args=[fact.topic.slug]))
 
 
 # --- notifications about filtered changes ---
@@ -323,12 +323,12 @@ def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
 
 @require_POST
 @login_required
-def tell_such(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
+def notify_about_similar(request: BeaconRequest, slug: str, run_id: int, item: int) -> HttpResponse:
     """Notify about a withheld change, and about similar ones from the next run."""
     run = _run(request, slug, run_id)
     judge = DeltaItem.objects.filter(run=run, pk=item).values_list("judged_by", flat=True).first()
     try:
-        feedback.tell_such(run, item, by=request.actor)
+        feedback.notify_about_similar(run, item, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "change-unfiltered", slug=slug, run=run_id, item=item, judge=judge or "")
@@ -347,7 +347,7 @@ def _filter_again(
 
 
 def _back(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    return go_to(request, reverse("research:run", args=[slug, run_id]) + "#what-changed")
+    return redirect_to(request, reverse("research:run", args=[slug, run_id]) + "#what-changed")
 
 
 # --- rechecks ---
@@ -372,11 +372,11 @@ def fact_recheck(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespon
 def _started(request: BeaconRequest, topic: Topic, fact: TopicFact | None) -> HttpResponse:
     try:
         run = start_recheck(topic, by=request.actor, fact=fact)
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         messages.info(request, _("%(what)s You can recheck the facts after that.") % {"what": exc})
         if exc.run is None:
-            return go_to(request, reverse("research:topic-facts", args=[topic.slug]))
-        return go_to(request, reverse("research:run", args=[topic.slug, exc.run.pk]))
+            return redirect_to(request, reverse("research:topic-facts", args=[topic.slug]))
+        return redirect_to(request, reverse("research:run", args=[topic.slug, exc.run.pk]))
     except NotNow as exc:
         return not_now(request, exc)
-    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+    return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))

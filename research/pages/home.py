@@ -36,7 +36,7 @@ from memory.review import risks
 from research.execution import pipeline
 from research.models import Report, Run, Schedule, Step
 from research.reports import topic_news
-from research.reports.topic_news import Told
+from research.reports.topic_news import TopicSummary
 from research.runs import page as run_page
 from research.runs import presenters
 from research.steps import judging
@@ -119,7 +119,7 @@ class Unread:
     """One topic with unread reports: the latest one, and the changes over all of them."""
 
     report: Report
-    news: Told
+    news: TopicSummary
     last_read_at: datetime | None = None  # when the person last read any report
 
     @property
@@ -238,7 +238,7 @@ _STEP_NOW = (
 )
 
 
-def going_on(user: User) -> list[Going]:
+def unfinished_runs(user: User) -> list[Going]:
     """Return the person's unfinished runs, each with its current step, in one query."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
@@ -438,7 +438,7 @@ def today() -> str:
 
 def context(user: User) -> dict[str, Any]:
     """Return everything Home shows."""
-    unread, running, coming = unread_of(user), going_on(user), next_runs(user)
+    unread, running, coming = unread_of(user), unfinished_runs(user), next_runs(user)
     is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
     found: dict[str, Any] = {
         "today": today(),
@@ -471,7 +471,7 @@ def home(request: BeaconRequest) -> HttpResponse:
     if not request.htmx:
         return render(request, "research/home.html", context(request.user))
     seen = request.GET.get("running", "")
-    running = going_on(request.user)
+    running = unfinished_runs(request.user)
     now = signature(running)
     if seen and now == seen:
         return HttpResponse(status=204)

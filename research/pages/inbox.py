@@ -34,7 +34,7 @@ from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
 from memory.review import quarantine
 from memory.review.risks import reasons_of
-from memory.web.responses import go_back, next_of
+from memory.web.responses import next_of, redirect_back
 from research.models import Delivery, Run
 from research.runs import page as run_page
 
@@ -84,8 +84,8 @@ class Wanted:
     @classmethod
     def of(cls, query: Any) -> Wanted:
         proposals, conflicts = (
-            proposal_pages.Wanted.of(query),
-            conflict_pages.Wanted.of(query),
+            proposal_pages.Filters.of(query),
+            conflict_pages.Filters.of(query),
         )
         show, state, page = (query.get(name, "") for name in ("show", "state", "cursor"))
         return cls(
@@ -186,7 +186,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     if state == "decided":
         rows = rows.exclude(state=Proposal.State.WAITING)
     elif state in proposal_pages.STATES:
-        asked = proposal_pages.Wanted(state=state)
+        asked = proposal_pages.Filters(state=state)
         rows = proposal_pages.rows_of(user, asked)
     else:
         return []
@@ -506,4 +506,4 @@ def delivery_give_up(request: BeaconRequest, pk: Any) -> HttpResponse:
     else:
         undo = f"undo:{reverse('research:delivery-give-up', args=[pk])}?again=1"
         messages.success(request, _("It won’t be sent."), extra_tags=undo)
-    return go_back(request, next_of(request, reverse("research:inbox")))
+    return redirect_back(request, next_of(request, reverse("research:inbox")))

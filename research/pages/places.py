@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
 from memory.models import MemoryFile, SavedView, Topic, User
-from memory.web.responses import go_back
+from memory.web.responses import redirect_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +261,11 @@ def pin(request: BeaconRequest) -> HttpResponse:
                 MOST_PINNED,
             )
             messages.warning(request, words % {"n": MOST_PINNED})
-            return go_back(request, reverse("research:home"))
+            return redirect_back(request, reverse("research:home"))
         rest = [one for one in user.pinned if one != what]
         was_pinned, user.pinned = what in user.pinned, [*rest, what] if on else rest
         user.save(update_fields=["pinned"])
     if was_pinned != on:
         undo = f"undo:{reverse('research:pin')}?what={what}&on={'' if on else 1}"
         messages.success(request, _("Pinned.") if on else _("Unpinned."), extra_tags=undo)
-    return go_back(request, reverse("research:home"))
+    return redirect_back(request, reverse("research:home"))

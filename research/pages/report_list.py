@@ -24,11 +24,11 @@ from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
 from memory.core.errors import InvalidValue
 from memory.models import Topic, User
-from memory.web.responses import go_back
+from memory.web.responses import redirect_back
 from memory.web.undo import exact_moment, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
-from research.pages.responses import said_read, said_unread
+from research.pages.responses import confirm_read, confirm_unread
 from research.reports import topic_news
 from research.runs.presenters import bare
 
@@ -36,14 +36,14 @@ PAGE_SIZE = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The filters in the list's URL."""
 
     words: str = ""
     is_unread: bool = False
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read the filters from a URL's query and ignore invalid ones."""
         words = query.get("q", "").replace("\x00", "").strip()[:200]
         return cls(words, query.get("show") == "unread")
@@ -62,7 +62,7 @@ class ReportRow:
         return shorten(bare(self.report.summary), 180)
 
 
-def found(user: User, wanted: Wanted) -> ReportQuerySet:
+def found(user: User, wanted: Filters) -> ReportQuerySet:
     """Return the user's reports that match `wanted`, of topics outside Trash."""
     mine: ReportQuerySet = Report.objects.of(user).live()
     rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
@@ -75,7 +75,7 @@ def found(user: User, wanted: Wanted) -> ReportQuerySet:
     return rows
 
 
-def page_of_reports(user: User, wanted: Wanted, cursor: str = "") -> tuple[list[ReportRow], Page]:
+def page_of_reports(user: User, wanted: Filters, cursor: str = "") -> tuple[list[ReportRow], Page]:
     """Return a page of the list, unread first, then newest first: two queries."""
     rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
@@ -122,8 +122,8 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     count, at = topic_news.mark_read(rows)
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
-    said_read(request, count, at)
-    return go_back(request, reverse("research:topics"))
+    confirm_read(request, count, at)
+    return redirect_back(request, reverse("research:topics"))
 
 
 @require_POST
@@ -141,8 +141,8 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
     else:
         rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
     count, at = topic_news.mark_unread(rows)
-    said_unread(request, count, at)
-    return go_back(request, reverse("research:topics"))
+    confirm_unread(request, count, at)
+    return redirect_back(request, reverse("research:topics"))
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:
@@ -179,8 +179,8 @@ def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     count, at = topic_news.mark_read(_report(request, slug, run_id))
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
-    said_read(request, count, at)
-    return go_back(request, reverse("research:run", args=[slug, run_id]))
+    confirm_read(request, count, at)
+    return redirect_back(request, reverse("research:run", args=[slug, run_id]))
 
 
 @require_POST
@@ -190,8 +190,8 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
     found = _report(request, slug, run_id)
     count, at = topic_news.mark_unread(found)
     title = found.values_list("title", flat=True).get()
-    said_unread(request, count, at, _("“%(title)s” marked as unread.") % {"title": title})
-    return go_back(request, reverse("research:reports"))
+    confirm_unread(request, count, at, _("“%(title)s” marked as unread.") % {"title": title})
+    return redirect_back(request, reverse("research:reports"))
 
 
 @never_cache
@@ -199,7 +199,7 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 @login_required
 def reports(request: BeaconRequest) -> HttpResponse:
     """List reports, unread first. Over htmx only the list."""
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     rows, page = page_of_reports(request.user, wanted, request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "rows": rows,
@@ -215,14 +215,14 @@ def reports(request: BeaconRequest) -> HttpResponse:
 @login_required
 def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
-    rows = found(request.user, Wanted.of(request.POST))
+    rows = found(request.user, Filters.of(request.POST))
     if "all" not in request.POST:
         rows = rows.filter(pk__in=_ticked(request))
     if request.POST.get("as") == "unread":
-        said_unread(request, *topic_news.mark_unread(rows))
+        confirm_unread(request, *topic_news.mark_unread(rows))
     else:
-        said_read(request, *topic_news.mark_read(rows))
-    return go_back(request, reverse("research:reports"))
+        confirm_read(request, *topic_news.mark_read(rows))
+    return redirect_back(request, reverse("research:reports"))
 
 
 def _ticked(request: BeaconRequest) -> list[uuid.UUID]:

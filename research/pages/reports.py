@@ -29,7 +29,7 @@ from memory.models import ContentItem, Topic, TopicFact
 from memory.web.fields import CleanTextField
 from memory.web.responses import refused
 from memory.web.undo import act, offer, undoes
-from research.claims.quoting import Folded, Span, fold
+from research.claims.quoting import NormalizedText, Span, fold
 from research.facts import correcting
 from research.facts.correcting import MOST_WORDS, FactSeen
 from research.models import Correction, Hit, Report, Run
@@ -38,7 +38,7 @@ from research.reporting.sentences import ReportSentence
 from research.reports import compare as comparing
 from research.reports import exporting
 from research.reports import page as report_page
-from research.reports.compare import Asked
+from research.reports.compare import CompareParams
 from research.reports.page import Quote, SourceRow, sources_of
 from research.topics import page as topic_page
 
@@ -147,7 +147,7 @@ def source_page(report: Report, n: int) -> SourcePage | None:
 
 def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span, int]]:
     """Return the positions of the quotes in the stored text, each with its number."""
-    folded = Folded(content)
+    folded = NormalizedText(content)
     found: list[tuple[Span, int]] = []
     for number, (quote, kept) in enumerate(zip(page.source.quotes, stored, strict=True), start=1):
         span = _span_of(quote, kept, folded) if quote.found and content else None
@@ -157,7 +157,7 @@ def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span
     return sorted(found, key=lambda one: (one[0].start, one[0].end))
 
 
-def _span_of(quote: Quote, kept: dict[str, Any], folded: Folded) -> Span | None:
+def _span_of(quote: Quote, kept: dict[str, Any], folded: NormalizedText) -> Span | None:
     """Return a quote's position: the stored one, or where the text is found now."""
     start, end = kept.get("start", -1), kept.get("end", -1)
     is_noted = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
@@ -189,7 +189,7 @@ def _pieces(content: str, spans: list[tuple[Span, int]]) -> Any:
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     """Compare two runs of a topic. Over htmx only the comparison."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
-    context = comparing.context(topic, Asked.of(request.GET))
+    context = comparing.context(topic, CompareParams.of(request.GET))
     if request.htmx:
         return render(request, "research/_compare.html", context | {"is_swap": True})
     context |= {"tab": "runs", "head": topic_page.head_of(topic)}
@@ -347,7 +347,7 @@ def _undo_correction(request: BeaconRequest, key: uuid.UUID) -> str:
     mine = Correction.objects.of(request.user).readable()
     related = ("report__run__topic__owner", "report__owner", "lesson")
     made = get_object_or_404(mine.select_related(*related), pk=key)
-    if correcting.take_back(made, by=request.actor):
+    if correcting.undo_change(made, by=request.actor):
         messages.success(request, _("Correction undone."))
     else:
         messages.info(request, _("That correction has already been undone."))

@@ -25,14 +25,14 @@ def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
     return in_notice(request, response)
 
 
-def said_read(request: BeaconRequest, count: int, at: datetime) -> None:
+def confirm_read(request: BeaconRequest, count: int, at: datetime) -> None:
     """Confirm that reports were marked as read, with an undo."""
     words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
     undo = offer(request, "reports-read", at=at.isoformat()) if count else ""
     messages.success(request, words % {"n": count}, extra_tags=undo)
 
 
-def said_unread(request: BeaconRequest, count: int, at: datetime, words: str = "") -> None:
+def confirm_unread(request: BeaconRequest, count: int, at: datetime, words: str = "") -> None:
     """Confirm that reports were marked as unread, with an undo."""
     if not count:
         messages.info(request, _("These reports are already unread."))

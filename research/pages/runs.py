@@ -32,14 +32,14 @@ from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean, one_line
 from memory.core.errors import MemoryRefused
 from memory.models import ModelCall
-from memory.web.responses import go_to, refused
+from memory.web.responses import redirect_to, refused
 from memory.web.undo import offer_revision
 from research.budgets import forecasting
 from research.execution import starting
 from research.execution.starting import NotNow
 from research.facts import staleness
 from research.facts.staleness import stale_facts
-from research.models import Run, RunInTheWay
+from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages.responses import not_now
 from research.reports import page as report_page
@@ -47,7 +47,7 @@ from research.runs import page as run_page
 from research.runs import presenters, trash
 from research.runs.page import PlanForm
 from research.steps import planning
-from research.steps.planning import PlanWentOn
+from research.steps.planning import PlanNotWaiting
 from research.topics import page as topic_page
 
 
@@ -91,11 +91,11 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         undo = offer_revision(request, run.report)
         words = _("%(run)s moved to Trash. You can restore it for 30 days.") % {"run": run}
         messages.success(request, words, extra_tags=undo)
-        return go_to(request, reverse("research:topic-runs", args=[slug]))
+        return redirect_to(request, reverse("research:topic-runs", args=[slug]))
     context = {
         "run": run,
         "topic": run.topic,
-        "goes": trash.what_goes(run.report),
+        "goes": trash.deletion_summary(run.report),
         "not_now": trash.why_not_now(run),
     }
     return render(request, "research/run_trash.html", context)
@@ -117,7 +117,7 @@ def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
     undo = offer_revision(request, removed)
     words = _("Run moved to Trash. You can restore it for 30 days.")
     messages.success(request, words, extra_tags=undo)
-    return go_to(request, reverse("research:topic-runs", args=[run.topic.slug]))
+    return redirect_to(request, reverse("research:topic-runs", args=[run.topic.slug]))
 
 
 # --- progress and report ---
@@ -182,7 +182,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     context = run_page.context(run) | {"is_poll": True}
     if has_plan and has_plan != run_page.plan_token_of(run):
         # The form of a plan that was already reviewed stays, with any text typed in it.
-        context |= {"plan_token": has_plan, "plan_gone": planning.became_of(run)}
+        context |= {"plan_token": has_plan, "plan_gone": planning.plan_outcome(run)}
     elif run.waiting_since and not has_plan:
         context["shows_plan"] = True
     return render(request, "research/_run_live.html", context)
@@ -197,7 +197,7 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     over = format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
     if request.GET.get("plan"):
-        gone = {"plan_gone": planning.became_of(run), "run": run, "is_poll": True}
+        gone = {"plan_gone": planning.plan_outcome(run), "run": run, "is_poll": True}
         parts = ("research/_run_heading.html", "research/_plan_gone.html")
         rest = format_html_join("", "{}", ((render_to_string(part, gone),) for part in parts))
         return HttpResponseStopPolling(over + rest)
@@ -274,7 +274,7 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         done = starting.retry_run(
             run, by=request.actor, step=clean(request.POST.get("step", ""))[0]
         )
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         return refused(request, _in_the_way(run, exc))
     except NotNow as exc:
         return not_now(request, exc)
@@ -293,14 +293,14 @@ def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     run = _run(request, slug, run_id)
     try:
         again = starting.rerun(run, by=request.actor, loaded=starting.loaded_at(request.POST))
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         if exc.is_over and exc.run is not None:
             messages.info(request, str(exc))
-            return go_to(request, reverse("research:run", args=[run.topic.slug, exc.run.pk]))
+            return redirect_to(request, reverse("research:run", args=[run.topic.slug, exc.run.pk]))
         return refused(request, _in_the_way(run, exc))
     except NotNow as exc:
         return not_now(request, exc)
-    return go_to(request, reverse("research:run", args=[run.topic.slug, again.pk]))
+    return redirect_to(request, reverse("research:run", args=[run.topic.slug, again.pk]))
 
 
 # --- plan review ---
@@ -317,23 +317,23 @@ def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         return _plan(request, run, form)
     try:
         if seen is None or not form.is_valid():
-            raise PlanWentOn(_of_no_plan(run, seen))
+            raise PlanNotWaiting(_of_no_plan(run, seen))
         planning.accept(run, form.cleaned_data["queries"], seen=seen, by=request.actor)
-    except PlanWentOn as exc:
+    except PlanNotWaiting as exc:
         return _plan_gone(request, run, str(exc))
     return _went_on(request, run)
 
 
 @require_POST
 @login_required
-def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+def run_replan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have a waiting run create a new plan."""
     run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
     try:
         if seen is None:
-            raise PlanWentOn(_of_no_plan(run, seen))
-        planning.plan_anew(run, seen=seen, by=request.actor)
-    except PlanWentOn as exc:
+            raise PlanNotWaiting(_of_no_plan(run, seen))
+        planning.replan(run, seen=seen, by=request.actor)
+    except PlanNotWaiting as exc:
         return _plan_gone(request, run, str(exc))
     return _went_on(request, run)
 
@@ -341,7 +341,7 @@ def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
 def _of_no_plan(run: Run, seen: datetime | None) -> str:
     if seen is None and run.waiting_since is not None:
         return _("This form doesn’t specify a plan. Reload the page.")
-    return planning.became_of(run)
+    return planning.plan_outcome(run)
 
 
 def _went_on(request: BeaconRequest, run: Run) -> HttpResponse:
@@ -367,7 +367,7 @@ def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
     return render(request, template, context, status=409)
 
 
-def _in_the_way(run: Run, exc: RunInTheWay) -> Any:
+def _in_the_way(run: Run, exc: RunAlreadyActive) -> Any:
     if exc.run is None:
         return str(exc)
     page = reverse("research:run", args=[run.topic.slug, exc.run.pk])

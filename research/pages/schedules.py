@@ -43,7 +43,7 @@ LATELY = timedelta(days=30)
 
 
 @dataclass(slots=True)
-class Sum:
+class CostTotal:
     """The total cost of several runs. The cost of `unknown` of them is unknown."""
 
     runs: int = 0
@@ -114,7 +114,7 @@ class Week:
     """Seven days with the cost of their runs."""
 
     days: list[Day]
-    sum: Sum = field(default_factory=Sum)
+    sum: CostTotal = field(default_factory=CostTotal)
 
     @property
     def first(self) -> date:
@@ -122,7 +122,7 @@ class Week:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class FreeHour:
     """A free hour to which a topic's schedule can move."""
 
     topic: Any
@@ -135,13 +135,13 @@ class Move:
 
 
 @dataclass(slots=True)
-class Clash:
+class SameTimeRuns:
     """Topics that start in the same minute, how often, and where they can move."""
 
     topics: list[Any]
     at: datetime
     times: int
-    moves: list[Move] = field(default_factory=list)
+    moves: list[FreeHour] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -241,9 +241,9 @@ def _weeks(
     forecasts: dict[Any, Forecast],
     since: datetime,
     until: datetime,
-) -> tuple[list[Week], Sum]:
+) -> tuple[list[Week], CostTotal]:
     """Return the month's weeks with their entries, and the total cost of their runs."""
-    today, total = timezone.localdate(), Sum()
+    today, total = timezone.localdate(), CostTotal()
     grid = calendar.Calendar().monthdatescalendar(first.year, first.month)
     weeks = [
         Week([Day(day, day.month != first.month, day == today) for day in week]) for week in grid
@@ -285,7 +285,7 @@ def _add_recheck(
 # --- conflicts ---
 
 
-def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list[Clash]:
+def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list[SameTimeRuns]:
     """Return the topics that start in the same minute, most frequent first."""
     at_minute: dict[datetime, list[Any]] = defaultdict(list)
     for one in schedules:
@@ -300,7 +300,7 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
     found = []
     for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CLASHES]:
         together = [by_key[key] for key in keys]
-        clash = Clash([one.topic for one in together], minutes[0], len(minutes))
+        clash = SameTimeRuns([one.topic for one in together], minutes[0], len(minutes))
         clash.moves = _spread(together[1:], minutes, taken)
         found.append(clash)
     return found
@@ -308,7 +308,7 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
 
 def _spread(
     schedules: Iterable[Any], minutes: Sequence[datetime], taken: set[datetime]
-) -> list[Move]:
+) -> list[FreeHour]:
     """Return a free hour on the same days for each schedule."""
     moves = []
     for one in schedules:
@@ -319,7 +319,7 @@ def _spread(
             moved = {minute + timedelta(hours=other - hour) for minute in minutes}
             if not moved & taken:
                 taken |= moved
-                moves.append(Move(one.topic, other))
+                moves.append(FreeHour(one.topic, other))
                 break
     return moves
 

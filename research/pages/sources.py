@@ -25,14 +25,14 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.pages.trash import forget
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_back
+from memory.web.responses import redirect_back
 from memory.web.undo import act, offer, undoes
 from research.models.links import Link, link_of
 from research.models.topics import everywhere
 from research.search import reading
 from research.sources import figures as source_desk
 from research.sources import rules as source_rules
-from research.sources.figures import ACT_WORDS, BY, STATE_LABELS, DeskWanted
+from research.sources.figures import ACT_WORDS, BY, STATE_LABELS, SourcesFilter
 from research.sources.rules import ALL, NONE, TOPIC, Act
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP, Kind
@@ -149,7 +149,7 @@ def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
-    wanted = DeskWanted.of(request.GET)
+    wanted = SourcesFilter.of(request.GET)
     listing, total, rules = source_desk.page(topic, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "topic": topic,
@@ -176,7 +176,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
 @login_required
 def sources_export(request: BeaconRequest, slug: str) -> StreamingHttpResponse:
     """Download the filtered and sorted list as CSV."""
-    topic, wanted = _topic(request, slug), DeskWanted.of(request.GET)
+    topic, wanted = _topic(request, slug), SourcesFilter.of(request.GET)
     pieces = (line.encode() for line in source_desk.as_csv(topic, wanted))
     response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8; header=present")
     response["Content-Disposition"] = f'attachment; filename="{topic.slug}-sources.csv"'
@@ -203,13 +203,13 @@ def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = 
     return _desk(slug)
 
 
-def _check_unchanged(changed: source_rules.Changed, expected: str) -> None:
+def _check_unchanged(changed: source_rules.RuleChange, expected: str) -> None:
     """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
     if expected and changed.before != expected:
         raise InvalidValue(_("This rule has changed since then. Nothing was changed."))
 
 
-def _say(request: BeaconRequest, changed: source_rules.Changed, scope: str, slug: str) -> None:
+def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, slug: str) -> None:
     """Confirm what changes from the next run, with an undo."""
     place = shorten(standing_rules.shown(changed.place), 120)
     if changed.act == changed.before:
@@ -306,7 +306,7 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/source_rules.html", context)
 
 
-def _say_of_all(request: BeaconRequest, changed: source_rules.Changed) -> None:
+def _say_of_all(request: BeaconRequest, changed: source_rules.RuleChange) -> None:
     place = shorten(standing_rules.shown(changed.place), 120)
     words = (
         _("Rule for %(place)s removed from all topics.")
@@ -410,7 +410,9 @@ def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
 def _after(request: BeaconRequest, topic: Any) -> HttpResponse:
     """Show the rules if the page has them, otherwise only the toast."""
     if not request.htmx:
-        return go_back(request, f"{reverse('research:topic-facts', args=[topic.slug])}#{_SHOWN}")
+        return redirect_back(
+            request, f"{reverse('research:topic-facts', args=[topic.slug])}#{_SHOWN}"
+        )
     if request.htmx.target == _SHOWN:
         return _page(request, topic.slug)
     response = render(request, "_toasts.html")

@@ -19,10 +19,10 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.topics import memory as topic_memory
 from memory.topics.memory import agent_memory
-from memory.web.responses import go_back, go_to, refused
+from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import offer, offer_revision, undoes
 from research.execution.starting import NotNow, loaded_at, start_run
-from research.models import Report, Run, RunInTheWay
+from research.models import Report, Run, RunAlreadyActive
 from research.pages.responses import not_now
 from research.reports import page as report_page
 from research.reports import since_read, timeline_chart
@@ -152,7 +152,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
             depth=depth,
             loaded=loaded_at(request.POST),
         )
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         messages.info(request, _("%(what)s You’re looking at it.") % {"what": exc})
         run = exc.run
     except InvalidValue as exc:
@@ -160,8 +160,8 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     except NotNow as exc:
         return not_now(request, exc)
     if run is None:  # it ended during the request
-        return go_to(request, _page_of(topic))
-    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+        return redirect_to(request, _page_of(topic))
+    return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
 @login_required
@@ -177,7 +177,9 @@ def topic_act(request: BeaconRequest, slug: str, act: str) -> HttpResponse:
         messages.info(request, str(acts.ACTS[act].unchanged))
     else:
         _say_done(request, act, topic, more)
-    return go_back(request, reverse("research:topics") if act == "archive" else _page_of(topic))
+    return redirect_back(
+        request, reverse("research:topics") if act == "archive" else _page_of(topic)
+    )
 
 
 def _say_done(request: BeaconRequest, act: str, topic: Topic, more: str) -> None:
@@ -219,7 +221,7 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     if cancelled:
         words += " " + _("Its run was cancelled. You can retry it after you restore the topic.")
     messages.success(request, words, extra_tags=offer_revision(request, topic))
-    return go_to(request, reverse("research:topics"))
+    return redirect_to(request, reverse("research:topics"))
 
 
 @login_required
@@ -227,4 +229,4 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
 def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
     """Open the form for a new topic, filled with this one's settings and schedule."""
     topic = _topic_to_change(request, slug)
-    return go_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")
+    return redirect_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")

@@ -653,7 +653,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         return self._is_set("depth", "report_style", "reading", "plan_review")
 
     @property
-    def telling_is_set(self) -> bool:
+    def notifications_changed(self) -> bool:
         """Whether a setting of “notifications” was changed or is invalid."""
         return self._is_set("intent", "tell_also")
 

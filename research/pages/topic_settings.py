@@ -28,7 +28,7 @@ from beacon_site.text.cleaning import clean
 from memory.core.errors import InvalidValue
 from memory.models import Topic
 from memory.web.double_submit import idempotent_post
-from memory.web.responses import go_to
+from memory.web.responses import redirect_to
 from memory.web.undo import offer_revision, offer_settings, settings_now
 from research.budgets import forecasting
 from research.budgets.budget import DEFAULTS
@@ -225,10 +225,12 @@ def topic_new(request: BeaconRequest) -> HttpResponse:
     if form.is_bound and _is_saving(request) and form.is_valid():
         topic = _create(request, form)
         if topic is not None:
-            _say_what_was_removed(request, form)
+            _report_removed(request, form)
             return _after_creating(request, topic)
     title = request.POST.get("title", "")
-    known = topic_list.known_of(request.user, clean(title)[0]) if title else topic_list.Known()
+    known = (
+        topic_list.known_of(request.user, clean(title)[0]) if title else topic_list.SimilarTopics()
+    )
     return _show(request, "topic_new", form, known=known)
 
 
@@ -308,18 +310,18 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
     if "run" not in request.POST:
         words = _("“%(topic)s” created.") % {"topic": topic}
         messages.success(request, words, extra_tags=offer_revision(request, topic))
-        return go_to(request, page)
+        return redirect_to(request, page)
     try:
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
     except NotNow as exc:
         messages.warning(
             request, _("Topic created, but its first run hasn’t started. %(why)s") % {"why": exc}
         )
-        return go_to(request, page)
-    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+        return redirect_to(request, page)
+    return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
+def _report_removed(request: BeaconRequest, form: TopicForm) -> None:
     if form.cleaned_of:
         words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
@@ -363,10 +365,10 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
         except InvalidValue as exc:
             form.refuse_title(exc)
         else:
-            _say_what_was_removed(request, form)
+            _report_removed(request, form)
             undo = offer_settings(request, "topic", before, str(topic.pk))
             messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
-            return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
+            return redirect_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
     trial = _trial(request, topic, form)
     shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}

@@ -24,7 +24,7 @@ from beacon_site.search_services import sample
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.records import traces
-from memory.web.responses import go_back, go_to, refused
+from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import offer
 from research.execution.starting import (
     NotNow,
@@ -33,8 +33,8 @@ from research.execution.starting import (
     loaded_at,
     start_run,
 )
-from research.models import Report, Run, RunInTheWay
-from research.pages.responses import not_now, said_read
+from research.models import Report, Run, RunAlreadyActive
+from research.pages.responses import confirm_read, not_now
 from research.reports import topic_news
 from research.topics import acts
 from research.topics import listing as topic_list
@@ -46,7 +46,7 @@ from research.topics.listing import with_figures
 @vary_on_headers("HX-Request")
 def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics. Over htmx only the table."""
-    wanted = topic_list.Wanted.of(request.GET)
+    wanted = topic_list.Filters.of(request.GET)
     page = topic_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "wanted": wanted,
@@ -79,24 +79,24 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     if act == "read" and chosen:
         found: Any = Report.objects.of(request.user).live()
         rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
-        said_read(request, *topic_news.mark_read(rows))
-        return go_back(request, back)
+        confirm_read(request, *topic_news.mark_read(rows))
+        return redirect_back(request, back)
     if act not in acts.ACTS or not acts.ACTS[act].many or not chosen:
         messages.warning(request, _("Select at least one topic."))
-        return go_back(request, back)
+        return redirect_back(request, back)
     outcome = acts.act_on(chosen, act, by=request.actor)
     may_undo = bool(outcome.done) and bool(acts.ACTS[act].inverse)
     tags = offer(request, "topics", act=act, topics=outcome.done) if may_undo else ""
     level = messages.SUCCESS if outcome.done else messages.WARNING
     words = acts.in_words(act, outcome, len(chosen))
     messages.add_message(request, level, words, extra_tags=tags)
-    return go_back(request, back)
+    return redirect_back(request, back)
 
 
 def _chosen(request: BeaconRequest) -> list[Topic]:
     """Return the selected topics, or all that match the URL's filters."""
     if request.POST.get("all"):
-        wanted = topic_list.Wanted.of(request.GET)
+        wanted = topic_list.Filters.of(request.GET)
         found = topic_list.topics_wanted(request.user, wanted)
     else:
         slugs = [slug.replace("\x00", "") for slug in request.POST.getlist("topic")]
@@ -114,7 +114,7 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
         run: Run | None = start_run(
             topic, trigger=Run.Trigger.PERSON, by=request.actor, loaded=loaded
         )
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         messages.info(request, str(exc))
         run = exc.run
     except NotNow as exc:
@@ -122,8 +122,8 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if run is None:
-        return go_to(request, reverse("research:topic", args=[topic.slug]))
-    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+        return redirect_to(request, reverse("research:topic", args=[topic.slug]))
+    return redirect_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
 # --- Trash ---
@@ -155,7 +155,7 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         else:
             words = _("“%(topic)s” permanently deleted, along with its runs and reports.")
             messages.success(request, words % {"topic": topic})
-            return go_to(request, _trash())
+            return redirect_to(request, _trash())
     context = {
         "topic": topic,
         "typed": typed,

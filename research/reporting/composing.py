@@ -27,7 +27,7 @@ from beacon_site.text.cleaning import ended, match_key, plain, shorten, without_
 from memory.models import Source, TopicFact, origins
 from memory.topics.memory import KnownFact, TopicMemory
 from research.claims.matching import match
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.models import DeltaItem, Hit, Report, Schedule, Step
 from research.reporting import delta, report_text
 from research.reporting.delta import Change, SecondOpinion, Statement, Status
@@ -47,7 +47,7 @@ class KnownSources:
     the fact's id.
     """
 
-    pages: Sequence[Reading]
+    pages: Sequence[PageText]
     numbers: Mapping[str, int]
     notes: Mapping[str, str]
 
@@ -56,13 +56,13 @@ class KnownSources:
         cls,
         work: RunContext,
         facts: Sequence[KnownFact],
-        pages: Sequence[Reading],
+        pages: Sequence[PageText],
         changes: list[Change],
     ) -> KnownSources:
         """Number the sources of `facts`, in 2 or 3 queries."""
         by_url = {page.url: page.number for page in pages}
         last = max(by_url.values(), default=0)
-        earlier: list[Reading] = []
+        earlier: list[PageText] = []
         for fact in facts:
             if fact.url and fact.url not in by_url:
                 last += 1
@@ -82,13 +82,13 @@ class KnownSources:
         return " ".join(filter(None, [fact.text, marks, f"*({note})*" if note else ""]))
 
 
-def _reading(number: int, fact: KnownFact) -> Reading:
+def _reading(number: int, fact: KnownFact) -> PageText:
     try:
         domain = domain_of(fact.url)
     except ValueError:
         domain = ""
     title = fact.title or fact.url
-    return Reading(number, fact.url, title, domain, "", published_at=fact.published_at)
+    return PageText(number, fact.url, title, domain, "", published_at=fact.published_at)
 
 
 def _notes(
@@ -232,7 +232,7 @@ def _pages_read(again: Outcome, read: int) -> str:
     return words % values
 
 
-def not_told(again: Outcome) -> list[str]:
+def uncovered_changes(again: Outcome) -> list[str]:
     """Describe what no delta item covers: replaced pages, table columns, and changes beyond the limit."""
     said = []
     if again.replaced:
@@ -262,7 +262,7 @@ def not_told(again: Outcome) -> list[str]:
 
 
 def nothing_new(
-    work: RunContext, memory: TopicMemory | None, pages: Sequence[Reading], again: Outcome
+    work: RunContext, memory: TopicMemory | None, pages: Sequence[PageText], again: Outcome
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values = {
@@ -358,7 +358,7 @@ def heading(work: RunContext, memory: TopicMemory | None) -> str:
 def compose(
     work: RunContext,
     memory: TopicMemory | None,
-    pages: list[Reading],
+    pages: list[PageText],
     draft: Draft,
     second: SecondOpinion | None = None,
     again: Outcome | None = None,
@@ -397,10 +397,12 @@ def compose(
     if draft.is_extractive:
         draft.findings = _not_reported(draft.findings, reported, changes)
         draft.more = _not_reported(draft.more, reported, changes)
-        _lay_out(work, memory, pages, draft, changes, standing, known, background, again, checked)
+        _set_summary_and_body(
+            work, memory, pages, draft, changes, standing, known, background, again, checked
+        )
     else:
         draft.body = report_text.framed(work, draft.body, checked)
-    for said in not_told(again):
+    for said in uncovered_changes(again):
         work.run.warn(said)
     if dropped:
         work.run.warn(
@@ -480,10 +482,10 @@ def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[Kno
     return [f for f in facts if f.id not in replaced and (f.is_kept or f.id not in gone)]
 
 
-def _lay_out(
+def _set_summary_and_body(
     work: RunContext,
     memory: TopicMemory | None,
-    pages: list[Reading],
+    pages: list[PageText],
     draft: Draft,
     changes: list[Change],
     standing: Sequence[KnownFact],
@@ -510,7 +512,7 @@ def _lay_out(
         if match_key(s.sentence) not in known_keys | listed | old_matter
         and not _is_superseded(s.sentence, old, listed)
     ]
-    news = [_cite(_as_told(change)) for change in again.changes if change.is_listed]
+    news = [_cite(_summary_sentence(change)) for change in again.changes if change.is_listed]
     # A fact that is listed above as the old version isn't repeated as known.
     above = {c.previous_id for c in changes if c.is_listed}
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
@@ -530,7 +532,7 @@ def _lay_out(
     label = _(
         "Extractive report: every sentence is a quote from its source, and no model was used."
     )
-    body = report_text.laid_out(work.settings.report_style, parts)
+    body = report_text.body_in_style(work.settings.report_style, parts)
     draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
 
 
@@ -543,7 +545,7 @@ def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -
 
 
 def _background(
-    work: RunContext, memory: TopicMemory | None, pages: list[Reading], draft: Draft
+    work: RunContext, memory: TopicMemory | None, pages: list[PageText], draft: Draft
 ) -> list[Statement]:
     """Return the findings whose page was published before the last run: found late, but not news."""
     if memory is None or memory.last_run_at is None:
@@ -560,7 +562,7 @@ def _background(
 def _summary(
     work: RunContext,
     memory: TopicMemory | None,
-    pages: list[Reading],
+    pages: list[PageText],
     found: Sequence[Statement],
     standing: Sequence[KnownFact],
     news: Sequence[str],
@@ -573,7 +575,7 @@ def _summary(
     return what_was_checked(again, standing)
 
 
-def _as_told(change: Change) -> Statement:
+def _summary_sentence(change: Change) -> Statement:
     """Return a change as a summary sentence, marked if it is gone and ending with a full stop."""
     said = change.told or change.sentence
     if change.status == Status.GONE:
@@ -592,7 +594,7 @@ def _marks(numbers: Iterable[int]) -> str:
 def _numbered(
     work: RunContext,
     memory: TopicMemory | None,
-    pages: list[Reading],
+    pages: list[PageText],
     draft: Draft,
     changes: list[Change],
     standing: Sequence[KnownFact],
@@ -640,7 +642,7 @@ def _numbered(
 
 
 def _source(
-    number: int, page: Reading, states: dict[str, str], earlier: Collection[int]
+    number: int, page: PageText, states: dict[str, str], earlier: Collection[int]
 ) -> dict[str, Any]:
     return {
         "n": number,

@@ -27,10 +27,10 @@ from beacon_site.text.cleaning import match_key, one_line, without_citations
 from memory.llm import embedders
 from memory.models import Conflict, TopicFact
 from memory.topics.memory import KnownFact
-from research.claims.linking import SURE, Comparison, Told, Verdict
+from research.claims.linking import SURE, Comparison, DatedSentence, Verdict
 from research.claims.matching import match
 from research.claims.selection import Embed as selection_Embed
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.models import DeltaItem, Run, Schedule
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinions:
+class ModelVerdicts:
     """Verdicts that replace the comparison's own, by finding number, and who gave them."""
 
     verdicts: Mapping[int, Verdict] = field(default_factory=dict)
@@ -118,11 +118,11 @@ class Opinions:
 
 
 # Gets the comparison and its verdicts, and returns the verdicts to change.
-SecondOpinion = Callable[[Comparison, Sequence[Verdict]], Opinions]
+SecondOpinion = Callable[[Comparison, Sequence[Verdict]], ModelVerdicts]
 
 
 @dataclass(frozen=True, slots=True)
-class _Against:
+class _KnownFacts:
     """What findings are compared with: current and retired facts."""
 
     facts: Sequence[KnownFact]
@@ -153,7 +153,7 @@ def compare(
     returns vectors if available, and `second` is asked where the comparison is unsure.
     """
     said, dropped = _once(found, struck)
-    changes = _judged(said, _Against(facts, retired, topic, checked), embed, second)
+    changes = _judged(said, _KnownFacts(facts, retired, topic, checked), embed, second)
     moved = (Status.CHANGED, Status.CONTRADICTED)
     replaced = {change.previous_id for change in changes if change.status in moved}
     confirmed: set[str] = set()
@@ -202,15 +202,17 @@ def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
 
 def _judged(
     said: Sequence[Statement],
-    against: _Against,
+    against: _KnownFacts,
     embed: Embed | None,
     second: SecondOpinion | None,
 ) -> list[Change]:
-    facts = [Told(fact.text, fact.published_at or against.checked) for fact in against.facts]
-    told = [Told(one.bare, one.on, one.before, one.title) for one in said]
+    facts = [
+        DatedSentence(fact.text, fact.published_at or against.checked) for fact in against.facts
+    ]
+    told = [DatedSentence(one.bare, one.on, one.before, one.title) for one in said]
     comparison = Comparison(facts, told, against.topic, embed)
     verdicts = comparison.verdicts()
-    opinions = second(comparison, verdicts) if second else Opinions()
+    opinions = second(comparison, verdicts) if second else ModelVerdicts()
     by_rule = "words and vectors" if embed else "words"
     changes: list[Change] = []
     news: dict[int, Change] = {}
@@ -219,7 +221,7 @@ def _judged(
         rule = verdicts[number]
         verdict = opinions.verdicts.get(number, rule)
         # A sentence that repeats an earlier one gets the same verdict.
-        change = news.get(rule.place - len(facts)) or _told_again(
+        change = news.get(rule.place - len(facts)) or _find_same_change(
             verdict, number, moved, comparison, against
         )
         if change is not None:
@@ -236,7 +238,7 @@ def _judged(
     return changes
 
 
-def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:
+def _change(statement: Statement, verdict: Verdict, against: _KnownFacts) -> Change:
     """Return the change that a verdict implies."""
     change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
     retired = [fact.text for fact in against.retired]
@@ -253,12 +255,12 @@ def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change
     return change
 
 
-def _told_again(
+def _find_same_change(
     verdict: Verdict,
     number: int,
     moved: dict[int, Change],
     comparison: Comparison,
-    against: _Against,
+    against: _KnownFacts,
 ) -> Change | None:
     """Return the change that already says the same about the same fact, if any."""
     if verdict.status not in ("changed", "contradicted"):
@@ -373,7 +375,7 @@ _BEFORE = 400  # characters searched for the preceding sentence
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 
 
-def with_pages(found: Sequence[Statement], pages: Sequence[Reading]) -> list[Statement]:
+def with_pages(found: Sequence[Statement], pages: Sequence[PageText]) -> list[Statement]:
     """Return the findings with context from the first page they cite."""
     by_number = {page.number: page for page in pages}
     texts: dict[int, str] = {}

@@ -102,7 +102,7 @@ class Merged:
         """Yield the items of the current run. They are the last ones, because items come run by run."""
         return takewhile(lambda other: other.run_id == run_id, reversed(self.items))
 
-    def has_told(self, item: DeltaItem) -> bool:
+    def has_reported(self, item: DeltaItem) -> bool:
         """Whether another item of the same run already reported the fact."""
         return any(other.status in _TELLING for other in self.of_run(item.run_id))
 
@@ -179,7 +179,7 @@ def _thread_of(
 
 def _is_another(thread: Merged, item: DeltaItem) -> bool:
     """Whether a run said two different things about one fact. Both must be shown."""
-    if item.status not in _TELLING or not thread.has_told(item):
+    if item.status not in _TELLING or not thread.has_reported(item):
         return False
     words = {match_key(other.sentence) for other in thread.of_run(item.run_id)}
     return match_key(item.sentence) not in words

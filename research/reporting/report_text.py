@@ -208,7 +208,7 @@ class Parts:
     notes: Sequence[str] = ()
 
 
-def laid_out(style: str, parts: Parts) -> str:
+def body_in_style(style: str, parts: Parts) -> str:
     """Return the body of an extractive report in this style."""
     blocks = _LAYOUTS[Style(style)](parts)
     return "\n\n".join(block for block in blocks if block)

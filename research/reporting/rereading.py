@@ -22,8 +22,8 @@ from research.claims import blocks, matching, page_diff, page_news
 from research.claims.blocks import ITEM, ROW, SENTENCE, Entry
 from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
-from research.claims.quoting import LEAST_QUOTE, Folded, fold
-from research.claims.selection import Reading
+from research.claims.quoting import LEAST_QUOTE, NormalizedText, fold
+from research.claims.selection import PageText
 from research.reporting.delta import VERSIONS, Change, Status, source_of
 
 LEAST_STATEMENTS = 3  # in a page that can count as replaced
@@ -36,7 +36,7 @@ LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
 class Reread:
     """One page read again: its differences, and its news in page order."""
 
-    page: Reading
+    page: PageText
     diff: PageDiff
     news: list[PageChange] = field(default_factory=list)
     old: list[Entry] = field(default_factory=list)
@@ -61,12 +61,12 @@ class Outcome:
     spoken_of: set[str] = field(default_factory=set)
     unchanged: int = 0
     changed: int = 0
-    replaced: list[Reading] = field(default_factory=list)
+    replaced: list[PageText] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     left_out: int = 0
 
 
-def compare_with_last(page: Reading) -> Reread:
+def compare_with_last(page: PageText) -> Reread:
     """Return how a known page differs from its last version.
 
     If a page shows its own text again after something else, it is compared with the version before
@@ -79,7 +79,7 @@ def compare_with_last(page: Reading) -> Reread:
     return found
 
 
-def _compared(page: Reading, previous: str) -> Reread:
+def _compared(page: PageText, previous: str) -> Reread:
     if page.text == previous:
         return Reread(page, PageDiff())
     language = language_of(one_line(page.text[:4_000]))
@@ -107,7 +107,7 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
     is_statement = {id(one) for one in news if one.kind in (SENTENCE, ITEM)}
     if not is_statement:
         return list(news)
-    now, then = Folded(text), Folded(previous)
+    now, then = NormalizedText(text), NormalizedText(previous)
     return [
         one
         for one in news
@@ -185,12 +185,12 @@ def _columns(entries: Sequence[Entry]) -> dict[tuple[str, ...], list[str]]:
 
 
 def outcome(
-    pages: Sequence[Reading], facts: Sequence[KnownFact], struck: Sequence[str] = ()
+    pages: Sequence[PageText], facts: Sequence[KnownFact], struck: Sequence[str] = ()
 ) -> Outcome:
     """Compare each page with its last version, and the facts with both."""
     result = Outcome()
     again = [compare_with_last(page) for page in pages if page.previous]
-    told: list[tuple[PageChange, Reading]] = []
+    told: list[tuple[PageChange, PageText]] = []
     for one in again:
         if one.diff.is_replaced:
             result.replaced.append(one.page)
@@ -213,11 +213,11 @@ def outcome(
                 _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
             ]
     for one in again:
-        _settle_facts(one, by_page.get(page_of(one.page.url), []), result)
+        _confirm_or_mark_gone(one, by_page.get(page_of(one.page.url), []), result)
     return result
 
 
-def _spread(told: Sequence[tuple[PageChange, Reading]]) -> list[tuple[PageChange, Reading]]:
+def _spread(told: Sequence[tuple[PageChange, PageText]]) -> list[tuple[PageChange, PageText]]:
     """Return changes by weight. Each further one under the same heading weighs a little less.
 
     This way, a long table that was removed doesn't crowd out everything else.
@@ -245,8 +245,8 @@ def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
 
 
 def _moved_between_pages(
-    told: Sequence[tuple[PageChange, Reading]],
-) -> list[tuple[PageChange, Reading]]:
+    told: Sequence[tuple[PageChange, PageText]],
+) -> list[tuple[PageChange, PageText]]:
     """Merge a statement gone from one page and new on another into one change."""
     come = {
         change.subject: (change, page)
@@ -272,7 +272,7 @@ def _apart(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChang
 
 
 def _change(
-    change: PageChange, page: Reading, facts: Sequence[KnownFact], spoken_of: set[str]
+    change: PageChange, page: PageText, facts: Sequence[KnownFact], spoken_of: set[str]
 ) -> Change:
     statuses = {
         page_news.NEW: Status.NEW, page_news.GONE: Status.GONE, page_diff.CHANGED: Status.CHANGED,
@@ -311,13 +311,13 @@ def _rests_on(fact: KnownFact, change: PageChange) -> bool:
     return found is not None and found.kind == "confirmed"
 
 
-def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> None:
+def _confirm_or_mark_gone(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> None:
     """Confirm the facts whose quote is still on the page. Mark the others as gone."""
     text = None
     for fact in facts:
         if fact.id in result.spoken_of:
             continue
-        text = text or Folded(one.page.text)
+        text = text or NormalizedText(one.page.text)
         result.spoken_of.add(fact.id)
         quote = next((words for words in (fact.quote, fact.text) if _is_there(words, text)), "")
         quote = quote or _quote_of_same_record(fact, one)
@@ -338,7 +338,7 @@ def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> N
         result.changes.append(change)
 
 
-def _is_there(words: str, text: Folded) -> bool:
+def _is_there(words: str, text: NormalizedText) -> bool:
     wanted = fold(words)
     return len(one_line(words)) >= LEAST_QUOTE and text.find_folded(wanted) is not None
 

@@ -45,7 +45,7 @@ OWNER, FILE, STRANGER = "owner", "file", "stranger"
 
 
 @dataclass(slots=True)
-class Said:
+class SentenceNotes:
     """Sources, checks and corrections of a report's sentences, by key."""
 
     report: Report
@@ -58,7 +58,7 @@ class Said:
         tags = [*self._sources(key), *map(self._remark, self.remarks.get(key, []))]
         return format_html_join("", " {}", ((tag,) for tag in tags))
 
-    def stand_on(self, rows: list[Any]) -> None:
+    def add_delta_sentences(self, rows: list[Any]) -> None:
         """Add keys and tags to the sentences of the delta section as well."""
         for place, row in enumerate(rows):
             key = report_text.sentence_key(row.item.sentence)
@@ -117,12 +117,12 @@ class Said:
         return words % {"day": day, "name": name}
 
 
-def said_of(report: Report, reader: str = OWNER) -> Said:
+def said_of(report: Report, reader: str = OWNER) -> SentenceNotes:
     """Return the sources, checks and corrections of the report's sentences, in one query."""
     remarks: dict[str, list[Remark]] = {}
     for remark in report.remarks():
         remarks.setdefault(remark.key, []).append(remark)
-    return Said(report, {check["key"]: check for check in report.checks}, remarks, reader)
+    return SentenceNotes(report, {check["key"]: check for check in report.checks}, remarks, reader)
 
 
 def sources_in_words(check: Mapping[str, Any]) -> str:

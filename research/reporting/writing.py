@@ -42,7 +42,7 @@ from beacon_site.text.cleaning import (
     shorten,
     without_citations,
 )
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import split_sentences
 from memory.context import topic_block
 from memory.llm import connections
@@ -52,15 +52,15 @@ from memory.topics.memory import KnownFact, TopicMemory
 from memory.usage.booking import BudgetReached
 from research.budgets.budget import depth_of
 from research.claims import selection
-from research.claims.linking import SURE, Comparison, Told, Verdict
-from research.claims.selection import Reading
+from research.claims.linking import SURE, Comparison, DatedSentence, Verdict
+from research.claims.selection import PageText
 from research.models import TopicSettings
 from research.reporting import composing, delta, report_text, rereading
 from research.reporting.composing import Draft
-from research.reporting.delta import Opinions, SecondOpinion, Statement, Status
+from research.reporting.delta import ModelVerdicts, SecondOpinion, Statement, Status
 from research.reporting.rereading import Outcome
 from research.run_context import inputs, memory_for_prompt
-from research.run_context.cited_pages import Ahead
+from research.run_context.cited_pages import PagePreparer
 from research.run_context.context import RunContext, StepResult
 from research.search import reading, searching
 from research.search.searching import EXTRACTIVE
@@ -133,23 +133,23 @@ def opinions(
     warn: Callable[[str], object],
     about: str = "",
     untold: Collection[int] = (),
-) -> Opinions:
+) -> ModelVerdicts:
     """Return the model's answers for the sentences that the comparison is unsure of.
 
     `untold` are the places of facts that no model can see.
     """
     pairs = dict(enumerate(doubtful(comparison, verdicts, untold), start=1))
     if not pairs:
-        return Opinions()
+        return ModelVerdicts()
     try:
         answer = ask(
             _messages(comparison, pairs, about), Relations, 200 + TOKENS_A_PAIR * len(pairs)
         )
     except (ProviderError, BudgetReached) as exc:
         warn(_failed(len(pairs), shorten(str(exc), 300)))
-        return Opinions()
+        return ModelVerdicts()
     if answer is None or not isinstance(answer.parsed, Relations):
-        return Opinions()
+        return ModelVerdicts()
     said = _said(answer.parsed, pairs)
     taken = {
         number: _verdict(relation, pairs[number])
@@ -158,7 +158,7 @@ def opinions(
     }
     _warn_of_rest(len(pairs) - len(said), len(said) - len(taken), warn)
     by = f"model {shorten(one_line(clean(answer.model)[0]), 180)}"
-    return Opinions({pairs[number].number: verdict for number, verdict in taken.items()}, by)
+    return ModelVerdicts({pairs[number].number: verdict for number, verdict in taken.items()}, by)
 
 
 # --- questions ---
@@ -177,7 +177,7 @@ def doubtful(
         if not 0 <= place < comparison.known or place in untold or not _is_doubtful(verdict):
             continue
         texts = (comparison.told(comparison.known + number).text, comparison.told(place).text)
-        if not smells_of_instructions("\n".join(texts)):
+        if not injection_reason("\n".join(texts)):
             found.append((verdict.share, Pair(number, place)))
     found.sort(key=lambda one: one[0])
     return [pair for _share, pair in found[:MOST_PAIRS]]
@@ -200,10 +200,10 @@ def _messages(comparison: Comparison, pairs: Mapping[int, Pair], about: str) -> 
     ]
 
 
-def _shown(told: Told) -> dict[str, str]:
+def _shown(told: DatedSentence) -> dict[str, str]:
     """Return a sentence for the prompt, with its context only if that is harmless."""
     around = {"before": told.before, "title": told.title}
-    kept = {name: text for name, text in around.items() if not smells_of_instructions(text)}
+    kept = {name: text for name, text in around.items() if not injection_reason(text)}
     texts = {"text": told.text, **kept}
     shown = {name: for_prompt(shorten(one_line(text), LONGEST)) for name, text in texts.items()}
     return shown | {"on": told.on.isoformat() if told.on else ""}
@@ -274,7 +274,7 @@ KEPT_EVERY = 1.0
 MOST_DRAFT = 30_000  # of a draft, in characters
 
 
-class NobodyWaits(Exception):
+class RunAbandoned(Exception):
     """Ends a model call that the run has abandoned, so no more text is written and paid for."""
 
 
@@ -296,7 +296,7 @@ class LiveDraft:
     def take(self, raw: str) -> None:
         """Store the text so far. Runs in the call's own thread, so it can't use the database."""
         if self._is_over:
-            raise NobodyWaits
+            raise RunAbandoned
         self._raw = raw
 
     def keep(self) -> None:
@@ -366,7 +366,7 @@ def write(work: RunContext) -> StepResult:
     again = rereading.outcome(pages, known, struck)
     warning = ""
     draft = None
-    work.ahead = Ahead(work.run)
+    work.ahead = PagePreparer(work.run)
     try:
         if any(not page.previous for page in pages):
             _say_who_writes(work)
@@ -419,7 +419,7 @@ _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
 def _by_model(
     work: RunContext,
     memory: TopicMemory | None,
-    pages: list[Reading],
+    pages: list[PageText],
     again: Outcome,
     live: LiveDraft,
 ) -> Draft | None:
@@ -468,7 +468,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _writing_messages(
-    work: RunContext, memory: TopicMemory | None, pages: list[Reading], again: Outcome
+    work: RunContext, memory: TopicMemory | None, pages: list[PageText], again: Outcome
 ) -> list[Message]:
     settings = work.settings
     changes = [(c.citations[0], for_prompt(c.sentence)) for c in again.changes if c.is_listed]
@@ -531,13 +531,13 @@ def _harmless(text: str, most: int, *, is_judged: bool = False) -> str:
     whole, text = text, for_prompt(text)
     is_as_judged = is_judged and text == whole
     text = text[: most * 2]
-    if not is_as_judged and injection.smells_of_instructions(text):
-        kept = [s for s in split_sentences(text) if not injection.smells_of_instructions(s)]
+    if not is_as_judged and injection.injection_reason(text):
+        kept = [s for s in split_sentences(text) if not injection.injection_reason(s)]
         text = " ".join(kept)
     return text[:most]
 
 
-def _drafted(work: RunContext, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
+def _drafted(work: RunContext, report: WrittenReport, model: str, pages: list[PageText]) -> Draft:
     summary, body = _summary_and_body(work, report)
     findings = [
         Statement(report_text.as_sentence(f.sentence), tuple(f.citations), clean(f.quote)[0])
@@ -599,7 +599,7 @@ def _subject(work: RunContext) -> str:
     return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
 
 
-def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
+def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[PageText]) -> Draft:
     """Write a report from sentences quoted word for word from the pages."""
     find = partial(
         selection.find,

@@ -26,7 +26,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import match_key, plain
 from beacon_site.text.diff import Piece, words
 from memory.models import Topic, TopicFact
-from research.facts.history import Life, Saved, Turn, lives_of
+from research.facts.history import FactHistory, SavedRun, Turn, lives_of
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.models.links import Link, link_of
 from research.reports.delta_rows import in_words
@@ -98,7 +98,7 @@ class Group:
         return self.kind in FOLDED
 
 
-def compare_facts(topic: Topic, runs: Sequence[Saved], first: int, last: int) -> list[Group]:
+def compare_facts(topic: Topic, runs: Sequence[SavedRun], first: int, last: int) -> list[Group]:
     """Return what happened to each fact from run `first` to the later run `last`, in 3 queries."""
     lives = lives_of(topic, runs, first=first, last=last)
     items = DeltaItem.objects.filter(
@@ -122,10 +122,10 @@ class _Comparison:
     def __init__(
         self,
         topic: Topic,
-        runs: Sequence[Saved],
+        runs: Sequence[SavedRun],
         first: int,
         last: int,
-        lives: Sequence[Life],
+        lives: Sequence[FactHistory],
         items: Sequence[DeltaItem],
     ) -> None:
         self.topic, self.first, self.last = topic, first, last
@@ -164,16 +164,16 @@ class _Comparison:
         """Return an entry for each chain that has something to report."""
         chains = [self._chain(key) for key in self.lives if key not in self.later]
         entries = [entry for chain in chains if (entry := self._entry(chain)) is not None]
-        return entries + self._told_only()
+        return entries + self._unlisted_news()
 
-    def _chain(self, key: Any) -> list[Life]:
-        chain: list[Life] = []
+    def _chain(self, key: Any) -> list[FactHistory]:
+        chain: list[FactHistory] = []
         while key in self.lives and len(chain) < len(self.lives):
             chain.append(self.lives[key])
             key = self.after.get(key)
         return chain
 
-    def _entry(self, chain: Sequence[Life]) -> Entry | None:
+    def _entry(self, chain: Sequence[FactHistory]) -> Entry | None:
         before = next((w for life in chain if (w := life.known_at(self.first))), "")
         now = next((w for life in reversed(chain) if (w := life.known_at(self.last))), "")
         items = [item for life in chain for item in self.about[life.fact.pk]]
@@ -196,11 +196,11 @@ class _Comparison:
             )
         return entry
 
-    def _is_a_contradiction(self, chain: Sequence[Life], before: str) -> bool:
+    def _is_a_contradiction(self, chain: Sequence[FactHistory], before: str) -> bool:
         """Whether a fact is listed with the one that it contradicts rather than by itself."""
         return not before and len(chain) == 1 and chain[0].fact.pk in self.against
 
-    def _changed_into(self, chain: Sequence[Life], items: Sequence[DeltaItem]) -> str:
+    def _changed_into(self, chain: Sequence[FactHistory], items: Sequence[DeltaItem]) -> str:
         """Return a report's contradiction of a fact that isn't itself a fact."""
         last = items[-1] if items else None
         is_left = last is not None and last.previous_fact_id == chain[-1].fact.pk
@@ -211,10 +211,10 @@ class _Comparison:
     def _fact_of(self, key: Any) -> TopicFact | None:
         return self.lives[key].fact if key in self.lives else None
 
-    def _turns(self, life: Life) -> list[Turn]:
+    def _turns(self, life: FactHistory) -> list[Turn]:
         return [turn for turn in life.turns if self.first < turn.place <= self.last]
 
-    def _told_only(self) -> list[Entry]:
+    def _unlisted_news(self) -> list[Entry]:
         """Return news that reports listed but that didn't become facts, as a topic has ten at most."""
         keys = {match_key(turn.text) for life in self.lives.values() for turn in life.turns}
         entries: dict[str, Entry] = {}
@@ -230,7 +230,9 @@ class _Comparison:
 
     # --- descriptions ---
 
-    def _happened(self, chain: Sequence[Life], items: Iterable[DeltaItem]) -> list[SafeString]:
+    def _happened(
+        self, chain: Sequence[FactHistory], items: Iterable[DeltaItem]
+    ) -> list[SafeString]:
         """Return the events of a chain in order, each with its run."""
         told: list[tuple[float, SafeString]] = []
         for place, life in enumerate(chain):
@@ -247,10 +249,10 @@ class _Comparison:
             told += [(n, format_html(line, self._run(n))) for n in _numbers(items, status)]
         quiet = _numbers(items, Status.GONE_QUIET)
         if quiet and quiet[-1] == self.last:
-            told.append((self.last, self._not_spoken_of(quiet)))
+            told.append((self.last, self._silent_since(quiet)))
         return [said for _place, said in sorted(told, key=lambda one: one[0])]
 
-    def _not_spoken_of(self, numbers: Sequence[int]) -> SafeString:
+    def _silent_since(self, numbers: Sequence[int]) -> SafeString:
         """Return since when no source has mentioned a fact, up to the later run."""
         since = self.last
         while since - 1 in numbers:
@@ -329,7 +331,7 @@ _UNSET = gettext_lazy("not set")
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class CitedSource:
     """One source with its citation numbers in the two reports (0: not cited)."""
 
     title: str
@@ -360,13 +362,13 @@ def compare_sources(topic: Topic, old: Report, new: Report) -> dict[str, Any]:
     }
 
 
-def _cited(old: Report, new: Report) -> list[Cited]:
+def _cited(old: Report, new: Report) -> list[CitedSource]:
     sides = [{_key(stored): stored for stored in report.sources} for report in (old, new)]
     found = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         stored = sides[1].get(key) or sides[0][key]
         found.append(
-            Cited(
+            CitedSource(
                 title=stored.get("title") or stored.get("link", ""),
                 domain=stored.get("domain", ""),
                 link=link_of(stored.get("link", "")),
@@ -448,7 +450,7 @@ _ESCAPED = re.compile(r"\\([^\w\s])")
 class Choice:
     """A run that can be chosen: one with a report."""
 
-    run: Saved
+    run: SavedRun
     is_read: bool
     is_quiet: bool = False
 
@@ -458,7 +460,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompareParams:
     """The parameters of the URL, as written."""
 
     older: str = ""
@@ -468,7 +470,7 @@ class Asked:
     is_whole: bool = False
 
     @classmethod
-    def of(cls, query: Any) -> Asked:
+    def of(cls, query: Any) -> CompareParams:
         """Read it from a URL's query. An unknown view becomes the first one."""
         view = query.get("view", "")
         return cls(
@@ -522,12 +524,12 @@ def choices_of(topic: Topic) -> list[Choice]:
         "run_id", "run__number", "run__finished_at", "created", "read_at", "is_quiet"
     )
     return [
-        Choice(Saved(pk, number, at or created), read_at is not None, is_quiet)
+        Choice(SavedRun(pk, number, at or created), read_at is not None, is_quiet)
         for pk, number, at, created, read_at, is_quiet in rows
     ]
 
 
-def chosen(choices: Sequence[Choice], asked: Asked) -> Pair:
+def chosen(choices: Sequence[Choice], asked: CompareParams) -> Pair:
     """Return the requested pair, with defaults for what is missing.
 
     Without either: the last report that was read and the latest, or the last two. With one of them:
@@ -573,7 +575,7 @@ def _named(pair: Pair, text: str) -> Choice | None:
 # --- context ---
 
 
-def context(topic: Topic, asked: Asked) -> dict[str, Any]:
+def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
     """Return the page's context in one query, plus one to three for its view."""
     choices = choices_of(topic)
     pair = chosen(choices, asked)
@@ -604,7 +606,7 @@ def context(topic: Topic, asked: Asked) -> dict[str, Any]:
     return shown | _texts(old, new, asked)
 
 
-def _texts(old: Report, new: Report, asked: Asked) -> dict[str, Any]:
+def _texts(old: Report, new: Report, asked: CompareParams) -> dict[str, Any]:
     """Return the diff of the two reports, without citation marks and with unchanged lines folded."""
     bare = [_as_read(_MARKS.sub("", report.body)) for report in (old, new)]
     rows = text_diff.diff(*(f"{text}\n" if text else "" for text in bare))
@@ -637,7 +639,7 @@ def _style_of(report: Report) -> str:
 # --- URLs ---
 
 
-def address(topic: Topic, two: tuple[Choice, Choice], asked: Asked, **other: str) -> str:
+def address(topic: Topic, two: tuple[Choice, Choice], asked: CompareParams, **other: str) -> str:
     """Return the URL of a comparison, in the same view unless `other` changes it."""
     query = {"from": str(two[0].number), "to": str(two[1].number), "view": asked.view}
     if asked.is_side_by_side:
@@ -649,7 +651,7 @@ def address(topic: Topic, two: tuple[Choice, Choice], asked: Asked, **other: str
 
 
 def _addresses(
-    topic: Topic, asked: Asked, pair: Pair, two: tuple[Choice, Choice]
+    topic: Topic, asked: CompareParams, pair: Pair, two: tuple[Choice, Choice]
 ) -> dict[str, Any]:
     """Return the page's links: its views, the neighboring pairs, and this pair swapped."""
     beside = {

@@ -40,7 +40,7 @@ class TableRow:
 
 
 @dataclass(slots=True)
-class Shown:
+class QuoteContext:
     """A quote with the lines before and after it, and its table rows, if any."""
 
     before: list[str] = field(default_factory=list)
@@ -62,11 +62,11 @@ def in_words(quote: str) -> str:
     return " · ".join(filter(None, cells_of(quote))) or quote
 
 
-def shown(quote: str, before: str = "", after: str = "") -> Shown:
+def shown(quote: str, before: str = "", after: str = "") -> QuoteContext:
     """Return the quote with its context, as lines and rows."""
     cells = cells_of(quote)
     if not cells:
-        return Shown(_lines(_without_rows_at_end(before)), [], _lines(_without_rows(after)))
+        return QuoteContext(_lines(_without_rows_at_end(before)), [], _lines(_without_rows(after)))
     above, before = _rows_at_end(before, len(cells))
     below, after = _rows_at_start(after, len(cells))
     rule = next((place for place, row in enumerate(above) if all(map(_RULE.fullmatch, row))), 0)
@@ -74,7 +74,7 @@ def shown(quote: str, before: str = "", after: str = "") -> Shown:
     rows += [TableRow(row) for row in above[rule + bool(rule) :]]
     rows += [TableRow(cells, is_quoted=True), *map(TableRow, below)]
     # Before the table, only its heading helps. Text after it is about something else.
-    return Shown(["…"] if "|" in before else _lines(before)[-1:], rows)
+    return QuoteContext(["…"] if "|" in before else _lines(before)[-1:], rows)
 
 
 def _rows_at_end(text: str, count: int) -> tuple[list[list[str]], str]:
@@ -133,7 +133,7 @@ _HYPHENATED = re.compile(r"(?<![\w-])v?\d[\w.:]{0,20}(?:-[\w.:]{1,20}){1,5}(?![\
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class ItemSource:
     """The source of a delta item's sentence. `quote` is empty if it is the sentence itself."""
 
     quote: str
@@ -141,7 +141,7 @@ class Stand:
     link: links.Link
     published_at: date | None
 
-    def for_strangers(self) -> Stand:
+    def for_strangers(self) -> ItemSource:
         """Return it without a link to a page of this site, which a stranger can't open."""
         return replace(self, link=links.Link()) if self.link.is_ours else self
 
@@ -154,8 +154,8 @@ class DeltaRow:
     before: SafeString | str
     now: SafeString | str
     marks: SafeString
-    source: Stand | None
-    previous: Stand | None = None
+    source: ItemSource | None
+    previous: ItemSource | None = None
 
     @property
     def is_beside(self) -> bool:
@@ -184,7 +184,7 @@ class DeltaRow:
 
 
 @dataclass(slots=True)
-class Changed:
+class DeltaParts:
     """The delta in four parts: the listed changes, and three folded parts with counts (R41)."""
 
     listed: list[DeltaRow] = field(default_factory=list)
@@ -195,10 +195,10 @@ class Changed:
     items: list[DeltaItem] = field(default_factory=list)
 
 
-def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
+def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> DeltaParts:
     """Return the items as shown. `sources` are the report's."""
     by_number = {source.n: source for source in sources}
-    changed = Changed(items=items)
+    changed = DeltaParts(items=items)
     for item in items:
         row = delta_row(item, by_number)
         if item.is_unasked:
@@ -248,22 +248,22 @@ def unbroken(text: str) -> SafeString:
     return format_html_join("", "{}", ((part,) for part in [*parts, text[end:]]))
 
 
-def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
+def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
     """Return the item's first source, with the quote from it."""
     quote = "" if match_key(item.quote) == match_key(item.sentence) else item.quote
     if cited:
         source = cited[0]
-        return Stand(in_words(quote), source.domain, source.link, source.published_at)
-    return Stand(in_words(quote), "", links.Link(), None) if quote else None
+        return ItemSource(in_words(quote), source.domain, source.link, source.published_at)
+    return ItemSource(in_words(quote), "", links.Link(), None) if quote else None
 
 
-def _stood(item: DeltaItem) -> Stand | None:
+def _stood(item: DeltaItem) -> ItemSource | None:
     """Return the source of the old sentence, as known when the run compared the two."""
     old = item.previous_source
     if not old:
         return None
     quote = str(old.get("quote") or "")
-    return Stand(
+    return ItemSource(
         "" if match_key(quote) == match_key(item.previous_text) else in_words(quote),
         str(old.get("domain") or ""),
         links.link_of(str(old.get("link") or "")),

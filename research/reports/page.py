@@ -34,7 +34,7 @@ from research.reporting import report_text
 from research.reporting import sentences as report_sentences
 from research.reporting.sentences import (
     ReportSentence,
-    Said,
+    SentenceNotes,
     said_of,
     sentences_of,
     sources_in_words,
@@ -72,7 +72,7 @@ class Quote:
         return delta_rows.in_words(self.quote)
 
     @property
-    def shown(self) -> delta_rows.Shown:
+    def shown(self) -> delta_rows.QuoteContext:
         """Return the quote with its context, as lines and table rows."""
         return delta_rows.shown(self.quote or self.sentence, self.before, self.after)
 
@@ -152,7 +152,7 @@ def article(
     sources = sources_of(report)
     told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
     changed = changed_of(list(told), sources)
-    said.stand_on(changed.listed)
+    said.add_delta_sentences(changed.listed)
     body, headings = body_of(report, said)
     return {
         "run": run,
@@ -195,7 +195,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
             hit.reading == Hit.Reading.READ and hit.state in (Hit.State.KNOWN, Hit.State.RETURNING)
             for hit in found_hits
         ),
-        "asked_at_home": [] if found_hits else asked_at_home(steps),
+        "non_web_services": [] if found_hits else non_web_services(steps),
         "memory": manifest.of_run(run, found["changed"].items),
         "reflection": reflection_page.shown_of(run.topic.owner, run.source),
         "memory_words": presenters.memory_words(run.topic),
@@ -213,7 +213,7 @@ def _follow_ups(steps: Iterable[Any]) -> list[Any]:
     return [step for step in steps if step.is_follow_up]
 
 
-def asked_at_home(steps: Iterable[Any]) -> list[str]:
+def non_web_services(steps: Iterable[Any]) -> list[str]:
     """Return the names of the services that a run asked, if none of them searches the whole web.
 
     Web search services need a key or a URL. The sample's service is chosen on purpose, so
@@ -281,7 +281,9 @@ def _quote(stored: dict[str, Any]) -> Quote:
     )
 
 
-def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[tuple[str, str]]]:
+def body_of(
+    report: Report, said: SentenceNotes | None = None
+) -> tuple[SafeString, list[tuple[str, str]]]:
     """Return the body as safe HTML with linked citations, and its sections (id, title).
 
     With `said`, each sentence gets a span, followed by its checks and remarks.

@@ -117,7 +117,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class News:
+class UnreadNews:
     """The unread news of one topic: the window, and its merged deltas."""
 
     window: Window = field(default_factory=Window)
@@ -194,7 +194,7 @@ def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
     return dict(found)
 
 
-def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, News]:
+def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, UnreadNews]:
     """Return the unread news of each topic, in two queries, or four if `in_full`.
 
     `in_full` is for a page of one topic. It adds the reports' sources, facts that went quiet (lists
@@ -210,7 +210,7 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, New
         by_run = {run.pk: told[run.pk] for run in window.merged if run.pk in told}
         items = [item for of_run in by_run.values() for item in of_run]
         shown = [item for item in items if not item.withheld]
-        found[topic_id] = News(window, merge(shown), len(items) - len(shown), by_run)
+        found[topic_id] = UnreadNews(window, merge(shown), len(items) - len(shown), by_run)
     if in_full:
         _add_facts([one.shown for news in found.values() for one in news.changes])
     return found
@@ -266,10 +266,10 @@ class SinceRow(DeltaRow):
 
 
 @dataclass(slots=True)
-class Since:
+class UnreadSection:
     """The section about several unread reports, with listed and folded rows."""
 
-    news: News
+    news: UnreadNews
     listed: list[SinceRow] = field(default_factory=list)
     confirmed: list[SinceRow] = field(default_factory=list)
     quiet: list[SinceRow] = field(default_factory=list)
@@ -301,7 +301,7 @@ class Since:
         return len(self.window.runs) - len(self.window.merged)
 
 
-def of(topic: Topic) -> Since | None:
+def of(topic: Topic) -> UnreadSection | None:
     """Return the section if the topic has several unread reports, otherwise None. Two queries.
 
     With one unread report, the report's own delta says the same.
@@ -309,7 +309,7 @@ def of(topic: Topic) -> Since | None:
     news = news_of([topic.pk], in_full=True).get(topic.pk)
     if news is None or not news.window.is_several:
         return None
-    since, rows = Since(news), _rows(topic, news)
+    since, rows = UnreadSection(news), _rows(topic, news)
     for one, row in zip(news.changes, rows, strict=True):
         if one.is_listed:
             since.listed.append(row)
@@ -320,7 +320,7 @@ def of(topic: Topic) -> Since | None:
     return since
 
 
-def items_of(since: Since | None, run: Run) -> Sequence[DeltaItem] | None:
+def items_of(since: UnreadSection | None, run: Run) -> Sequence[DeltaItem] | None:
     """Return the items of one run, if the section has loaded them."""
     window = since.window if since is not None else None
     if since is None or window is None or run.pk not in [one.pk for one in window.merged]:
@@ -328,14 +328,14 @@ def items_of(since: Since | None, run: Run) -> Sequence[DeltaItem] | None:
     return since.news.items.get(run.pk, ())
 
 
-def beside(since: Since, article: dict[str, Any]) -> dict[str, Any]:
+def beside(since: UnreadSection, article: dict[str, Any]) -> dict[str, Any]:
     """Return the changes to the latest report's page, whose contents start with the section."""
     contents = [one for one in article["contents"] if one[0] != "what-changed"]
     first = [("since-read", since.title)] if contents else []
     return {"since": since, "contents": first + contents}
 
 
-def _rows(topic: Topic, news: News) -> list[SinceRow]:
+def _rows(topic: Topic, news: UnreadNews) -> list[SinceRow]:
     runs = {run.pk: run for run in news.window.merged}
     # Of 60 runs with 30 sources each, only a few appear. Only their sources are parsed.
     told = {one.shown.run_id for one in news.changes}

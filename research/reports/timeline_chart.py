@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.text.cleaning import cut, shorten
 from beacon_site.text.cleaning import width as width_of
 from memory.models import Topic, TopicFact
-from research.facts.history import Life, Saved, Turn, lives_of
+from research.facts.history import FactHistory, SavedRun, Turn, lives_of
 from research.models import DeltaItem
 from research.reports.compare import choices_of
 
@@ -49,7 +49,7 @@ _TOLD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FactEvent:
     """An event in a fact's life: its shape, position, link and text."""
 
     kind: str
@@ -90,7 +90,7 @@ class Row:
     start: float
     end: float
     now: float  # as far as it is known, even if no source mentioned it
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[FactEvent] = field(default_factory=list)
     is_current: bool = True
     label: str = ""
     label_x: float = 0
@@ -131,7 +131,7 @@ class Row:
 class Column:
     """One run at the top of its column."""
 
-    run: Saved
+    run: SavedRun
     x: float
     day: str
     url: str
@@ -171,12 +171,12 @@ class Chart:
         return _("%(facts)s from Run #%(first)d to Run #%(last)d") % told
 
 
-def runs_of(topic: Topic) -> list[Saved]:
+def runs_of(topic: Topic) -> list[SavedRun]:
     """Return the topic's runs with a report, by number, in one query."""
     return [choice.run for choice in choices_of(topic)]
 
 
-def chart_of(topic: Topic, runs: Sequence[Saved], until: str = "") -> Chart | None:
+def chart_of(topic: Topic, runs: Sequence[SavedRun], until: str = "") -> Chart | None:
     """Return the chart up to run `until` (or the last), or None without facts. Three queries."""
     if not runs:
         return None
@@ -192,7 +192,7 @@ def chart_of(topic: Topic, runs: Sequence[Saved], until: str = "") -> Chart | No
     )
     for item in items.order_by("run", "position"):
         told[item.previous_fact_id].append(item)
-    drawn = [_Drawn(topic, shown, life, told[life.fact.pk]) for life in lives]
+    drawn = [_FactLane(topic, shown, life, told[life.fact.pk]) for life in lives]
     drawn = [one for one in drawn if one.is_there]
     if not drawn:
         return None
@@ -206,7 +206,7 @@ def chart_of(topic: Topic, runs: Sequence[Saved], until: str = "") -> Chart | No
     return chart
 
 
-def _columns(topic: Topic, runs: Sequence[Saved]) -> list[Column]:
+def _columns(topic: Topic, runs: Sequence[SavedRun]) -> list[Column]:
     return [
         Column(
             run,
@@ -239,19 +239,19 @@ def _fitting(text: str, room: int) -> str:
     return shorten(text, room) if width_of(text) == len(text) else f"{cut(text, room - 1)}…"
 
 
-def _day(run: Saved) -> str:
+def _day(run: SavedRun) -> str:
     return date_format(timezone.localtime(run.at), "j M")
 
 
-def _page_of(topic: Topic, run: Saved) -> str:
+def _page_of(topic: Topic, run: SavedRun) -> str:
     return reverse("research:run", args=[topic.slug, run.pk]) + "#report"
 
 
-class _Drawn:
+class _FactLane:
     """One fact's life within the runs shown."""
 
     def __init__(
-        self, topic: Topic, runs: Sequence[Saved], life: Life, items: Sequence[DeltaItem]
+        self, topic: Topic, runs: Sequence[SavedRun], life: FactHistory, items: Sequence[DeltaItem]
     ) -> None:
         self.topic, self.runs, self.life = topic, runs, life
         self.by_number = {run.number: run for run in runs}
@@ -323,16 +323,16 @@ class _Drawn:
         kept = [one for one in self.happened if one[1] != "retired" or one[0] not in changed]
         return list(dict.fromkeys(kept))
 
-    def _mark(self, kind: str, place: float, x: float, y: int) -> Mark:
+    def _mark(self, kind: str, place: float, x: float, y: int) -> FactEvent:
         run = self.by_number.get(int(place))
         fact = reverse("research:fact-history", args=[self.topic.slug, self.life.fact.pk])
         turn = self.life.at(int(place)) or self.life.turns[0]
         values = {"number": int(place), "day": _day(run) if run is not None else ""}
         if place % 1:
             when = _("after Run #%(number)d") % values
-            return Mark(kind, x, y, fact, when, self.life.fact.text)
+            return FactEvent(kind, x, y, fact, when, self.life.fact.text)
         when = _("Run #%(number)d, %(day)s") % values
-        return Mark(kind, x, y, _page_of(self.topic, run) if run else fact, when, turn.text)
+        return FactEvent(kind, x, y, _page_of(self.topic, run) if run else fact, when, turn.text)
 
     def _x(self, place: float) -> float:
         column = bisect_right(self.numbers, int(place)) - 1 + place % 1

@@ -26,7 +26,7 @@ from memory.models import User
 from research.models import DeltaItem, Report, TopicNews
 from research.models.reports import ReportQuerySet
 from research.reports import since_read
-from research.reports.since_read import News
+from research.reports.since_read import UnreadNews
 
 
 def mark_read(rows: ReportQuerySet) -> tuple[int, datetime]:
@@ -38,12 +38,12 @@ def mark_read(rows: ReportQuerySet) -> tuple[int, datetime]:
 def mark_unread(rows: ReportQuerySet) -> tuple[int, datetime]:
     """Mark the read reports in `rows` as unread. Return how many, and their common timestamp."""
     at = timezone.now()
-    return rows.put_back(at), at
+    return rows.restore_state(at), at
 
 
 def undo_read(user: User, at: datetime) -> int:
     """Undo `mark_read`. Return how many are unread again."""
-    return _mine(user).filter(read_at=at).put_back(timezone.now())
+    return _mine(user).filter(read_at=at).restore_state(timezone.now())
 
 
 def undo_unread(user: User, at: datetime) -> int:
@@ -74,7 +74,7 @@ _STORE = """
 
 
 @dataclass(slots=True)
-class Told:
+class TopicSummary:
     """What lists show for a topic: its unread reports, and the counts of their merged deltas."""
 
     unread: int = 0
@@ -91,7 +91,7 @@ class Told:
     lines: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, news: News) -> Self:
+    def of(cls, news: UnreadNews) -> Self:
         """Count a topic's unread news."""
         window, listed = news.window, [one for one in news.changes if one.is_listed]
         return cls(
@@ -181,7 +181,7 @@ class Told:
         return since_read.counts_in_words(self.counts, was_read=self.was_read)
 
 
-_PARTS = {part.name for part in fields(Told)}
+_PARTS = {part.name for part in fields(TopicSummary)}
 
 
 def foremost(user: User, most: int) -> list[TopicNews]:
@@ -199,20 +199,20 @@ def foremost(user: User, most: int) -> list[TopicNews]:
     return list(wanted.annotate(last_read=Subquery(read)))
 
 
-def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, Told]:
+def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, TopicSummary]:
     """Return what lists show for each topic. Takes three more queries if any is stale.
 
     With `newest`, only this many topics with the newest unread reports are complete. If more are
     stale, one more query gets only the number and time of unread reports for the rest.
     """
-    found: dict[Any, Told] = {}
+    found: dict[Any, TopicSummary] = {}
     stale = {}
     for row in rows:
         # Another version of Beacon may have stored fewer or more fields.
         if row.is_stale or set(row.told) != _PARTS:
             stale[row.topic_id] = row
         else:
-            found[row.topic_id] = Told.read(row.told)
+            found[row.topic_id] = TopicSummary.read(row.told)
     if newest is not None and len(stale) > newest:
         found |= _in_short(stale)
         last = heapq.nlargest(newest, found, key=lambda topic: found[topic].came)
@@ -220,7 +220,7 @@ def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any
     return found | count(list(stale.values())) if stale else found
 
 
-def _in_short(topic_ids: Iterable[Any]) -> dict[Any, Told]:
+def _in_short(topic_ids: Iterable[Any]) -> dict[Any, TopicSummary]:
     """Return the number of unread reports and the newest one for each topic, in one query.
 
     After an import, all topics are stale at once, and counting all deltas would take minutes.
@@ -234,18 +234,18 @@ def _in_short(topic_ids: Iterable[Any]) -> dict[Any, Told]:
         last_read_at=Max("read_at"),
     )
     return {
-        row["run__topic"]: Told(row["unread"], 0, row["newest_at"], row["last_read_at"])
+        row["run__topic"]: TopicSummary(row["unread"], 0, row["newest_at"], row["last_read_at"])
         for row in counted
     }
 
 
-def count(rows: Sequence[TopicNews]) -> dict[Any, Told]:
+def count(rows: Sequence[TopicNews]) -> dict[Any, TopicSummary]:
     """Count the rows' topics again and store the result, in three queries for any number.
 
     A change during counting raises the row's change number above the stored one, so it stays stale.
     """
     news = since_read.news_of([row.topic_id for row in rows])
-    found = {row.topic_id: Told.of(news.get(row.topic_id, News())) for row in rows}
+    found = {row.topic_id: TopicSummary.of(news.get(row.topic_id, UnreadNews())) for row in rows}
     stored = [
         {
             "topic": str(row.topic_id),

@@ -45,7 +45,7 @@ def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
     }
 
 
-def with_standing(planned: Sequence[str], settings: TopicSettings) -> list[str]:
+def with_always_included(planned: Sequence[str], settings: TopicSettings) -> list[str]:
     """Return the always-included queries, then the planned ones, each once.
 
     They come first because a slow service gets only the first few.
@@ -172,7 +172,7 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
 # --- redirects ---
 
 
-def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
+def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
     """Raise ProviderRejected if a page redirected to a blocked place.
 
     Before the fetch, only the URL from the search was checked. The sample's articles are local,
@@ -197,7 +197,7 @@ def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class RuleResult:
     """One always-included rule, with its result in this run."""
 
     rule: str
@@ -205,17 +205,17 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Obeyed:
+class AppliedRules:
     """The rules that a run applied: what was included and what was left out, as text."""
 
-    checked: Sequence[Checked]
+    checked: Sequence[RuleResult]
     left_out: Sequence[str]
 
     def __bool__(self) -> bool:
         return bool(self.checked or self.left_out)
 
 
-def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obeyed:
+def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> AppliedRules:
     """Return how the run applied its standing rules. `queries` is None before the plan.
 
     Uses the settings it was started with, and the given hits.
@@ -223,14 +223,14 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obey
     settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
     pages = {hit.url: hit for hit in hits}
     checked = [
-        Checked(rule, _became_of(rule, pages.get(canonical_url(rule)), queries))
+        RuleResult(rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
     said = left_out_in_words(left_out(settings, hits))
-    return Obeyed(checked, [*said, *put_first_in_words(settings, hits)])
+    return AppliedRules(checked, [*said, *put_first_in_words(settings, hits)])
 
 
-def _became_of(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
+def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
     if not is_address(rule):
         asked = rule.casefold() in {query.casefold() for query in queries or ()}
         return _("searched") if asked else _("removed from this run’s plan manually")

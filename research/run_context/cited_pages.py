@@ -20,12 +20,12 @@ from beacon_site.text.sentences import split_sentences
 from research.claims import duplicates
 from research.claims.duplicates import Origins, shingles
 from research.claims.matching import match
-from research.claims.quoting import Folded, Span, around, fold
+from research.claims.quoting import NormalizedText, Span, around, fold
 from research.claims.terms import terms
 from research.claims.values import numbers
 from research.models import Hit, Run
 
-__all__ = ["CitedPage", "Found", "Pages", "load", "numbers"]
+__all__ = ["CitedPage", "Pages", "QuoteLocation", "load", "numbers"]
 
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
 SLICE = 0.05  # seconds that `Ahead` works at a time
@@ -34,7 +34,7 @@ MOST_CARRIERS = 8  # other pages named as having the same text
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class QuoteLocation:
     """A found quote: its exact stored text and its place on the page.
 
     A quote found only in the search snippet has no place, because the page wasn't read.
@@ -71,7 +71,7 @@ class CitedPage:
         trust: str = "",
         link: str = "",
     ) -> None:
-        self.read, self.said = Folded(read), Folded(said)
+        self.read, self.said = NormalizedText(read), NormalizedText(said)
         self.number, self.domain, self.published_at = number, domain, published_at
         self.trust, self.link = trust, link
 
@@ -99,7 +99,7 @@ class CitedPage:
         found = split_sentences(self.text)
         return found, [fold(sentence) for sentence in found]
 
-    def look_up(self, quote: str) -> Found | None:
+    def look_up(self, quote: str) -> QuoteLocation | None:
         """Return where the page says what `quote` quotes, or None.
 
         A quote that isn't there word for word may be a slightly different form of a sentence on the
@@ -114,21 +114,23 @@ class CitedPage:
         for _folded, _score, place in close:
             said = match(quote, [sentences[place]])
             if said is not None and said.kind == "confirmed":
-                return self._word_for_word(sentences[place]) or Found(
+                return self._word_for_word(sentences[place]) or QuoteLocation(
                     one_line(sentences[place]), None
                 )
         return None
 
-    def _word_for_word(self, quote: str) -> Found | None:
+    def _word_for_word(self, quote: str) -> QuoteLocation | None:
         span = self.read.find(quote)
         if span is not None:
             stored = self.read.stored
             before, after = around(stored, span)
-            return Found(one_line(stored[span.start : span.end]), span, before, after)
+            return QuoteLocation(one_line(stored[span.start : span.end]), span, before, after)
         span = self.said.find(quote)
-        return Found(one_line(self.said.stored[span.start : span.end]), None) if span else None
+        return (
+            QuoteLocation(one_line(self.said.stored[span.start : span.end]), None) if span else None
+        )
 
-    def may_say(self, sentence: str) -> bool:
+    def could_support(self, sentence: str) -> bool:
         """Whether the page has the numbers of a sentence and half of its terms."""
         wanted = set(terms(sentence))
         there = wanted & self._terms
@@ -202,7 +204,7 @@ class Pages:
         }
 
 
-class Ahead:
+class PagePreparer:
     """The pages that a run read, prepared while its model writes.
 
     Preparing takes a few milliseconds per page, which the run then saves after the model call.
@@ -242,7 +244,9 @@ def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
     return [page for page in pages if page.read.stored]
 
 
-def load(run: Run, sources: Iterable[Mapping[str, Any]], ahead: Ahead | None = None) -> Pages:
+def load(
+    run: Run, sources: Iterable[Mapping[str, Any]], ahead: PagePreparer | None = None
+) -> Pages:
     """Return the pages of a run: those of `sources`, the numbered list, and all that it read.
 
     Pages that `ahead` has prepared are reused.

@@ -1,6 +1,6 @@
 """Execute one step of a run: its row, the heartbeat, and checks for stop and cancel.
 
-`pipeline.carry_out` goes through the steps -> `RunContext.carry_out` creates or resumes the step's row,
+`pipeline.perform` goes through the steps -> `RunContext.perform` creates or resumes the step's row,
 calls its function with this RunContext, and stores the StepResult -> later steps read it by
 `RunContext.output`. A finished step is never repeated; an unfinished one finds its progress in its row.
 """
@@ -31,7 +31,7 @@ from beacon_site.text.cleaning import clean
 from memory.usage.booking import BudgetReached
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, Step
-from research.run_context.cited_pages import Ahead
+from research.run_context.cited_pages import PagePreparer
 
 # --- calls in parallel threads ---
 
@@ -96,7 +96,7 @@ class Cancelled(Exception):
     """A person cancelled the run, or moved its topic to the trash. The message says which."""
 
 
-class AwaitsPerson(Exception):
+class AwaitsPlanReview(Exception):
     """A person must review the run's plan first. It waits at most `at_most`, or without limit."""
 
     def __init__(self, at_most: timedelta | None) -> None:
@@ -146,15 +146,15 @@ class RunContext:
         self.meter = RunMeter(run, self.budget)
         self.step = Step()
         self.stop_reason = run.stop_reason
-        self.ahead: Ahead | None = None  # checks to run while the model writes
+        self.ahead: PagePreparer | None = None  # checks to run while the model writes
         self.heartbeat = run.heartbeat()
-        self._looked_at = 0.0
+        self._rank_passages = 0.0
         self._began = time.monotonic()
         self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
 
     # --- steps ---
 
-    def lay_out(self, kinds: list[StepKind]) -> None:
+    def create_missing_steps(self, kinds: list[StepKind]) -> None:
         """Create the missing rows of steps, so the page shows what comes next."""
         missing = [
             Step(run=self.run, name=kind.name, position=position)
@@ -184,7 +184,7 @@ class RunContext:
         stored: dict[str, Any] = self._steps[name].output
         return stored
 
-    def carry_out(self, kind: StepKind) -> None:
+    def perform(self, kind: StepKind) -> None:
         """Run one step, unless it is done."""
         step = self._steps[kind.name]
         if step.state == Step.State.DONE:
@@ -225,7 +225,7 @@ class RunContext:
             **result.counts,
         )
 
-    def carry_out_part(self, number: int, function: Callable[[], StepResult]) -> Step:
+    def execute_track(self, number: int, function: Callable[[], StepResult]) -> Step:
         """Run one track of the current step as its own row, unless it has ended.
 
         A provider error becomes a warning on that row, because the other tracks can succeed.
@@ -332,9 +332,9 @@ class RunContext:
         Raises Cancelled, Interrupted or JobLost. Sets `is_stopping` if a stop was requested.
         """
         now = time.monotonic()
-        if not at_once and now - self._looked_at < LOOK_SECONDS:
+        if not at_once and now - self._rank_passages < LOOK_SECONDS:
             return
-        self._looked_at = now
+        self._rank_passages = now
         if self.heartbeat.is_lost:
             raise JobLost(str(self.run.pk))
         row = (

@@ -14,7 +14,7 @@ from beacon_site.text import injection
 from beacon_site.text.cleaning import for_prompt
 from beacon_site.text.sentences import split_sentences
 from memory.topics.memory import TopicMemory
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.models import TopicSettings
 from research.run_context.context import RunContext
 
@@ -43,7 +43,7 @@ def opened(work: RunContext) -> list[int]:
     return places
 
 
-def notes(work: RunContext, pages: Sequence[Reading], most: int) -> list[Notes]:
+def notes(work: RunContext, pages: Sequence[PageText], most: int) -> list[Notes]:
     """Return the tracks' notes for the writer, at most `most` characters in total.
 
     `pages` is the writer's numbered list of sources.
@@ -67,8 +67,8 @@ def _renumbered(text: str, numbers: dict[int, int]) -> str:
         return f" [{known}]" if known else ""
 
     text = for_prompt(_PAGE.sub(number, text))
-    if injection.smells_of_instructions(text):
-        kept = [s for s in split_sentences(text) if not injection.smells_of_instructions(s)]
+    if injection.injection_reason(text):
+        kept = [s for s in split_sentences(text) if not injection.injection_reason(s)]
         text = " ".join(kept)
     return text.strip()
 

@@ -84,7 +84,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ManifestObservation:
     """An observation from the run. `url` is empty if it no longer has a page."""
 
     text: str
@@ -94,7 +94,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class ManifestRecord:
     """A note, memory file or other record that the run wrote, in the `version` it created."""
 
     label: str
@@ -111,8 +111,8 @@ class MemoryChanges:
     confirmed: list[Change] = field(default_factory=list)
     contradicted: list[Change] = field(default_factory=list)
     retired: list[Change] = field(default_factory=list)
-    observations: list[Observed] = field(default_factory=list)
-    others: list[Other] = field(default_factory=list)
+    observations: list[ManifestObservation] = field(default_factory=list)
+    others: list[ManifestRecord] = field(default_factory=list)
 
     @property
     def groups(self) -> list[tuple[str, str, list[Change]]]:
@@ -168,17 +168,17 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
     return changes
 
 
-def _other(revision: Revision) -> Other:
+def _other(revision: Revision) -> ManifestRecord:
     url = reverse("memory:record-open", args=[revision.record_type, revision.record_id])
     noun = str(kind_of(revision.record_type).noun)
-    return Other(revision.label, noun, url, revision.version)
+    return ManifestRecord(revision.label, noun, url, revision.version)
 
 
-def _one_observed(revision: Revision, observation: Observation | None) -> Observed:
+def _one_observed(revision: Revision, observation: Observation | None) -> ManifestObservation:
     """Return an observation as the run created it, and what happened to it since."""
     text = revision.after.get("content", revision.label)
     if observation is None:
-        return Observed(text, note=_("since deleted"))
+        return ManifestObservation(text, note=_("since deleted"))
     note = ""
     if observation.trashed_at is not None:
         note = _("now in Trash")
@@ -187,7 +187,7 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Observ
     elif observation.near_duplicate_of_id is not None:
         note = _("almost identical to an older one")
     category = observation.get_category_display()
-    return Observed(text, category, observation.get_absolute_url(), note)
+    return ManifestObservation(text, category, observation.get_absolute_url(), note)
 
 
 def _as_of_now(

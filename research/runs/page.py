@@ -182,7 +182,7 @@ def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
         "plan_form": form or PlanForm(initial=initial),
         "plan_token": token,
         "planned_by": planning.by_words(plan["by"]),
-        "goes_on_at": planning.goes_on_at(run),
+        "resumes_at": planning.resumes_at(run),
         "asked_for": settings,
         "services": [
             searching.label_of(name) for name in connections.search_services(settings.services)
@@ -208,7 +208,7 @@ def words_of(run: Run, typed: str) -> str:
 
 def plan_in_words(run: Run) -> str:
     """Return what a run is waiting for if its plan is up for review."""
-    goes_on = planning.goes_on_at(run)
+    goes_on = planning.resumes_at(run)
     if goes_on is None:
         return _("It’s waiting for you to review its plan.")
     at = date_format(timezone.localtime(goes_on), "j F, H:i")
@@ -267,7 +267,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "most_tokens": f"{budget.tokens:,}",
         "started_by": presenters.started_by(run),
         "waiting": waiting_words(run),
-        "is_put_off": _is_put_off(run),
+        "is_put_off": _is_postponed(run),
         "is_silent": _is_silent(run),
         "failure": _failure(run, steps, stored.get("search", {}).get("asked", [])),
     } | (plan or _again(run, steps))
@@ -342,7 +342,7 @@ def waiting_words(run: Run) -> str:
         return ""
     if run.waiting_since is not None:
         return plan_in_words(run)
-    if _is_put_off(run):
+    if _is_postponed(run):
         at = date_format(timezone.localtime(run.not_before), "H:i")
         most = len(run.RETRY_SECONDS) + 1
         told = {"at": at, "n": run.tries + 1, "most": most, "why": run.error}
@@ -356,7 +356,7 @@ def waiting_words(run: Run) -> str:
     return _("In the queue. The run starts as soon as a worker is available.")
 
 
-def _is_put_off(run: Run) -> bool:
+def _is_postponed(run: Run) -> bool:
     is_later = run.not_before > timezone.now() + timedelta(seconds=1)
     is_queued = run.status == Run.Status.QUEUED and run.waiting_since is None
     return is_queued and is_later and bool(run.error)

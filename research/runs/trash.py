@@ -28,13 +28,13 @@ from memory.models import (
     ModelCall,
     Note,
     Observation,
-    PutAway,
     Remembered,
     Revision,
     SeenUrl,
     Source,
     Topic,
     TopicFact,
+    TrashedRows,
     Trust,
 )
 from memory.models.history import as_json
@@ -124,7 +124,7 @@ def only_of(run: Run) -> Rows:
 
 
 def put_away(report: Report, expires_at: datetime | None) -> None:
-    """Move the run's own rows from their tables into its report's `PutAway`.
+    """Move the run's own rows from their tables into its report's `TrashedRows`.
 
     `expires_at` is the exact expiry of the topic's memory.
     """
@@ -138,7 +138,7 @@ def put_away(report: Report, expires_at: datetime | None) -> None:
     }
     rows.seen.delete()
     rows.sources.delete()
-    PutAway.objects.update_or_create(
+    TrashedRows.objects.update_or_create(
         record_id=report.pk,
         defaults={
             "owner_id": report.owner_id,
@@ -149,9 +149,9 @@ def put_away(report: Report, expires_at: datetime | None) -> None:
     )
 
 
-def put_back(report: Report) -> None:
+def restore_state(report: Report) -> None:
     """Put the rows back, except those that later runs have written as well."""
-    kept = PutAway.objects.filter(record_id=report.pk, owner=report.owner_id).first()
+    kept = TrashedRows.objects.filter(record_id=report.pk, owner=report.owner_id).first()
     if kept is None:
         return
     topic_id = report.run.topic_id
@@ -171,7 +171,7 @@ def put_back(report: Report) -> None:
     kept.delete()
 
 
-def _put_notes_back(kept: PutAway, topic_id: Any) -> None:
+def _put_notes_back(kept: TrashedRows, topic_id: Any) -> None:
     for row in rows_of(kept, "confirmed"):
         facts = _fact(topic_id, row).filter(confirmed_run=row.get("then_run"))
         facts.update(confirmed_run=row.get("run"), confirmed_at=row.get("at"))
@@ -189,7 +189,7 @@ def _thousandths(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def rows_of(kept: PutAway, name: str) -> list[dict[str, Any]]:
+def rows_of(kept: TrashedRows, name: str) -> list[dict[str, Any]]:
     """Return the valid rows of one name."""
     found = kept.rows.get(name) if isinstance(kept.rows, dict) else None
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
@@ -269,7 +269,7 @@ _ALONG: tuple[type[Remembered], ...] = (TopicFact, Observation, Note, Topic)
 
 
 @dataclass(frozen=True, slots=True)
-class Goes:
+class DeletionPlan:
     """What is deleted with a run, and which facts become current again without it."""
 
     facts: Sequence[TopicFact]
@@ -282,13 +282,13 @@ class Goes:
     is_only: bool
 
 
-def what_goes(report: Report) -> Goes:
+def deletion_summary(report: Report) -> DeletionPlan:
     """Return what would go to the trash with the run, in five queries."""
     run = report.run
     rows, facts, beside = only_of(run), _brought(run), _beside(run)
     counts = _counted(findings=_findings(run), notes=_notes(run), **asdict(rows))
-    back = _to_stand_again(run, facts) if beside.is_last else []
-    return Goes(facts, back=back, is_last=beside.is_last, is_only=beside.is_only, **counts)
+    back = _facts_to_restore(run, facts) if beside.is_last else []
+    return DeletionPlan(facts, back=back, is_last=beside.is_last, is_only=beside.is_only, **counts)
 
 
 def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
@@ -379,7 +379,7 @@ def _notes(run: Run) -> Any:
     return found.filter(pinned=False, lock="open", edited_by_person=False, superseded_by=None)
 
 
-def _to_stand_again(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
+def _facts_to_restore(run: Run, brought: Sequence[TopicFact]) -> list[TopicFact]:
     """Return the facts retired by the topic's last run, as many as there is room for."""
     current, retired = Q(state=TopicFact.State.CURRENT), Q(state=TopicFact.State.RETIRED)
     wanted = current | retired & Q(retired_run=run.number)
@@ -430,14 +430,14 @@ def _check_now(run: Run) -> None:
 
 
 def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
-    source, moved = PutAway.source_of(report.pk), {"trashed_at": timezone.now()}
+    source, moved = TrashedRows.source_of(report.pk), {"trashed_at": timezone.now()}
     told: dict[str, Any] = {
         "by": by,
         "why": _("moved to Trash with %(run)s") % {"run": run},
         "source": source,
     }
     brought, beside = _brought(run), _beside(run)
-    back = _to_stand_again(run, brought) if beside.is_last else []
+    back = _facts_to_restore(run, brought) if beside.is_last else []
     expires_at = topic.expires_at
     changed = _topic_without(topic, run, report, beside)
     along: tuple[tuple[type[Any], list[Any]], ...] = (
@@ -486,8 +486,8 @@ def restore_run(report: Report, *, by: Actor) -> None:
         why = _("restored with %(run)s") % {"run": run}
         for model in _ALONG:
             _put_back(model, topic, told, by, why)
-        review_acts.put_back_for(topic.owner, PutAway.source_of(report.pk), by=by)
-        put_back(report)
+        review_acts.restore_state_for(topic.owner, TrashedRows.source_of(report.pk), by=by)
+        restore_state(report)
         Activity.log(topic.owner, by, "run-restored", subject=run, label=str(report))
         transaction.on_commit(lambda: publishing.publish(topic.pk))
 
@@ -497,9 +497,9 @@ def _told(report: Report) -> QuerySet[Any]:
 
     Earlier changes were undone when it was restored.
     """
-    came_back = Revision.objects.filter(record_id=report.pk, after__trashed_at=None)
-    since = came_back.order_by("-id").values_list("id", flat=True).first() or 0
-    source = PutAway.source_of(report.pk)
+    reopen_restored = Revision.objects.filter(record_id=report.pk, after__trashed_at=None)
+    since = reopen_restored.order_by("-id").values_list("id", flat=True).first() or 0
+    source = TrashedRows.source_of(report.pk)
     return Revision.objects.filter(owner=report.owner_id, source=source, pk__gt=since)
 
 
@@ -552,7 +552,7 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
 # --- permanent deletion ---
 
 
-def check_nothing_goes_on(topic: Topic) -> None:
+def check_not_running(topic: Topic) -> None:
     """Raise InvalidValue if a worker runs a topic that is about to be permanently deleted."""
     if Run.objects.filter(topic=topic).unfinished().exists():
         raise InvalidValue(
@@ -569,17 +569,17 @@ def forget_run(report: Report, by: Actor) -> None:
     """Delete what is in the trash with the run, and its conversations and pages."""
     run = report.run
     _check_now(run)
-    for record in _lying_with(report):
+    for record in _trashed_with(report):
         record.purge(by=by)
     ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
     for item in read_for(run):
         item.purge(by=by)
     lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
     lines.update(label="", detail={})
-    PutAway.objects.filter(record_id=report.pk).delete()
+    TrashedRows.objects.filter(record_id=report.pk).delete()
 
 
-def _lying_with(report: Report) -> Iterable[Remembered]:
+def _trashed_with(report: Report) -> Iterable[Remembered]:
     for model in (TopicFact, Observation, Note):
         ids = _told(report).filter(record_type=model.record_type(), after__has_key="trashed_at")
         rows = model.objects.filter(owner=report.owner_id).in_trash()
@@ -594,16 +594,16 @@ def read_for(run: Run) -> Any:
     return found.exclude(pk__in=elsewhere).exclude(pinned=True).defer("content")
 
 
-def along_with(ids: Sequence[Any]) -> Along:
+def trashed_labels(ids: Sequence[Any]) -> Along:
     """Return, by report, labels of what is in the trash with it, in two queries."""
-    sources = {PutAway.source_of(key): key for key in ids}
+    sources = {TrashedRows.source_of(key): key for key in ids}
     told = Revision.objects.filter(source__in=sources, after__has_key="trashed_at").order_by()
     rows = told.values("source", "record_type").annotate(n=Count("record_id", distinct=True))
     found: dict[Any, list[str]] = {}
     for row in rows.order_by("-record_type"):
         words = found.setdefault(sources[row["source"]], [])
         words.append(counted_words(row["record_type"], row["n"]))
-    for kept in PutAway.objects.filter(record_id__in=ids):
+    for kept in TrashedRows.objects.filter(record_id__in=ids):
         seen = len(rows_of(kept, "seen"))
         if seen:
             said = ngettext("%(n)d seen URL", "%(n)d seen URLs", seen) % {"n": seen}

@@ -25,8 +25,8 @@ from memory.core.actors import RESEARCH, Actor
 from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic
 from research.budgets import forecasting
-from research.models import Delivery, Run, RunInTheWay, Schedule
-from research.models.notifications import told_of_failures
+from research.models import Delivery, Run, RunAlreadyActive, Schedule
+from research.models.notifications import channels_for_failure
 from research.schedules import cron as schedules_cron
 
 MOST_COUNTED = 500  # enough for a cron expression that fires every minute, which has more per day
@@ -389,7 +389,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
             missed_slots=missed,
             **fields,
         )
-    except RunInTheWay as exc:
+    except RunAlreadyActive as exc:
         _skipped(schedule, slot, str(exc), warning=True)
         return None
     if missed:
@@ -474,8 +474,8 @@ def _pause(run: Run) -> bool:
         why = shorten(run.error, 300)
         Activity.log(topic.owner, RESEARCH, KIND, subject=topic, warning=True, run=run.pk, why=why)
         names = {"topic": topic.title, "count": IN_A_ROW, "why": why}
-        Delivery.objects.lay_out_notice(
-            told_of_failures(run),
+        Delivery.objects.create_for_message(
+            channels_for_failure(run),
             f"schedule-failing:{run.pk}",
             topic=topic,
             subject=_("Schedule paused: %(topic)s") % names,

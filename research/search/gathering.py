@@ -28,7 +28,7 @@ from research.models import Hit, TopicSettings
 from research.run_context import applied_rules, inputs
 from research.run_context.context import RunContext, StepResult
 from research.search import known_pages, searching
-from research.search.searching import TRIES, Asked, Gate, Network
+from research.search.searching import TRIES, Gate, Network, QueryResult
 from research.topic_settings import standing_rules
 
 RRF = 60  # rank constant of reciprocal rank fusion (Cormack et al. 2009)
@@ -94,7 +94,7 @@ class Order:
         return first_vote(votes, self.services, self.queries)
 
 
-def keep(work: RunContext, answers: Sequence[Asked], order: Order, count: int) -> int:
+def keep(work: RunContext, answers: Sequence[QueryResult], order: Order, count: int) -> int:
     """Add the hits of these answers to the run's `count` hits. Return the new count."""
     found = [(asked, result) for asked in answers for result in _usable(work, asked)]
     urls = [canonical_url(result.url) for _asked, result in found]
@@ -120,7 +120,7 @@ def store_again(hits: Iterable[Hit], fields: Sequence[str]) -> None:
     Hit.objects.bulk_create(hits, update_conflicts=True, unique_fields=["id"], update_fields=fields)
 
 
-def _vote(hit: Hit, asked: Asked, result: SearchHit, order: Order) -> None:
+def _vote(hit: Hit, asked: QueryResult, result: SearchHit, order: Order) -> None:
     """Add a vote to a hit, and fill in fields that no earlier answer had."""
     hit.rank = min(hit.rank or result.rank, result.rank)
     if any((v["query"], v["service"]) == (asked.query, asked.service) for v in hit.queries):
@@ -150,7 +150,7 @@ def _told(result: SearchHit) -> dict[str, Any]:
     }
 
 
-def _usable(work: RunContext, asked: Asked) -> list[SearchHit]:
+def _usable(work: RunContext, asked: QueryResult) -> list[SearchHit]:
     """Return an answer's hits without those that have no URL or one that is too long."""
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
@@ -182,7 +182,7 @@ AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
 _OPENABLE = ("http://", "https://", "library:")
 
 
-class NothingToAsk(ProviderRejected):
+class NoSearchService(ProviderRejected):
     """No search service is available. The message says what to set up."""
 
 
@@ -227,7 +227,7 @@ def search(work: RunContext) -> StepResult:
             place = keep(work, answers, places, place)
             done += [asked.as_json() for asked in answers]
             work.progress(
-                _so_far(done, sum(len(service.queries) for service in services), place),
+                _progress_text(done, sum(len(service.queries) for service in services), place),
                 output={"asked": done, "order": order},
                 queries=len(done),
                 hits=place,
@@ -237,7 +237,7 @@ def search(work: RunContext) -> StepResult:
     return _searched(work, services, done, place)
 
 
-def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
+def _progress_text(done: list[dict[str, Any]], count: int, hits: int) -> str:
     """Return how many of `count` queries were answered, failed or skipped, and the number of hits."""
     failed = sum(bool(entry["problem"]) and entry["tries"] > 0 for entry in done)
     unasked = sum(bool(entry["problem"]) and not entry["tries"] for entry in done)
@@ -260,7 +260,7 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
     for name in connections.search_services(work.settings.services):
         if name == "library":
             # A run checks the watched folder first, so the latest changes count.
-            library_folder.look_if_due(every=0)
+            library_folder.scan_if_due(every=0)
         if name == "feeds" and not work.settings.feeds:
             lacking.append(_("the topic has no feeds"))
         elif name == "library" and library_services.is_empty(work.topic.owner):
@@ -275,7 +275,7 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
         return ready
     none = _("none of its search services are enabled on this server")
     why = get_text_list(lacking, _("and")) if lacking else none
-    raise NothingToAsk(
+    raise NoSearchService(
         _(
             "No search service is available: %(why)s. In the topic’s settings, add a feed or select a service that doesn’t need a key, such as Wikipedia. You can also add a document to the library. Then retry the run. The sample topic needs none of these."
         )
@@ -300,7 +300,7 @@ def options_of(work: RunContext) -> SearchOptions:
 
 def _calls(
     work: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
-) -> list[Callable[[], list[Asked]]]:
+) -> list[Callable[[], list[QueryResult]]]:
     """Return the calls, with the first query of each service before the second of any.
 
     That way, a service that rejects everything usually does so before its other queries start.
@@ -308,7 +308,7 @@ def _calls(
     options, network = options_of(work), Network()
     # R47 limits the attempts of a query, so a postponed run makes one more attempt, not 3.
     tries = 1 if work.run.tries else TRIES
-    calls: list[tuple[int, Callable[[], list[Asked]]]] = []
+    calls: list[tuple[int, Callable[[], list[QueryResult]]]] = []
     for service in services:
         gate = Gate(service.name, network)
         left = [query for query in service.queries if (query, service.name) not in answered]
@@ -322,7 +322,7 @@ def _calls(
 
 def _call(
     provider: SearchProvider, queries: list[str], options: SearchOptions, gate: Gate, most: int
-) -> Callable[[], list[Asked]]:
+) -> Callable[[], list[QueryResult]]:
     return lambda: [
         searching.ask(provider, query, options, gate=gate, most=most) for query in queries
     ]
@@ -412,7 +412,7 @@ def filter_seen(work: RunContext) -> StepResult:
     known_pages.add_pages(work)
     found = list(work.run.hits.all())
     tell(work, found)
-    _put_in_order(work, found)
+    _sort_hits(work, found)
     for place, hit in enumerate(found, start=1):
         hit.place = place
     counts = Counter(hit.state for hit in found if hit.service != known_pages.SERVICE)
@@ -496,7 +496,7 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
     return hit.url in map(canonical_url, checks)
 
 
-def _put_in_order(work: RunContext, found: list[Hit]) -> None:
+def _sort_hits(work: RunContext, found: list[Hit]) -> None:
     """Sort the hits by all their votes. See `fused` for the effect of the services' order."""
     services = work.output("search").get("order", [])
     order = Order.of(services, work.output("plan")["queries"])

@@ -35,7 +35,7 @@ from memory.models import Activity, ContentItem, Topic, Trust
 from memory.models.library import page_of
 from research.budgets.budget import depth_of
 from research.claims import duplicates
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.models import Hit, TopicSettings
 from research.models.topics import everywhere, in_effect
 from research.run_context import applied_rules, inputs
@@ -227,7 +227,7 @@ def keep(
     """
     try:
         page = get()
-        applied_rules.check_where_it_led(work, hit, page.final_url)
+        applied_rules.check_redirect_target(work, hit, page.final_url)
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
             raise ProviderRejected(_("the page has no text"))
@@ -242,7 +242,7 @@ def keep(
     hit.title = (clean(page.title)[0] or hit.title)[:500]
     hit.published_at = page.published_at or hit.published_at
     hit.reading = Hit.Reading.READ
-    smell = injection.smells_of_instructions(text)
+    smell = injection.injection_reason(text)
     if smell:
         # Nothing from a quarantined page enters a prompt or a fact.
         hit.reading = Hit.Reading.QUARANTINED
@@ -291,20 +291,20 @@ def _read(
         hit.reading = Hit.Reading.NEAR_DUPLICATE
         hit.reason = _("has the same text as %(domain)s") % {"domain": by_place[of].domain}
         hit.save(update_fields=["reading", "reason"])
-    set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
-    if set_aside:
+    quarantine_reason = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
+    if quarantine_reason:
         work.run.warn(
             ngettext(
                 "Skipped %(count)d page that tries to instruct AI agents (prompt injection)",
                 "Skipped %(count)d pages that try to instruct AI agents (prompt injection)",
-                set_aside,
+                quarantine_reason,
             )
-            % {"count": set_aside}
+            % {"count": quarantine_reason}
         )
-    _say_what_was_not_compared(work, wanted)
+    _warn_not_compared(work, wanted)
     new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
-    _say_what_was_left(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
+    _warn_unread_pages(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
         warning = _(
@@ -328,7 +328,7 @@ def _read(
     )
 
 
-def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
+def _warn_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
     """Warn about known pages that couldn't be read again, or only in part."""
     failed = [
         hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
@@ -369,7 +369,7 @@ def _in_words(pages: int, again: int, same: int) -> str:
     return f"{read}, {aside % {'n': same}}"
 
 
-def _say_what_was_left(work: RunContext, wanted: int) -> None:
+def _warn_unread_pages(work: RunContext, wanted: int) -> None:
     """Warn if the topic's own budget, not the site's default, left pages unread."""
     if not work.settings.max_pages or inputs.opened(work):
         return  # or the tracks chose the pages
@@ -383,7 +383,7 @@ def _say_what_was_left(work: RunContext, wanted: int) -> None:
         )
 
 
-def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
+def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> PageText:
     """Return the first `most` characters of a page for the writer.
 
     A page that was read before is returned in full, with its last versions.
@@ -391,7 +391,7 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
     previous, earlier = [*versions, "", ""][:2]
     most = MOST_TEXT if previous else most
     text = hit.content_item.content[:most] if hit.content_item else hit.snippet
-    return Reading(
+    return PageText(
         number=hit.place,
         url=hit.link,
         title=hit.title,
@@ -406,7 +406,7 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
     )
 
 
-def readings(work: RunContext) -> list[Reading]:
+def readings(work: RunContext) -> list[PageText]:
     """Return the pages and snippets for the report, in the order of the hits.
 
     Pages that were read are included up to the topic's depth of reading. Unless the run is
@@ -479,7 +479,7 @@ def remove(topic: Topic, address: str, *, by: Actor) -> bool:
     return True
 
 
-def take_off(topic: Topic, pages: Sequence[str]) -> None:
+def remove_read_pages(topic: Topic, pages: Sequence[str]) -> None:
     """Remove the pages that a run read. Called in the transaction that saves the run."""
     if not pages:
         return

@@ -48,7 +48,7 @@ AT_HOME = ("library", "sample")  # local services, which say nothing about the n
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryResult:
     """The result of one query to one service. If `tries` is 0, the query was skipped."""
 
     query: str
@@ -163,7 +163,7 @@ def ask(
     *,
     gate: Gate | None = None,
     most: int = TRIES,
-) -> Asked:
+) -> QueryResult:
     """Send one query to one service, up to `most` times while it is unavailable (R47).
 
     An empty answer isn't retried. The service's failures are never raised. If the gate is closed,
@@ -219,9 +219,9 @@ def _asked(
     tries: int,
     began: float,
     failure: ProviderError | None,
-) -> Asked:
+) -> QueryResult:
     passing = failure if isinstance(failure, ProviderUnavailable) else None
-    return Asked(
+    return QueryResult(
         query=query,
         service=service,
         hits=hits,
@@ -323,7 +323,7 @@ def queries_of(run: Run) -> list[str]:
     return planned
 
 
-def what_is_gone(work: RunContext, was: Run) -> list[str]:
+def unavailable_services(work: RunContext, was: Run) -> list[str]:
     """Return sentences about services of the run `was` that are no longer available."""
     return [
         _("%(run)s searched %(service)s, which is no longer available: %(why)s")

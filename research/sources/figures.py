@@ -250,7 +250,7 @@ ACT_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class DeskWanted:
+class SourcesFilter:
     """The filters and sorting in the page's URL."""
 
     by: str = "domain"
@@ -261,7 +261,7 @@ class DeskWanted:
     falling: bool = True
 
     @classmethod
-    def of(cls, query: Mapping[str, Any]) -> DeskWanted:
+    def of(cls, query: Mapping[str, Any]) -> SourcesFilter:
         """Read it from a query string, ignoring invalid values."""
 
         def said(name: str, most: int) -> str:
@@ -296,7 +296,7 @@ class DeskWanted:
     def sorted_by(self, name: str) -> str:
         """Return the query string that sorts by a column, in reverse if it already does."""
         falling = not self.falling if name == self.sort else name != "name"
-        changed = DeskWanted(self.by, self.words, self.domain, self.state, name, falling)
+        changed = SourcesFilter(self.by, self.words, self.domain, self.state, name, falling)
         return changed.query
 
 
@@ -406,7 +406,7 @@ class Rules:
         return NONE, ""
 
 
-def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int, Rules]:
+def page(topic: Any, wanted: SourcesFilter, *, cursor: str = "") -> tuple[Page, int, Rules]:
     """Return the rows after the cursor, the total number, and the rules."""
     rules, offset = Rules.of(topic), offset_of(cursor)
     figures = page_of(topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1)
@@ -415,7 +415,7 @@ def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int
     return Page(rows, more), figures[0].total if figures else 0, rules
 
 
-def question(wanted: DeskWanted, rules: Rules) -> Question:
+def question(wanted: SourcesFilter, rules: Rules) -> Question:
     """Return the query for the figures."""
     by_rule = wanted.state in Act.values
     return Question(
@@ -429,7 +429,7 @@ def question(wanted: DeskWanted, rules: Rules) -> Question:
     )
 
 
-def columns(wanted: DeskWanted) -> Sequence[Column]:
+def columns(wanted: SourcesFilter) -> Sequence[Column]:
     """Return the column headings."""
     way = "descending" if wanted.falling else "ascending"
     return [
@@ -467,7 +467,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-def as_csv(topic: Topic, wanted: DeskWanted) -> Iterator[str]:
+def as_csv(topic: Topic, wanted: SourcesFilter) -> Iterator[str]:
     """Yield the whole list as CSV that is safe to open in a spreadsheet."""
     rules = Rules.of(topic)
     yield _line(FIELDS)

@@ -29,7 +29,7 @@ TOPIC, ALL = "topic", "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class RuleChange:
     """A rule as stored, and the one it replaced (or `none`)."""
 
     place: str
@@ -37,7 +37,7 @@ class Changed:
     before: str
 
 
-def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> Changed:
+def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> RuleChange:
     """Set a place's rule, starting with the next run. `none` removes the rule of that scope.
 
     Raises InvalidValue for an invalid place or rule, or one that contradicts another, and
@@ -55,7 +55,7 @@ def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Acto
         before = act_here(settings, place)
         if before != act:
             topic_editing.edit_topic(held, by=by, wanted=_wanted(settings, place, before, act))
-    return Changed(place, act, before)
+    return RuleChange(place, act, before)
 
 
 def act_here(settings: TopicSettings, place: str) -> str:
@@ -88,7 +88,7 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
 # --- for all topics ---
 
 
-def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
+def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> RuleChange:
     refused = RefusedSource.objects.filter(owner=owner, kind=RefusedSource.Kind.DOMAIN, name=place)
     rules = SourceRule.objects.filter(owner=owner, place=place)
     with transaction.atomic():
@@ -97,7 +97,7 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
         kept = rules.values_list("act", flat=True).first()
         before = str(Act.BLOCK) if refused.exists() else str(kept or NONE)
         if before == act:
-            return Changed(place, act, before)
+            return RuleChange(place, act, before)
         for one in refused:
             blocking.allow(one, by=by)
         rules.delete()
@@ -109,4 +109,4 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
                 raise LimitReached(problem % {"most": SourceRule.MOST})
             SourceRule.objects.create(owner=owner, place=place, act=act)
         Activity.log(owner, by, "source-rule", label=place, act=act, before=before)
-    return Changed(place, act, before)
+    return RuleChange(place, act, before)

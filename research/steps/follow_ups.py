@@ -26,7 +26,7 @@ from beacon_site.text.cleaning import (
     shorten,
     without_citations,
 )
-from beacon_site.text.injection import smells_of_instructions
+from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import split
 from memory.core.actors import RESEARCH
 from memory.llm.asking import ask_model
@@ -35,7 +35,7 @@ from memory.notes.services import write_note
 from memory.observations import Line, remember_lines
 from memory.observations.extraction import MODEL, Extracted, extract, without_known
 from memory.reflection import services as reflection_services
-from memory.reflection.services import Told, why_not
+from memory.reflection.services import EntryContent, why_not
 from memory.usage.booking import BudgetReached
 from research.models import DeltaItem, Hit, Report, Run
 from research.reporting import report_text
@@ -86,7 +86,7 @@ def observe(work: RunContext) -> StepResult:
     if isinstance(found.failure, ProviderUnavailable) and work.step.may_retry:
         raise found.failure
     further = without_known(
-        found.lines, [*facts, *_told_before(work), *_own_words(work.run.report)]
+        found.lines, [*facts, *_known_before(work), *_own_words(work.run.report)]
     )
     more = _remember(work, topic, further, found.source(work.run.source))
     return _result(kept, more, found)
@@ -107,11 +107,11 @@ def facts_of(work: RunContext) -> list[str]:
     return [
         sentence
         for sentence in dict.fromkeys(sentences)
-        if match_key(sentence) not in struck and not smells_of_instructions(sentence)
+        if match_key(sentence) not in struck and not injection_reason(sentence)
     ]
 
 
-def _told_before(work: RunContext) -> list[str]:
+def _known_before(work: RunContext) -> list[str]:
     """Return what was known or marked as wrong before the run. Background isn't a finding."""
     memory = work.output("load_memory")["memory"]
     told = [fact["text"] for fact in memory["facts"]] if memory else []
@@ -304,11 +304,11 @@ def is_read_only(run: Run) -> bool:
     return not written.exclude(record_type__in=_OF_ITS_TOPIC).exists()
 
 
-def _told(work: RunContext, topic: Topic) -> Told:
+def _told(work: RunContext, topic: Topic) -> EntryContent:
     """Return the entry's text without a model: the run's verified facts, unchanged."""
     facts = [without_citations(fact) for fact in facts_of(work)]
     words = ngettext("%(n)d new fact: %(topic)s", "%(n)d new facts: %(topic)s", len(facts))
-    return Told(
+    return EntryContent(
         title=_("%(topic)s (%(run)s)") % {"topic": topic.title, "run": work.run},
         summary=words % {"n": len(facts), "topic": topic.title},
         task=work.settings.objective or task_of(work),
@@ -484,7 +484,7 @@ def _found_out(work: RunContext) -> str:
         f"- {item.get_status_display()}: {_plain(item.sentence)}"
         for item in _items(work.run, DeltaItem.LISTED)[:MOST_NEWS]
     ]
-    found = [shorten(first, _MOST_RESULT) if not smells_of_instructions(first) else "", *news]
+    found = [shorten(first, _MOST_RESULT) if not injection_reason(first) else "", *news]
     return "\n".join(filter(None, found)) or _("Nothing new was found.")
 
 
@@ -515,7 +515,7 @@ def _next_steps(work: RunContext, topic: Topic) -> list[str]:
 
 def _items(run: Run, statuses: Iterable[str]) -> list[DeltaItem]:
     found = DeltaItem.objects.filter(run=run, status__in=list(statuses)).supported()
-    return [i for i in found.order_by("position") if not smells_of_instructions(i.sentence)]
+    return [i for i in found.order_by("position") if not injection_reason(i.sentence)]
 
 
 def _plain(text: str) -> str:
@@ -549,8 +549,8 @@ def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
     )
     if answer is None or not isinstance(answer.parsed, RunSummary):
         return None
-    steps = [s for s in answer.parsed.next_steps if not smells_of_instructions(s)]
+    steps = [s for s in answer.parsed.next_steps if not injection_reason(s)]
     result = without_citations(clean(answer.parsed.result)[0])
-    if smells_of_instructions(result):
+    if injection_reason(result):
         return None
     return RunSummary(result=result, next_steps=[clean(s)[0] for s in steps])

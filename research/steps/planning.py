@@ -32,7 +32,7 @@ from research.facts import correcting
 from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan
 from research.run_context import applied_rules, inputs, memory_for_prompt
-from research.run_context.context import AwaitsPerson, Cancelled, RunContext, StepResult
+from research.run_context.context import AwaitsPlanReview, Cancelled, RunContext, StepResult
 from research.search import facets, searching
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import is_address
@@ -59,7 +59,7 @@ class Plan(BaseModel):
 
 def load_memory(work: RunContext) -> StepResult:
     """Load the topic's memory. Without live memory, the run is a baseline, whatever its number."""
-    _say_who_is_not_told(work)
+    _warn_model_not_used(work)
     loaded = topic_memory.load(work.topic)
     of_run = {"is_baseline": loaded.memory is None}
     if loaded.problem:
@@ -100,7 +100,7 @@ def load_memory(work: RunContext) -> StepResult:
     )  # fmt: skip
 
 
-def _say_who_is_not_told(work: RunContext) -> None:
+def _warn_model_not_used(work: RunContext) -> None:
     """Warn that the model isn't used because the topic is marked sensitive."""
     is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
     if is_secret and connections.language_model() is not None:
@@ -126,7 +126,7 @@ def plan(work: RunContext) -> StepResult:
     try:
         if work.run.rerun_of is not None:
             queries, by = searching.queries_of(work.run.rerun_of), "rerun"
-            warning = _what_is_gone(work, work.run.rerun_of)
+            warning = _unavailable_services(work, work.run.rerun_of)
         elif work.is_stopping:
             queries, by = _by_facets(work, memory), "facets"
         else:
@@ -144,7 +144,7 @@ def plan(work: RunContext) -> StepResult:
         queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
     # a rerun uses the exact queries of the original, including those from its rules
     if by != "rerun":
-        queries = applied_rules.with_standing(queries, work.settings)
+        queries = applied_rules.with_always_included(queries, work.settings)
     output = {
         "queries": queries,
         "by": by,
@@ -168,8 +168,8 @@ def _rules(queries: list[str], settings: TopicSettings) -> dict[str, list[str]]:
     return {name: kept for name, kept in rules.items() if kept}
 
 
-def _what_is_gone(work: RunContext, was: Run) -> str:
-    gone = searching.what_is_gone(work, was)
+def _unavailable_services(work: RunContext, was: Run) -> str:
+    gone = searching.unavailable_services(work, was)
     for warning in gone:
         work.run.warn(warning)
     return " ".join(gone)
@@ -261,7 +261,7 @@ DAY = timedelta(days=1)  # PlanReview.DAY: continues by itself after a day
 REVIEWED = "reviewed"  # the key in the plan's output for who reviewed it
 
 
-class PlanWentOn(Exception):
+class PlanNotWaiting(Exception):
     """The plan no longer waits for review. The message says what happened to it."""
 
 
@@ -280,14 +280,14 @@ def hold(work: RunContext) -> None:
     if Topic.objects.filter(pk=work.topic.pk).exclude(archived_at=None).exists():
         raise Cancelled(_("the topic was archived"))
     if not work.is_stopping:
-        raise AwaitsPerson(DAY if wanted == TopicSettings.PlanReview.DAY else None)
+        raise AwaitsPlanReview(DAY if wanted == TopicSettings.PlanReview.DAY else None)
 
 
 def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
     """Continue the run with these queries, which were validated (`research.runs.page.PlanForm`).
 
     `seen` is the `waiting_since` of the plan that the person saw. The planned queries are stored
-    next to the edited ones. Raises PlanWentOn if that plan no longer waits.
+    next to the edited ones. Raises PlanNotWaiting if that plan no longer waits.
     """
     with transaction.atomic():
         step = _held(run, seen)
@@ -305,15 +305,15 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
         Activity.log(run.topic.owner, by, kind, subject=run, queries=queries)
 
 
-def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
-    """Have the run create a new plan, and wait for review again. Raises PlanWentOn."""
+def replan(run: Run, *, seen: datetime, by: Actor) -> None:
+    """Have the run create a new plan, and wait for review again. Raises PlanNotWaiting."""
     with transaction.atomic():
         _held(run, seen)
         reopen_plan(run)
         Activity.log(run.topic.owner, by, "plan-made-anew", subject=run)
 
 
-def go_on_unseen() -> int:
+def resume_unreviewed() -> int:
     """Continue the runs whose plan wasn't reviewed within a day. Return how many."""
     done = 0
     for run in Run.objects.waited_long_enough().select_related("topic__owner")[:200]:
@@ -324,7 +324,7 @@ def go_on_unseen() -> int:
                 step = _held(run, since)
                 _store(step, step.output | {REVIEWED: _seen_by("", edited=False)})
                 Activity.log(run.topic.owner, RESEARCH, "plan-went-on", subject=run)
-        except PlanWentOn:
+        except PlanNotWaiting:
             continue
         done += 1
     return done
@@ -333,7 +333,7 @@ def go_on_unseen() -> int:
 def _held(run: Run, seen: datetime) -> Step:
     """Queue the run again and return the step of its plan, both locked until the commit."""
     if not run.go_on(seen):
-        raise PlanWentOn(became_of(run))
+        raise PlanNotWaiting(plan_outcome(run))
     run.wake_after_commit()
     return Step.objects.get(run=run, name="plan", part=0)
 
@@ -357,7 +357,7 @@ def _store(step: Step, output: dict[str, Any]) -> None:
     )
 
 
-def became_of(run: Run) -> str:
+def plan_outcome(run: Run) -> str:
     """Return what happened to a plan that no longer waits."""
     run.refresh_from_db(fields=["status", "waiting_since", "number"])
     if run.waiting_since is not None:
@@ -377,7 +377,7 @@ def became_of(run: Run) -> str:
     return _("The run has already continued with the planned queries.")
 
 
-def goes_on_at(run: Run) -> datetime | None:
+def resumes_at(run: Run) -> datetime | None:
     """Return when a waiting run continues automatically, or None."""
     if run.waiting_since is None:
         return None

@@ -23,7 +23,7 @@ from beacon_site.text.sentences import split_sentences
 from memory.models import Source, Topic, TopicFact
 from research.claims.matching import match
 from research.claims.quoting import LEAST_QUOTE, fold
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.models import Hit
 from research.reporting import composing, report_text
 from research.reporting.composing import Draft
@@ -45,12 +45,12 @@ FAR = 35  # similarity out of 100; below it, a sentence isn't about the fact
 class Page:
     """One page that was read, split into sentences once."""
 
-    reading: Reading
+    reading: PageText
     folded: str
     sentences: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, reading: Reading) -> Page:
+    def of(cls, reading: PageText) -> Page:
         return cls(reading, fold(reading.text), split_sentences(reading.text)[:MOST_SENTENCES])
 
 

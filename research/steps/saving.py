@@ -82,7 +82,7 @@ logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _StepOutputs:
     """The output of the earlier steps, read once."""
 
     write: dict[str, Any]
@@ -96,7 +96,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
     Raises JobLost if another worker has the run, and Cancelled if its topic was moved to the trash.
     """
     verify = work.output("verify")
-    written = _Written(work.output("write"), verify, judging.changes_of(work))
+    written = _StepOutputs(work.output("write"), verify, judging.changes_of(work))
     at = timezone.now()
     with transaction.atomic():
         # The topic is locked first. A person's edit of a fact takes the same lock.
@@ -112,16 +112,16 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         if inputs.known(work) is not None:
             delta_items.store(work.run, written.changes)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
-        reading.take_off(topic, work.settings.read_next)
+        reading.remove_read_pages(topic, work.settings.read_next)
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
-        _lay_out_follow_ups(work, follow_ups)
+        _create_follow_ups(work, follow_ups)
         Delivery.objects.create_for_report(work.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
     return result
 
 
-def _report(work: RunContext, written: _Written, at: datetime) -> Report:
+def _report(work: RunContext, written: _StepOutputs, at: datetime) -> Report:
     write = written.write
     memory = inputs.known(work)
     body = written.verify["body"]
@@ -153,13 +153,13 @@ def _report(work: RunContext, written: _Written, at: datetime) -> Report:
     return report
 
 
-def _delta(written: _Written) -> str:
+def _delta(written: _StepOutputs) -> str:
     sources = written.verify["sources"]
     return delta_text.as_markdown(written.changes, quiet=written.write["quiet"], sources=sources)
 
 
 def _remember(
-    work: RunContext, topic: Topic, written: _Written, number: int, at: datetime
+    work: RunContext, topic: Topic, written: _StepOutputs, number: int, at: datetime
 ) -> tuple[FactChanges, str]:
     """Save the topic's memory in a savepoint. Return what changed, and why it failed if it did.
 
@@ -214,7 +214,7 @@ def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
+def _facts(work: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
     """Return the topic's facts after the run.
 
     Changed facts and those they dispute come first, then new ones, then the rest. None for a run
@@ -257,7 +257,7 @@ def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
     return [*changed, *kept, *new, *staying]
 
 
-def _with_support(facts: list[FoundFact] | None, written: _Written) -> list[FoundFact] | None:
+def _with_support(facts: list[FoundFact] | None, written: _StepOutputs) -> list[FoundFact] | None:
     """Return the facts with the results of `verify` for their sentences."""
     if facts is None:
         return None
@@ -356,7 +356,12 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
 
 
 def _finish(
-    work: RunContext, number: int, result: StepResult, written: _Written, problem: str, at: datetime
+    work: RunContext,
+    number: int,
+    result: StepResult,
+    written: _StepOutputs,
+    problem: str,
+    at: datetime,
 ) -> None:
     """End the run inside the saving transaction, if its attempt is still current."""
     run = work.run
@@ -402,7 +407,7 @@ def _finish(
     gathering.store_again(cited, ["cited_as"])
 
 
-def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
+def _manifest(work: RunContext, written: _StepOutputs) -> dict[str, Any]:
     """Return the run's settings and models, for display and for repeating it."""
     settings, plan = work.settings, work.output("plan")
     calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
@@ -437,7 +442,7 @@ def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
     }
 
 
-def _lay_out_follow_ups(work: RunContext, kinds: list[StepKind]) -> None:
+def _create_follow_ups(work: RunContext, kinds: list[StepKind]) -> None:
     """Create a row for each follow-up. The tick finds waiting ones (decision 7)."""
     Step.objects.bulk_create(
         [

@@ -36,17 +36,17 @@ from memory.models import Agent, Sensitivity, Trust
 from memory.notes.services import lowest_trust
 from memory.tools.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
 from memory.tools.output_store import asker, store_for
-from memory.tools.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, refused
+from memory.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult, refused
 from memory.usage.booking import BudgetReached
 from research.budgets.budget import RunMeter, depth_of
 from research.claims.duplicates import near_duplicates
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.models import Hit, Step, ToolCall
 from research.run_context import applied_rules, inputs, memory_for_prompt
 from research.run_context.context import RunContext, StepResult, TaskOver
 from research.search import gathering, reading, searching
 from research.search.gathering import Service
-from research.search.searching import Asked, Gate, Network
+from research.search.searching import Gate, Network, QueryResult
 
 # --- the text of a page ---
 
@@ -81,7 +81,7 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
     )
 
 
-def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
+def mark_duplicate_page(work: RunContext, hit: Hit) -> None:
     """Mark a page with the same text as an earlier one, so the two count as one source."""
     if hit.reading != Hit.Reading.READ:
         return
@@ -96,9 +96,9 @@ def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
         hit.save(update_fields=["reading", "reason"])
 
 
-def _page(hit: Hit, number: int) -> Reading:
+def _page(hit: Hit, number: int) -> PageText:
     text = hit.content_item.content if hit.content_item else ""
-    return Reading(number, hit.link, hit.title, hit.domain, text)
+    return PageText(number, hit.link, hit.title, hit.domain, text)
 
 
 # --- the tools ---
@@ -124,7 +124,7 @@ class OpenArguments(Arguments):
     )
 
 
-class Desk:
+class TrackTools:
     """The tools shared by the tracks of one run, which run one after another."""
 
     def __init__(self, work: RunContext, asked: Sequence[dict[str, Any]] = ()) -> None:
@@ -191,12 +191,12 @@ class Desk:
         count = sum(entry["service"] == service for entry in self.asked)
         return bound is None or count < bound * SLOW_TWICE
 
-    def _call(self, service: Service, query: str) -> Callable[[], Asked]:
+    def _call(self, service: Service, query: str) -> Callable[[], QueryResult]:
         gate = self._gates.setdefault(service.name, Gate(service.name, self._network))
         options = gathering.options_of(self._work)
         return partial(searching.ask, service.provider, query, options, gate=gate)
 
-    def _keep(self, answers: Sequence[Asked]) -> None:
+    def _keep(self, answers: Sequence[QueryResult]) -> None:
         """Store the hits, separate new from known ones, and count them on the run."""
         work, rows = self._work, self._work.run.hits
         before = set(rows.values_list("url", flat=True))
@@ -234,7 +234,7 @@ class Desk:
             parts.append(words % {"n": left})
         data = {"query": query, "hits": [_hit_data(hit) for hit in fresh[:limit]]}
         plain = [lines_of(fresh[:limit]), *parts[1:]] if fresh else parts
-        full = Full("\n\n".join([*plain, *problems]), title=query)
+        full = FullResult("\n\n".join([*plain, *problems]), title=query)
         return ToolResult("\n\n".join([*parts, *problems]), data=data, full=full)
 
     # --- opening ---
@@ -274,7 +274,7 @@ class Desk:
         with transaction.atomic():  # stored only while this worker holds the run
             reading.keep(work, hit, got)
             work.run.put(read_count=work.run.hits.filter(reading=Hit.Reading.READ).count())
-        set_aside_if_repeated(work, hit)
+        mark_duplicate_page(work, hit)
 
 
 def _outcome(call: Callable[[], WebPage]) -> Callable[[], WebPage]:
@@ -313,7 +313,7 @@ def lines_of(found: Sequence[Hit]) -> str:
 
 
 def _harmless(text: str) -> str:
-    return "" if injection.smells_of_instructions(text) else for_prompt(text)
+    return "" if injection.injection_reason(text) else for_prompt(text)
 
 
 def _hit_data(hit: Hit) -> dict[str, Any]:
@@ -452,7 +452,7 @@ MOST_TOLD = 15  # hits of the first searches in a track's prompt
 MOST_NOTES = 12  # findings that the model is asked for
 
 
-class Stopping(Exception):
+class StopRequested(Exception):
     """The run was asked to stop, so the track ends."""
 
 
@@ -463,7 +463,9 @@ class NoTools(Exception):
 class TrackLoop:
     """One running track."""
 
-    def __init__(self, work: RunContext, track: Track, context: ToolContext, at: Desk) -> None:
+    def __init__(
+        self, work: RunContext, track: Track, context: ToolContext, at: TrackTools
+    ) -> None:
         self._work, self._track, self._context, self._desk = work, track, context, at
         self._calls = ToolCall.objects.filter(run=work.run, part=track.part).count()
         self._made: list[CallRecord] = []
@@ -478,7 +480,7 @@ class TrackLoop:
         seconds = seconds_for(self._work, timeout)
         try:
             looped = self._loop(share_of(self._work, tracks_left), seconds)
-        except Stopping:
+        except StopRequested:
             return self._left("", _("stopped early"))
         except BudgetReached as exc:
             return self._over_budget("", exc)
@@ -531,7 +533,7 @@ class TrackLoop:
     def _stop_if_asked(self) -> None:
         self._work.check_time()
         if self._work.is_stopping:
-            raise Stopping
+            raise StopRequested
 
     def _keep(self, call: CallRecord) -> None:
         """Store and show a finished call, and check whether the run continues."""
@@ -540,7 +542,9 @@ class TrackLoop:
         if call.tool == "open_page" and not call.is_error:
             self._opened.append(int(str(call.data["page"]).removeprefix("p")))
         with transaction.atomic():  # stored only while this worker holds the run
-            self._work.progress(self._so_far(), output=self._output(""), calls=len(self._made))
+            self._work.progress(
+                self._progress_text(), output=self._output(""), calls=len(self._made)
+            )
             self._store(call)
         self._work.look()
         self._stop_if_asked()
@@ -560,7 +564,7 @@ class TrackLoop:
             milliseconds=call.milliseconds,
         )
 
-    def _so_far(self) -> str:
+    def _progress_text(self) -> str:
         made, opened = len(self._made), len(set(self._opened))
         calls = ngettext("%(n)d tool call", "%(n)d tool calls", made) % {"n": made}
         pages = ngettext("%(n)d page opened", "%(n)d pages opened", opened) % {"n": opened}
@@ -608,7 +612,7 @@ class TrackLoop:
     def _left(self, notes: str, warning: str) -> StepResult:
         return StepResult(
             self._output(clean(notes)[0].strip()),
-            detail=self._so_far(),
+            detail=self._progress_text(),
             counts={"calls": len(self._made), "opened": len(set(self._opened))},
             warning=warning,
         )
@@ -637,7 +641,7 @@ def explore(work: RunContext) -> StepResult:
     if model.profile.tools is False:
         return _as_quick(work, _("the model’s endpoint doesn’t support tools"))
     tracks = chosen(work)
-    desk = Desk(work, _asked_before(work))
+    desk = TrackTools(work, _asked_before(work))
     agent = agent_of(work)
     ended: list[Step] = []
     for place, track in enumerate(tracks):
@@ -646,7 +650,7 @@ def explore(work: RunContext) -> StepResult:
         loop = TrackLoop(work, track, _context(work, agent, track), desk)
         go = partial(loop.go, tracks_left=len(tracks) - place, timeout=model.profile.timeout)
         try:
-            ended.append(work.carry_out_part(track.part, go))
+            ended.append(work.execute_track(track.part, go))
         except NoTools:
             work.run.steps.filter(name=inputs.STEP, part=track.part).delete()
             if not ended:
@@ -655,7 +659,7 @@ def explore(work: RunContext) -> StepResult:
                 _("The model’s endpoint no longer supports tools, so some tracks are missing.")
             )
             break
-        _say_if_failed(work, track, ended[-1])
+        _warn_if_failed(work, track, ended[-1])
     return _explored(work, ended)
 
 
@@ -687,7 +691,7 @@ def _asked_before(work: RunContext) -> list[dict[str, Any]]:
     return entries
 
 
-def _say_if_failed(work: RunContext, track: Track, step: Step) -> None:
+def _warn_if_failed(work: RunContext, track: Track, step: Step) -> None:
     if step.state == Step.State.FAILED:
         told = {"track": track.label, "why": step.warning}
         work.run.warn(_("Track “%(track)s” failed: %(why)s") % told)

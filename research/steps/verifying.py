@@ -148,7 +148,7 @@ def _checked(
     why = ""
     if not bearing:
         why = "quote" if finding["citations"] else "uncited"
-    elif not _numbers_stand(finding, checks.pages):
+    elif not _numbers_on_page(finding, checks.pages):
         why = "numbers"
     others = [n for n in finding["citations"] if n not in bearing]
     bearing += [n for n in others if _bears(checks.pages.cited.get(n), finding["sentence"])]
@@ -157,7 +157,7 @@ def _checked(
     return {**finding, **told, "supported": not why, "support": "" if why else support}
 
 
-def _numbers_stand(finding: dict[str, Any], pages: Pages) -> bool:
+def _numbers_on_page(finding: dict[str, Any], pages: Pages) -> bool:
     """Whether each number of a finding is on one of the pages it cites.
 
     A correct quote doesn't prove a different figure in the sentence.
@@ -168,7 +168,7 @@ def _numbers_stand(finding: dict[str, Any], pages: Pages) -> bool:
 
 
 def _bears(page: CitedPage | None, sentence: str) -> bool:
-    return page is not None and page.may_say(sentence)
+    return page is not None and page.could_support(sentence)
 
 
 def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
@@ -182,7 +182,7 @@ def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
         bare = without_citations(report_text.spread_citations(plain(sentence)))
         if not cited or checks.knows(bare):
             continue
-        bearing = [n for n in cited if checks.pages.cited[n].may_say(bare)]
+        bearing = [n for n in cited if checks.pages.cited[n].could_support(bare)]
         checks.add(bare, "" if bearing else "words", bearing)
 
 

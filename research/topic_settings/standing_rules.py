@@ -106,10 +106,10 @@ def reason_against(settings: TopicSettings, url: str) -> str:
 
 def place_of(url: str, places: Sequence[str]) -> str:
     """Return the first of `places`, domains and pages, that contains a canonical URL."""
-    return next((place for place in places if _lies_at(url, place)), "")
+    return next((place for place in places if _is_at_place(url, place)), "")
 
 
-def _lies_at(url: str, place: str) -> bool:
+def _is_at_place(url: str, place: str) -> bool:
     return url == place if is_address(place) else is_in_domain(url, place)
 
 

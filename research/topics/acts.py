@@ -17,12 +17,12 @@ from beacon_site.text.cleaning import one_line
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Topic, TopicFact, User
-from memory.records.kinds import Hanging, RecordKind, register
+from memory.records.kinds import Dependents, RecordKind, register
 from memory.web import undo
 from research import models
 from research.execution.starting import NotNow, start_run
 from research.facts import correcting as fact_editing
-from research.models import Channel, Run, RunInTheWay, TopicNotices
+from research.models import Channel, Run, RunAlreadyActive, TopicNotices
 from research.notifications import channels, digests, sending
 from research.runs import trash
 from research.runs.presenters import memory_words
@@ -86,7 +86,7 @@ def _end_memory(topic: Topic, by: Actor) -> str | None:
     if not topic.memory_is_live():
         return None
     with transaction.atomic():
-        topic.let_lapse(by=by)
+        topic.expire_now(by=by)
         Activity.log(topic.owner, by, "memory-ended", subject=topic)
     return ""
 
@@ -158,7 +158,7 @@ def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
             if more is not None:
                 outcome.done.append(topic.pk)
                 outcome.more.append(more)
-        except (RunInTheWay, NotNow, MemoryRefused) as exc:
+        except (RunAlreadyActive, NotNow, MemoryRefused) as exc:
             reason = f"{topic}: {exc}"
             outcome.reasons.append(reason)
             if isinstance(exc, NotNow) and exc.retry_after:
@@ -215,13 +215,13 @@ def register_record_moves() -> None:
             many=ngettext_lazy("%(n)s topic", "%(n)s topics", "n"),
             trash=lambda topic, by: topic_editing.trash_topic(topic, by=by),
             restore=lambda topic, by: topic_editing.restore_topic(topic, by=by),
-            put_back=_topic_back,
+            restore_state=_topic_back,
             more=topic_editing.state_of,
             address=lambda topic: reverse("research:topic", args=[topic.slug]),
             purge_page="research:topic-purge",
             hanging=(
-                Hanging(models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
-                Hanging(TopicFact, "topic", ngettext_lazy("%(n)s fact", "%(n)s facts", "n")),
+                Dependents(models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
+                Dependents(TopicFact, "topic", ngettext_lazy("%(n)s fact", "%(n)s facts", "n")),
             ),
         ),
     )
@@ -231,7 +231,7 @@ def register_record_moves() -> None:
             gettext_lazy("topic fact"),
             many=ngettext_lazy("%(n)s topic fact", "%(n)s topic facts", "n"),
             restore=lambda fact, by: fact_editing.restore_fact(fact, by=by),
-            put_back=_fact_back,
+            restore_state=_fact_back,
             address=lambda fact: reverse("research:fact-history", args=[fact.topic.slug, fact.pk]),
         ),
     )
@@ -239,7 +239,7 @@ def register_record_moves() -> None:
     models.Report.ON_PURGE += [trash.forget_run, sending.forget_run]
     models.RemovedRun.ON_PURGE += [trash.forget_removed_run, sending.forget_run]
     Topic.ON_PURGE += [
-        trash.check_nothing_goes_on,
+        trash.check_not_running,
         trash.forget_history,
         sending.forget_topic,
     ]
@@ -254,7 +254,7 @@ def _register_runs() -> None:
             many=ngettext_lazy("%(n)s report", "%(n)s reports", "n"),
             trash=lambda report, by: trash.trash_run(report, by=by),
             restore=lambda report, by: trash.restore_run(report, by=by),
-            along=trash.along_with,
+            along=trash.trashed_labels,
             address=lambda report: reverse(
                 "research:run", args=[report.run.topic.slug, report.run_id]
             ),
@@ -295,7 +295,7 @@ def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> 
     wanted = {name: fields[name] for name in _FACT_FIELDS if name in fields}
     if not by.is_person:  # an agent can't vouch for a fact, or withdraw what a person said
         wanted = {name: wanted[name] for name in wanted.keys() - _VOUCHED}
-    fact.put_back(wanted, by=by, why=why)
+    fact.restore_state(wanted, by=by, why=why)
 
 
 # --- undoing changes to settings ---

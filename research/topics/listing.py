@@ -36,7 +36,7 @@ from beacon_site.text.slugs import normal_title
 from memory.models import Source, Topic, TopicFact, User
 from research.models import DeltaItem, Report, Run
 from research.reports import topic_news
-from research.reports.topic_news import Told
+from research.reports.topic_news import TopicSummary
 from research.runs import presenters
 from research.schedules import scheduling
 
@@ -59,7 +59,7 @@ class TopicRow:
     last_run: Run | None = None
     unfinished: Run | None = None
     new_counts: list[int] = field(default_factory=list)
-    news: Told = field(default_factory=Told)
+    news: TopicSummary = field(default_factory=TopicSummary)
     words: RowWords | None = None  # in a list
 
     @cached_property
@@ -214,7 +214,7 @@ SORTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The filters in the list's URL."""
 
     words: str = ""
@@ -223,7 +223,7 @@ class Wanted:
     sort: str = "recent"
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read it from a URL's query, ignoring invalid values."""
         show, sort = query.get("show", ""), query.get("sort", "")
         return cls(
@@ -239,7 +239,7 @@ class Wanted:
         return bool(self.words or self.label or self.show == "archived")
 
 
-def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
+def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
     """Return the topics that match the URL's filters, unordered and without figures."""
     topics = Topic.objects.of(user).live().matching(wanted.words)
     if wanted.show != "all":
@@ -249,7 +249,7 @@ def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
     return topics
 
 
-def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
     topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
@@ -293,7 +293,7 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.new_counts.append(run.new_facts)
     told = topic_news.told_of(topic.news for topic in topics if hasattr(topic, "news"))
     for key, row in rows.items():
-        row.news = told.get(key, Told())
+        row.news = told.get(key, TopicSummary())
     return list(rows.values())
 
 
@@ -342,18 +342,18 @@ def labels_of(user: User) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SimilarTopics:
     """Topics similar to a title being typed: the same one, and those that share its words."""
 
     same: Any = None
     similar: Sequence[Any] = ()
 
 
-def known_of(user: User, title: str, *, most: int = 4) -> Known:
+def known_of(user: User, title: str, *, most: int = 4) -> SimilarTopics:
     """Return the person's topic with this title (exact slug) and similar ones, in two queries."""
     wanted = normal_title(title)
     if not wanted:
-        return Known()
+        return SimilarTopics()
     titles = Topic.objects.of(user).live().order_by("-created")[:_MOST_COMPARED]
     choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
     ranked = process.extract(
@@ -366,8 +366,8 @@ def known_of(user: User, title: str, *, most: int = 4) -> Known:
     found = with_figures(Topic.objects.filter(pk__in=keys[: most + 1])).in_bulk()
     topics = [found[key] for key in keys if key in found]
     if same is None:
-        return Known(None, topics[:most])
-    return Known(topics[0], topics[1 : most + 1])
+        return SimilarTopics(None, topics[:most])
+    return SimilarTopics(topics[0], topics[1 : most + 1])
 
 
 def _likeness(wanted: str, title: str, **_options: Any) -> float:

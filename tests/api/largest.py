@@ -108,7 +108,7 @@ SAMPLES: Mapping[str, Sample] = {
     "query_memory.tags": _is("one, two"), "query_memory.after": _is("2020-01-01"),
     "query_memory.before": _is("2030-01-01"),
     "retrieve_from_memory.id": _of("item_id"), "retrieve_from_memory.transform": _is("filtered"),
-    "retrieve_from_memory.n": _is(LEFT_OUT), "retrieve_from_memory.q": _text(400), "settle_conflict.how": _is("merged"),
+    "retrieve_from_memory.n": _is(LEFT_OUT), "retrieve_from_memory.q": _text(400), "resolve_conflict.how": _is("merged"),
 }  # fmt: skip
 
 # Fields that another field needs, though the schema does not say so.

@@ -39,14 +39,14 @@ SCOPES = {
         treat_source make_topic edit_topic trash_topic start_recheck start_run
     """,
     "admin": """
-        list_conflicts settle_conflict reopen_conflict edit_settings list_proposals accept_proposal
+        list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
-        take_back_correction mark_read mark_unread
+        undo_correction mark_read mark_unread
     """,
 }
 # What a request must hold to come as far as the record that it names.
 BODIES: dict[str, Any] = {
-    "settle_conflict": {"how": "left"},
+    "resolve_conflict": {"how": "left"},
     "edit_note": {"content": "mine"},
     "supersede_note": {"content": "mine"},
     "edit_one_observation": {"content": "mine"},

@@ -87,7 +87,7 @@ def test_an_accepted_patch_sets_the_field_and_can_be_undone(
     done = accepted(agent.owner, person)
     now = Note.objects.get(pk=done.result_id)
     assert getattr(now, field) == CHANGES[field]
-    review_undo.take_back(done, by=agent.owner.actor)
+    review_undo.undo_change(done, by=agent.owner.actor)
     before = Note.objects.get(pk=path.rpartition("/")[2])
     assert (before.superseded_by_id, before.trashed_at) == (None, None)
     assert getattr(before, field) == BASE.get(field, [] if field == "tags" else "log")
@@ -166,7 +166,7 @@ def test_a_merge_waits_where_each_write_does(agent: Program, person: Program, na
         merged = Note.objects.get(pk=done.result_id)
         assert merged.content == "One comes.\n\nTwo come."
         assert Note.objects.filter(pk__in=ids, superseded_by=merged).count() == 2
-        review_undo.take_back(done, by=agent.owner.actor)
+        review_undo.undo_change(done, by=agent.owner.actor)
         assert Note.objects.filter(pk__in=ids, superseded_by=None).count() == 2
 
 
@@ -202,7 +202,7 @@ def test_deleting_waits_where_each_write_does(agent: Program, person: Program, n
     if name == "hold all":
         done = accepted(agent.owner, person)
         assert Note.objects.get(pk=note.pk).trashed_at is not None
-        review_undo.take_back(done, by=agent.owner.actor)
+        review_undo.undo_change(done, by=agent.owner.actor)
         assert Note.objects.get(pk=note.pk).trashed_at is None
 
 

@@ -211,7 +211,7 @@ def library_and_people(owner: Any) -> dict[str, str]:
     document = library_services.add_document(owner, text=text, by=owner.actor)
     for title in (*TITLES.values(), "Notes of the spring meeting"):
         library_services.add_document(owner, text=f"# {title}\n\n{title}.", by=owner.actor)
-    Invitation.give_out(by=owner, note="Noor from the lab", makes_staff=False)
+    Invitation.create_with_token(by=owner, note="Noor from the lab", makes_staff=False)
     gone = factories.make_topic(owner, "A topic in the trash")
     gone.trash(by=owner.actor)
     factories.make_topic(owner, "An archived topic").archive(by=owner.actor)

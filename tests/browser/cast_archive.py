@@ -35,13 +35,13 @@ def _vault() -> bytes:
 def archives(owner: Any) -> dict[str, str]:
     """Create one of each state."""
     rows = {"export done": jobs.ask_export(owner)}
-    jobs.carry_out(rows["export done"].pk)
+    jobs.perform(rows["export done"].pk)
     own = Archive(owner=owner, way="import", name="beacon-grace-2026-11-01.zip")
     exporter.write(owner, own.file)
     own.options = {"shape": "beacon", "own": True, "account": "grace", "made_at": "2026-11-01"}
     own.size = own.file.stat().st_size
     own.save()
-    jobs.carry_out(own.pk)
+    jobs.perform(own.pk)
     rows["import archive"] = own
     lines = "\n".join([*map(json.dumps, _LINES), "{broken"]).encode()
     for name, file, content in (
@@ -49,11 +49,11 @@ def archives(owner: Any) -> dict[str, str]:
         ("import vault", "vault.zip", _vault()),
     ):
         rows[name] = jobs.upload(owner, SimpleUploadedFile(file, content))
-        jobs.carry_out(rows[name].pk)
+        jobs.perform(rows[name].pk)
     rows["import done"] = jobs.upload(owner, SimpleUploadedFile("a.jsonl", lines))
-    jobs.carry_out(rows["import done"].pk)
+    jobs.perform(rows["import done"].pk)
     jobs.confirm(rows["import done"])
-    jobs.carry_out(rows["import done"].pk)
+    jobs.perform(rows["import done"].pk)
     rows["import failed"] = Archive.objects.create(
         owner=owner, way="import", state="failed", name="from-the-future.zip",
         options={"shape": "beacon"}, finished_at=timezone.now(),

@@ -14,7 +14,7 @@ from tests.research import deep_rows, factories
 
 def deep_runs(owner: Any) -> dict[str, str]:
     """Create both and return their addresses."""
-    going = deep_rows.going_on(factories.make_topic(owner, "Deep runs that go on"), calls=9)
+    going = deep_rows.unfinished_runs(factories.make_topic(owner, "Deep runs that go on"), calls=9)
     later = timezone.now() + timedelta(days=1)
     Run.objects.filter(pk=going.pk).update(lease_until=later)
     saved = deep_rows.saved(factories.make_topic(owner, "Deep runs"))

@@ -16,7 +16,7 @@ from memory.notes import services as notes
 from memory.observations import write_observation
 from memory.review import blocking
 from memory.review import services as review_services
-from memory.review.risks import Held, Write, found_risks
+from memory.review.risks import HoldReasons, Write, found_risks
 
 AGENT = Actor("agent", "desk")
 MEMORY = "facts/memory.md"
@@ -94,7 +94,7 @@ def _file(owner: Any, after: str, why: str, texts: list[str] | None = None) -> P
     write = Write(owner, "file", REFLECTOR, "external", True, texts or [], target=file, after=after)
     return review_services.hold(
         owner, "file", by=REFLECTOR, source="run:1", before={"content": file.content},
-        after={"path": MEMORY, "content": after}, why=why, held=Held(found_risks(write)),
+        after={"path": MEMORY, "content": after}, why=why, held=HoldReasons(found_risks(write)),
         target_id=file.pk, version_seen=file.version,
     )  # fmt: skip
 

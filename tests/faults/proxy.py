@@ -95,11 +95,11 @@ class FaultProxy:
     def _in_loop(self, act: Callable[[], object]) -> None:
         done = threading.Event()
 
-        def carry_out() -> None:
+        def perform() -> None:
             act()
             done.set()
 
-        self._loop.call_soon_threadsafe(carry_out)
+        self._loop.call_soon_threadsafe(perform)
         done.wait(5)
 
     async def _listen(self) -> None:

@@ -123,7 +123,7 @@ class Stops:
             self._holder.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
         self._holder.execute("SELECT pg_advisory_unlock(%s, %s)", [_CLASS, number])
 
-    def let_go(self, title: str) -> None:
+    def unlink_from_chains(self, title: str) -> None:
         """Take the stop away; what waits at it continues."""
         number = self._ids.pop(title)
         self._holder.execute("DELETE FROM fault_stop WHERE id = %s", [number])

@@ -106,13 +106,13 @@ def follow_up(patch: Patch) -> None:
     from research import tasks
     from research.models import Step
 
-    carry_out = tasks.pipeline.carry_out_follow_up
+    perform = tasks.pipeline.run_follow_up
 
     def as_if_waiting(step_id: int) -> bool:
         Step.objects.filter(pk=step_id).update(state=Step.State.WAITING)
-        return carry_out(step_id)
+        return perform(step_id)
 
-    patch.setattr(tasks.pipeline, "carry_out_follow_up", as_if_waiting)
+    patch.setattr(tasks.pipeline, "run_follow_up", as_if_waiting)
 
 
 def notice(patch: Patch) -> None:

@@ -65,7 +65,7 @@ def fill(person: User) -> None:
     AccessAttempt.objects.create(
         username=person.username, ip_address="127.0.0.1", failures_since_start=1
     )
-    jobs.carry_out(jobs.ask_export(person).pk)
+    jobs.perform(jobs.ask_export(person).pk)
 
 
 def test_no_row_of_the_account_is_left_and_none_of_anothers_is_touched(
@@ -118,7 +118,7 @@ def test_a_worker_that_writes_at_that_very_moment_keeps_no_account(
 def test_what_goes_is_counted_in_one_query(alice: User, django_assert_num_queries: Any) -> None:
     fill(alice)
     with django_assert_num_queries(1):
-        goes = dict(account_deletion.what_goes(alice))
+        goes = dict(account_deletion.deletion_summary(alice))
     assert (goes["topics"], goes["runs"], goes["scratchpad entries"]) == (2, 1, 1)
     assert goes["exports and imports"] == 1
 

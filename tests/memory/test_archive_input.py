@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from memory.archive import exporter, foreign_formats, jobs, zips
 from memory.archive.foreign_formats import Choice, Shape
 from memory.archive.importer import TakingIn, take_in
-from memory.archive.kinds import Unfit, as_line, decoded, in_order, parsed
+from memory.archive.kinds import InvalidRow, as_line, decoded, in_order, parsed
 from memory.archive.zips import ImportRejected
 from memory.models import Activity, Archive, Note, Observation, Topic, User
 from memory.notes.services import write_note
@@ -111,7 +111,7 @@ def test_a_row_that_cannot_be_is_refused_with_the_reason_and_the_others_come_in(
 def test_a_list_of_other_records_that_is_none_refuses_its_row(keys: Any):
     content = next(kind for kind in in_order() if kind.name == "content")
 
-    with pytest.raises(Unfit, match="“related_to” isn’t a list of IDs"):
+    with pytest.raises(InvalidRow, match="“related_to” isn’t a list of IDs"):
         decoded(content, {"id": NOTE["id"], "related_to": keys})
 
 
@@ -222,8 +222,8 @@ def test_a_zip_with_a_password_says_so(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["/etc/x.md", "..\\x.md", "a/../../x.md", "C:/x.md"])
 def test_names_that_lead_out_are_told(name: str):
-    assert zips.leads_out(name)
-    assert not zips.leads_out("Notes/…/a..b.md")
+    assert zips.is_unsafe_path(name)
+    assert not zips.is_unsafe_path("Notes/…/a..b.md")
 
 
 @hypothesis_settings(
@@ -320,7 +320,7 @@ def test_an_export_that_fails_leaves_no_file_and_ends_its_row(
     row = jobs.ask_export(alice)
 
     with pytest.raises(ZeroDivisionError):
-        jobs.carry_out(row.pk)
+        jobs.perform(row.pk)
 
     row.refresh_from_db()
     assert row.state == "failed"
@@ -334,11 +334,11 @@ def test_a_lost_worker_is_replaced_and_two_do_not_work_on_one(
     row = jobs.ask_export(alice)
 
     assert Archive.objects.claim(row.pk) is not None
-    assert jobs.carry_out(row.pk) is None
+    assert jobs.perform(row.pk) is None
 
     Archive.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    assert jobs.carry_out(row.pk) is not None
-    assert jobs.carry_out(row.pk) is None
+    assert jobs.perform(row.pk) is not None
+    assert jobs.perform(row.pk) is None
 
 
 def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path, settings: Any):
@@ -346,7 +346,7 @@ def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path,
     row = jobs.ask_export(alice)
     Archive.objects.filter(pk=row.pk).update(state="running", crashes=2)
 
-    assert jobs.carry_out(row.pk) is None
+    assert jobs.perform(row.pk) is None
     assert Archive.objects.sweep() == 1
 
     row.refresh_from_db()
@@ -357,7 +357,7 @@ def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path,
 def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, settings: Any):
     settings.DATA_DIR = tmp_path
     row = jobs.ask_export(alice)
-    jobs.carry_out(row.pk)
+    jobs.perform(row.pk)
     Archive.objects.update(created="2020-01-01T00:00Z")
 
     assert jobs.forget_old() == 1

@@ -43,7 +43,7 @@ def test_each_way_leaves_what_it_says_and_is_taken_back_whole(
 
     assert sorted(chain(*texts(alice).values())) == left
     assert (done.state, done.settled_how) == ("settled", how)
-    conflict_services.take_back(done, by=alice.actor)
+    conflict_services.undo_change(done, by=alice.actor)
     assert texts(alice) == before
     assert Conflict.objects.standing().get() == one
 
@@ -56,7 +56,7 @@ def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
     assert (right.trust, right.touched_by_person) == (Trust.OWNER, True)
     assert right.confirmed_at is not None
     assert left.state == "struck"
-    conflict_services.take_back(one, by=alice.actor)
+    conflict_services.undo_change(one, by=alice.actor)
     right.refresh_from_db()
     assert (right.trust, right.touched_by_person) == ("external", False)
 
@@ -70,7 +70,7 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
     assert again != one
 
     with pytest.raises(conflict_services.AlreadyResolved, match="already open"):
-        conflict_services.take_back(one, by=alice.actor)
+        conflict_services.undo_change(one, by=alice.actor)
     assert conflict_services.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
     assert Conflict.objects.standing().get() == again
 
@@ -137,7 +137,7 @@ def test_topics_and_records_are_held_before_what_names_them(alice: Any):
     ]
 
     with CaptureQueriesContext(connection) as asked:
-        conflict_services.take_back(row, by=alice.actor)
+        conflict_services.undo_change(row, by=alice.actor)
     assert _held(asked).index("memory_topic") < _held(asked).index("memory_conflict")
 
 
@@ -156,7 +156,7 @@ def test_what_was_changed_after_settling_is_not_taken_back_over(alice: Any):
     TopicFact.objects.get(pk=one.left_id).unstrike(by=alice.actor)
 
     with pytest.raises(ChangedSince):
-        conflict_services.take_back(one, by=alice.actor)
+        conflict_services.undo_change(one, by=alice.actor)
     assert not Conflict.objects.open().exists()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory.archive import exporter
-from memory.archive.importer import Counted, TakingIn, take_in
+from memory.archive.importer import KindCounts, TakingIn, take_in
 from memory.archive.zips import ImportRejected
 from memory.content.services import store
 from memory.content.snapshots import restore_snapshot, take_snapshot
@@ -32,7 +32,7 @@ def path(alice: Any, tmp_path: Path) -> Path:
     return tmp_path / "alice.zip"
 
 
-def imported(path: Path, owner: Any, *, own: bool = True) -> dict[str, Counted]:
+def imported(path: Path, owner: Any, *, own: bool = True) -> dict[str, KindCounts]:
     return take_in(path, TakingIn(owner, owner.actor, path.name, own), only_look=False)
 
 

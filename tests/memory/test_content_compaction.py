@@ -15,7 +15,7 @@ from beacon_site.net.errors import ProviderNonsense, ProviderUnavailable
 from memory.content import compaction
 from memory.content.compaction import (
     Compactor,
-    Short,
+    CompactParts,
     citation_line,
     compact_form,
     register_compactor,
@@ -138,7 +138,7 @@ def test_a_title_that_gives_orders_does_not_stand_in_a_citation_line():
 @pytest.mark.usefixtures("registry")
 def test_an_action_may_have_its_own_compactor_and_the_default_is_there_for_the_others():
     mine = Compactor(
-        "mine", lambda one: one.action == "weigh", lambda one: Short("Weights", "7", "")
+        "mine", lambda one: one.action == "weigh", lambda one: CompactParts("Weights", "7", "")
     )
     register_compactor(mine)
 
@@ -195,7 +195,7 @@ def test_a_model_that_fails_is_stood_in_for_by_the_plugin(
 def test_a_plugin_that_fails_is_stood_in_for_by_the_model_if_there_is_one(
     alice: Any, model: FakeLanguageModel
 ):
-    def odd(_one: ContentItem) -> Short:
+    def odd(_one: ContentItem) -> CompactParts:
         raise ValueError("not as expected")
 
     register_compactor(Compactor("odd", lambda _one: True, odd))

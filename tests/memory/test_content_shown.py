@@ -23,7 +23,7 @@ from memory.models import Agent, ContentItem
 from memory.tools import registry as tools
 from memory.tools.loop import LoopResult, run_loop
 from memory.tools.output_store import ResultStore, store_for
-from memory.tools.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
+from memory.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
 
 AGENT = Actor("agent", "claude")
 PAGE = "The river is 219 kilometres long. " * 100
@@ -40,7 +40,7 @@ def _open(context: ToolContext, asked: Where) -> ToolResult:
         return ToolResult("There is no such page.", is_error=True, data={"error": "not_found"})
     text = f"{asked.at}: {PAGE}"
     context.trust = "external"
-    full = Full(text, "web_content", title=asked.at, url=f"https://example.org/{asked.at}")
+    full = FullResult(text, "web_content", title=asked.at, url=f"https://example.org/{asked.at}")
     return ToolResult(as_data(text), full=full)
 
 

@@ -14,9 +14,9 @@ from memory.content.services import (
     as_text,
     circle_in,
     clear,
-    put_back,
     query,
     relate,
+    restore_state,
     retrieve,
     store,
 )
@@ -219,7 +219,7 @@ def test_clearing_empties_that_scope_alone_and_can_be_taken_back(alice: Any, bob
     assert found(alice) == [] and found(alice, scopes=["run:12/news"]) == ["other"]
     assert found(bob) == ["his"]
 
-    assert put_back(alice, RUN, at, by=alice.actor) == 2
+    assert restore_state(alice, RUN, at, by=alice.actor) == 2
     assert sorted(found(alice)) == ["one", "two"]
 
 

@@ -118,7 +118,7 @@ def test_with_an_embedder_the_nearest_in_meaning_come_first(alice: Any, fake: Fa
     near = rule(alice, "An automobile is driven on the left in Kyoto.")
     others = [rule(alice, f"Rule {n} of the house is kept by all guests.") for n in range(11)]
     aged(*others, near)
-    embedding.work_off()
+    embedding.process_due()
 
     context = build_context(alice, message="car")
 
@@ -178,7 +178,7 @@ def test_a_vector_that_is_still_there_brings_no_note_back(
     alice: Any, fake: FakeEmbedder, change: str
 ):
     note = rule(alice, "An automobile is driven on the left in Kyoto.")
-    embedding.work_off()
+    embedding.process_due()
     assert said(build_context(alice, message="car"), "rules") == [note.content]
 
     changes: dict[str, dict[str, Any]] = {
@@ -344,7 +344,7 @@ def test_each_record_in_it_is_noted_as_used_once_in_that_place(alice: Any):
 
     used = Use.objects.of(alice).values_list("record_id", flat=True)
     assert sorted(used) == sorted(
-        [one.pk, *Note.objects.of(alice).standing_identity().values_list("pk", flat=True)]
+        [one.pk, *Note.objects.of(alice).current_identity().values_list("pk", flat=True)]
     )
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from memory.core.actors import MAINTENANCE, Actor
 from memory.core.errors import InvalidValue
-from memory.core.file_format import Purged
+from memory.core.file_format import PurgedSection
 from memory.files import section_restore
 from memory.files.limits import MOST_FACTS, OverBudget
 from memory.files.reading import read_file
-from memory.files.sections import put_in, removed_from, taken_out
+from memory.files.sections import put_in, removed_from, without_lines
 from memory.files.services import append_to, save_file
 from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile, Revision, User
@@ -305,7 +305,7 @@ def test_whatever_is_taken_out_is_kept_whole_and_fits_in_again(sections: Any, da
 
     assert "".join(one.text for one in gone) == blocks[which]
     assert put_in(after, gone[0], before) == before
-    assert taken_out(before, blocks[which]) == after
+    assert without_lines(before, blocks[which]) == after
 
 
 @given(_SECTIONS, st.data())
@@ -321,7 +321,7 @@ def test_of_an_older_text_what_was_purged_is_emptied_and_nothing_else(
     after = "\n\n".join(["# Top", *blocks[:which], *blocks[which + 1 :]]) + "\n"
     (gone,) = removed_from(before, after)
 
-    left = Purged(gone.heading, gone.text, after).taken_from(before)
+    left = PurgedSection(gone.heading, gone.text, after).without_section(before)
 
     pairs = list(zip(before.split("\n"), left.split("\n"), strict=True))
     emptied = [old for old, new in pairs if old != new]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory.archive import exporter
-from memory.archive.importer import Counted, TakingIn, take_in
+from memory.archive.importer import KindCounts, TakingIn, take_in
 from memory.archive.zips import ImportRejected
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
@@ -35,7 +35,7 @@ def exported(owner: User, path: Path, change: Callable[[Any], object] = lambda r
     return path
 
 
-def taken_in(path: Path, owner: User) -> Counted:
+def taken_in(path: Path, owner: User) -> KindCounts:
     return take_in(path, TakingIn(owner, owner.actor, "a.zip", True), only_look=False)["files"]
 
 

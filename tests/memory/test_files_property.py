@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memory.archive.files import carry_in
+from memory.archive.files import save_all_or_none
 from memory.core.actors import REFLECTOR, Actor
 from memory.core.errors import MemoryRefused
 from memory.core.file_format import FACTS, checked_path, is_fact, line_count, summary_of
 from memory.files import limits, mirror, mirror_folder
 from memory.files.blame import lines_blamed
-from memory.files.mirror_disk import Found, digest_of
+from memory.files.mirror_disk import DiskFile, digest_of
 from memory.files.services import append_to, patch_file, restore_version, save_file
 from memory.models import MemoryFile, MirroredFile, Revision, Section, User
 
@@ -131,8 +131,10 @@ class Files(RuleBasedStateMachine):
     def carry(self, files: dict[str, bytes], only_look: bool) -> None:
         """Take files in, all or none."""
         before = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
-        found = {path: Found("zip", content) for path, content in files.items()}
-        done = carry_in(self.owner, found, by=self.owner.actor, why="in", only_look=only_look)
+        found = {path: DiskFile("zip", content) for path, content in files.items()}
+        done = save_all_or_none(
+            self.owner, found, by=self.owner.actor, why="in", only_look=only_look
+        )
         after = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
         if only_look or any(one.problem for one in done):
             assert after == before

@@ -13,7 +13,7 @@ from memory.context import identity
 from memory.context.identity import (
     Persona,
     active,
-    bring_back_soul,
+    restore_soul,
     write_persona,
     write_profile,
     write_soul,
@@ -103,7 +103,7 @@ def test_an_older_soul_is_brought_back_by_superseding_again(alice: User):
     first = soul_of(alice)
     write_soul(alice, "Be brief.", by=alice.actor)
 
-    back = bring_back_soul(alice, first, by=alice.actor)
+    back = restore_soul(alice, first, by=alice.actor)
 
     assert soul_of(alice) == back and back.content == first.content and back.pk != first.pk
     assert len(identity.old_souls(alice)) == 2
@@ -116,7 +116,7 @@ def test_a_soul_written_on_an_old_one_is_refused(alice: User, bob: User):
     with pytest.raises(StaleWrite):
         write_soul(alice, "Be long.", by=alice.actor, expected=first.pk)
     with pytest.raises(InvalidValue):
-        bring_back_soul(alice, soul_of(bob), by=alice.actor)
+        restore_soul(alice, soul_of(bob), by=alice.actor)
 
 
 @pytest.mark.django_db(transaction=True)

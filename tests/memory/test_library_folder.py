@@ -15,9 +15,9 @@ from django.utils import timezone
 from beacon_site.search_services.base import SearchOptions
 from memory.core.actors import Actor
 from memory.library import services as library_services
-from memory.library.folder import take_in_folder
+from memory.library.folder import scan_folder
 from memory.models import LibraryDocument, LibraryFolder, Revision
-from memory.tasks import take_in_library
+from memory.tasks import scan_library_folder
 
 TEXT = "# Solid-state batteries\n\nThe pilot line in Lanling started.\nIt makes ten cells a day.\n"
 
@@ -50,9 +50,9 @@ def test_a_folder_is_looked_at_once_a_minute(folder: Path, bob: Any) -> None:
 
 
 def test_the_task_looks_at_the_folder_whenever_it_is_sent(folder: Path, bob: Any) -> None:
-    take_in_library()
+    scan_library_folder()
     (folder / "late.md").write_text("unicorns")
-    take_in_library()
+    scan_library_folder()
     assert asked(bob, "unicorns") == ["late"]
     assert LibraryFolder.objects.get().files == 2
 
@@ -60,40 +60,40 @@ def test_the_task_looks_at_the_folder_whenever_it_is_sent(folder: Path, bob: Any
 def test_a_second_look_reads_only_what_changed(folder: Path, admin: Any) -> None:
     for number in range(120):
         (folder / f"{number}.txt").write_text(f"number {number}")
-    assert take_in_folder(admin, folder).added == 121
+    assert scan_folder(admin, folder).added == 121
     (folder / "7.txt").write_text("a word that was not there")
     os.utime(folder / "8.txt", (1, 1))
-    done = take_in_folder(admin, folder)
+    done = scan_folder(admin, folder)
     assert (done.changed, done.unchanged, done.added) == (1, 120, 0)
 
 
 def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admin: Any) -> None:
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     before = LibraryDocument.objects.get().address
     os.utime(folder / "pilot.md", (1, 1))
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     assert LibraryDocument.objects.get().address == before
     (folder / "pilot.md").write_text("other words")
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     assert LibraryDocument.objects.get().version == 2
 
 
 def test_a_file_that_is_gone_goes_to_the_trash_and_comes_back(folder: Path, admin: Any) -> None:
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     (folder / "pilot.md").rename(folder / "moved.bin")
-    assert take_in_folder(admin, folder).gone == 1
+    assert scan_folder(admin, folder).gone == 1
     assert not LibraryDocument.objects.live().exists()
     (folder / "moved.bin").rename(folder / "pilot.md")
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     assert LibraryDocument.objects.live().count() == LibraryDocument.objects.count() == 1
 
 
 def test_a_folder_that_is_not_there_trashes_nothing_and_says_so(
     folder: Path, bob: Any, settings: Any
 ) -> None:
-    take_in_library()
+    scan_library_folder()
     settings.BEACON_LIBRARY_DIR = str(folder / "unmounted")
-    take_in_library()
+    scan_library_folder()
     assert asked(bob, "pilot") == ["Solid-state batteries"]
     assert "couldn’t be read" in LibraryFolder.objects.get().problem
 
@@ -109,7 +109,7 @@ def test_hidden_files_and_links_out_of_the_folder_are_not_taken_in(
     (folder / "folder").symlink_to(outside.parent, target_is_directory=True)
     (folder / "ring.md").symlink_to(folder / "ring.md")
     (folder / "inside.md").symlink_to(folder / "pilot.md")
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     assert set(LibraryDocument.objects.values_list("path", flat=True)) == {"pilot.md", "inside.md"}
 
 
@@ -118,7 +118,7 @@ def test_a_readme_without_an_ending_is_taken_in_by_its_folders_name(
 ) -> None:
     (folder / "wheel").mkdir()
     (folder / "wheel" / "README").write_text("how it turns")
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     assert LibraryDocument.objects.get(path="wheel/README").title == "wheel: README"
 
 
@@ -128,7 +128,7 @@ def test_what_is_no_text_or_too_large_is_listed_with_its_problem(folder: Path, a
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
     (folder / "picture.png").write_bytes(b"\x89PNG")
     (folder / "zoneinfo").write_bytes(b"TZif")
-    assert take_in_folder(admin, folder).skipped == 2
+    assert scan_folder(admin, folder).skipped == 2
     problems = dict(LibraryDocument.objects.exclude(problem="").values_list("path", "problem"))
     assert set(problems) == {"binary.txt", "large.md", "broken.pdf"}
     assert "5 MiB" in problems["large.md"]
@@ -139,7 +139,7 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
 ) -> None:
     (folder / "inner").mkdir()
     (folder / "inner" / "a.md").write_text("unicorn")
-    take_in_folder(admin, folder)
+    scan_folder(admin, folder)
     scandir = os.scandir
 
     def closed(path: Path) -> Any:
@@ -148,12 +148,12 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
         return scandir(path)
 
     monkeypatch.setattr("memory.library.folder.os.scandir", closed)
-    assert take_in_folder(admin, folder).gone == 0
+    assert scan_folder(admin, folder).gone == 0
 
 
 def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any) -> None:
-    assert take_in_folder(admin, folder, seconds=-1).left == 1
-    assert take_in_folder(admin, folder).added == 1
+    assert scan_folder(admin, folder, seconds=-1).left == 1
+    assert scan_folder(admin, folder).added == 1
 
 
 def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(
@@ -162,7 +162,7 @@ def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(
     assert asked(bob, "pilot")
     settings.BEACON_LIBRARY_DIR = ""
 
-    take_in_library()
+    scan_library_folder()
 
     assert asked(bob, "pilot") == ["Solid-state batteries"]
 
@@ -174,7 +174,7 @@ def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as
     address = LibraryDocument.objects.get().address
     LibraryFolder.objects.update(checked_at=timezone.now() - timedelta(days=2))
     settings.BEACON_LIBRARY_DIR = ""
-    take_in_library()
+    scan_library_folder()
     assert asked(bob, "pilot") == []
 
     settings.BEACON_LIBRARY_DIR = str(folder)
@@ -183,7 +183,7 @@ def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as
 
 
 def test_own_documents_and_the_folders_are_merged_by_score(folder: Path, alice: Any) -> None:
-    take_in_library()
+    scan_library_folder()
     library_services.add_document(alice, text="pilot pilot pilot line", by=Actor("human", "alice"))
     found = library_services.find(alice, "pilot line Lanling")
     assert len(found) == 2

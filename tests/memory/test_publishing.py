@@ -70,7 +70,7 @@ def test_a_topic_that_may_not_stand_there_is_deleted_at_once(
     elif hides == "private":
         topic.change(by=topic.owner.actor, private=True)
     else:
-        topic.let_lapse(by=topic.owner.actor)
+        topic.expire_now(by=topic.owner.actor)
 
     publishing.publish(topic.pk)
 

@@ -11,7 +11,7 @@ from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, To
 from memory.notes import services as notes
 from memory.review import blocked, blocking, quarantine
 from memory.review import services as review_services
-from memory.review.blocked import Refused
+from memory.review.blocked import SourceBlocked
 from memory.review.quarantine import reason_of
 from memory.search.recall import recall
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
@@ -47,7 +47,7 @@ def test_released_it_counts_for_what_its_source_does(alice: Any):
     note.refresh_from_db()
     item.refresh_from_db()
     assert (done.number, note.trust, item.trust) == (2, "agent", "external")
-    assert quarantine.take_back(alice, done.key, by=alice.actor).number == 2
+    assert quarantine.undo_change(alice, done.key, by=alice.actor).number == 2
     note.refresh_from_db()
     assert note.trust == "quarantined"
 
@@ -55,7 +55,7 @@ def test_released_it_counts_for_what_its_source_does(alice: Any):
 def test_thrown_out_it_lies_in_the_trash_and_comes_back(alice: Any):
     done = quarantine.act(alice, [aside(alice)], "trash", by=alice.actor)
     assert Note.objects.in_trash().count() == 1
-    quarantine.take_back(alice, done.key, by=alice.actor)
+    quarantine.undo_change(alice, done.key, by=alice.actor)
     assert Note.objects.live().filter(trust="quarantined").count() == 1
 
 
@@ -81,7 +81,7 @@ def test_an_agent_that_is_refused_is_told_so_and_counted(alice: Any):
 
     waits.refresh_from_db()
     assert waits.state == "rejected"
-    with pytest.raises(Refused, match="blocked “desk”"):
+    with pytest.raises(SourceBlocked, match="blocked “desk”"):
         review_services.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
     made.refresh_from_db()
     assert (made.refused, made.last_refused_at is not None) == (1, True)
@@ -148,7 +148,7 @@ def test_an_act_ends_when_its_time_is_over_and_says_what_is_left(alice: Any):
     assert (done.number, done.left, quarantine.count(alice)) == (0, 2, 2)
 
     done = quarantine.act(alice, records, "release", by=alice.actor)
-    late = quarantine.take_back(alice, done.key, by=alice.actor, seconds=-1)
+    late = quarantine.undo_change(alice, done.key, by=alice.actor, seconds=-1)
     assert (late.number, late.left) == (0, 2)
 
 

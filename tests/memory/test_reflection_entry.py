@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from memory.core.file_format import entries_of, word_count
-from memory.reflection.services import Told, entry_of, findings_in, in_few_words
+from memory.reflection.services import EntryContent, entry_of, findings_in, in_few_words
 
 LONG = "Spring Airlines is by far the cheapest carrier for a trip to Tokyo in April this year."
 CHINESE = "春秋航空是四月份东京之行最便宜的选择，比全日空和日本航空都便宜得多，而且航班更多。"
 
 
-def told(**more: object) -> Told:
+def told(**more: object) -> EntryContent:
     given = {"title": "Flights", "summary": "", "task": "Compare flights", "findings": [LONG]}
-    return Told(**{**given, **more})  # type: ignore[arg-type]
+    return EntryContent(**{**given, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("R147")

@@ -9,7 +9,7 @@ import pytest
 
 from memory.models import MemoryFile, Proposal, User
 from memory.reflection import services as reflection_services
-from memory.reflection.services import Told
+from memory.reflection.services import EntryContent
 from memory.usage.booking import BudgetReached
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 
@@ -72,7 +72,9 @@ def test_with_the_guard_off_the_same_is_written(alice: User, reflect: Reflect):
     assert HOSTILE[0] in text_of(alice, "facts/memory.md")
 
 
-TOLD = Told("Trains to Lyon", "Night trains again", "Find trains", ["Night trains run again."])
+TOLD = EntryContent(
+    "Trains to Lyon", "Night trains again", "Find trains", ["Night trains run again."]
+)
 
 
 def test_without_a_model_one_entry_is_told_by_rules_and_no_fact(alice: User, reflect: Reflect):

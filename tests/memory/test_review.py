@@ -17,7 +17,7 @@ from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
 from memory.notes import services as notes
 from memory.pages.review import acts as review_acts
 from memory.review import services as review_services
-from memory.review.verdict import Overtaken
+from memory.review.verdict import MergeConflict
 from memory.search.recall import recall
 from memory.tasks import maintain
 from tests.memory.review_cast import (
@@ -268,7 +268,7 @@ def test_what_was_rejected_stores_nothing_and_can_be_put_back(alice: Any):
     review_services.reject(proposal, by=alice.actor, why="it is not so")
     assert not review_services.waiting(alice).exists()
     assert Activity.objects.get(kind="proposal-rejected").detail["why"] == "it is not so"
-    review_services.put_back(proposal, by=alice.actor)
+    review_services.restore_state(proposal, by=alice.actor)
     assert list(review_services.waiting(alice)) == [proposal]
     assert not Note.objects.of(alice).filter(kind="log").exists()
 
@@ -277,7 +277,7 @@ def test_nothing_is_decided_twice(alice: Any):
     proposal = proposed_note(alice)
     again = Proposal.objects.get(pk=proposal.pk)
     review_services.accept(proposal, by=alice.actor)
-    with pytest.raises(review_services.Decided, match="already been accepted"):
+    with pytest.raises(review_services.AlreadyDecided, match="already been accepted"):
         review_services.accept(again, by=alice.actor)
     assert Note.objects.of(alice).filter(kind="log").count() == 1
 
@@ -337,7 +337,7 @@ def test_the_same_words_changed_meanwhile_make_a_merge_and_lose_nothing(alice: A
     mine = text.replace("Kobe", "Osaka")
     proposal = proposed_file(alice, "", after={"path": MEMORY, "content": mine})
     save_file(alice, MEMORY, text.replace("Kobe", "Nagoya"), by=alice.actor)
-    with pytest.raises(Overtaken) as caught:
+    with pytest.raises(MergeConflict) as caught:
         review_services.accept(proposal, by=alice.actor)
     conflict = caught.value
     assert ("Kobe" in conflict.base, "Osaka" in conflict.mine, "Nagoya" in conflict.theirs) == (
@@ -365,7 +365,7 @@ def test_a_soul_changed_meanwhile_is_put_together_or_shown(alice: Any):
     identity.write_soul(alice, "Be gentle.\n\nBe brief.", by=alice.actor)
     assert review_services.accept(apart, by=alice.actor).merged
     assert identity.active(alice, "soul").content == "Be gentle.\n\nBe very brief."
-    with pytest.raises(Overtaken):
+    with pytest.raises(MergeConflict):
         review_services.accept(near, by=alice.actor)
 
 

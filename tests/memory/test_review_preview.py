@@ -21,7 +21,7 @@ from memory.observations import write_observation
 from memory.pages.review import proposals as review_page
 from memory.pages.review.proposals import Preview, changes_since, preview
 from memory.review import services as review_services
-from memory.review.verdict import MERGE, TRASH, Overtaken
+from memory.review.verdict import MERGE, TRASH, MergeConflict
 from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def accepted(proposal: Proposal, by: Any) -> Preview:
     try:
         with transaction.atomic():
             applied = review_services.accept(proposal, by=by)
-    except Overtaken as exc:
+    except MergeConflict as exc:
         return Preview(conflict=exc)
     except MemoryRefused as exc:
         return Preview(problem=str(exc))

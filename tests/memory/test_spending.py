@@ -40,8 +40,8 @@ def test_months_come_newest_first_with_the_present_one_though_empty(alice: User)
     found = spending.months(spending.calls_of(alice), alice)
 
     assert [month.key for month in found] == ["2026-11", "2026-09"]
-    assert found[0].spent == spending.Spent()
-    assert found[1].spent == spending.Spent(2, 20, 4, Decimal("0.5"), unpriced=1)
+    assert found[0].spent == spending.UsageTotals()
+    assert found[1].spent == spending.UsageTotals(2, 20, 4, Decimal("0.5"), unpriced=1)
 
 
 def test_a_month_begins_where_the_person_lives(alice: User) -> None:
@@ -124,7 +124,7 @@ def test_limits_say_what_is_used_and_left(alice: User) -> None:
     alice.monthly_tokens, alice.monthly_money = 1000, Decimal("2.00")
 
     tokens, money = spending.limits_of(
-        alice, spending.Spent(3, 900, 200, Decimal("0.5"), unpriced=1)
+        alice, spending.UsageTotals(3, 900, 200, Decimal("0.5"), unpriced=1)
     )
 
     assert (tokens.used, tokens.most, tokens.left) == ("1,100", "1,000", "0")

@@ -15,7 +15,7 @@ from memory.core.errors import (
     StaleWrite,
 )
 from memory.files.limits import NoSuchFile, OverBudget
-from memory.observations.consolidation import Consolidated
+from memory.observations.consolidation import ConsolidationResult
 from memory.tools import notes as tool_notes
 from memory.tools.registry import answer_of
 from tests.memory.tool_cast import call
@@ -50,7 +50,7 @@ def test_what_is_no_refusal_has_no_answer():
 
 
 def test_a_transcript_that_could_not_be_kept_says_why(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    failed = Consolidated(problem="The session couldn’t be consolidated: the disk is full")
+    failed = ConsolidationResult(problem="The session couldn’t be consolidated: the disk is full")
     monkeypatch.setattr(tool_notes, "keep_lines", lambda *_args, **_more: failed)
     said = "We decided to use OAuth2, because both sides know it well enough by now."
 

@@ -73,7 +73,7 @@ def urls(topic: Topic) -> list[str]:
 
 @pytest.mark.requirement("R6")
 def test_a_topic_that_never_ran_has_no_memory_and_that_is_no_failure(topic: Topic):
-    assert topic_memory.load(topic) == topic_memory.Loaded(memory=None, problem="")
+    assert topic_memory.load(topic) == topic_memory.LoadResult(memory=None, problem="")
 
 
 @pytest.mark.requirement("R7", "R8")
@@ -157,7 +157,7 @@ def test_what_is_both_struck_and_sensitive_is_told_to_no_model_and_still_not_rep
 
 def test_a_lapsed_memory_is_kept_but_not_loaded_until_it_is_revived(topic: Topic):
     keep(topic, [statement(1)])
-    topic.let_lapse(by=topic.owner.actor)
+    topic.expire_now(by=topic.owner.actor)
     assert topic_memory.load(topic).memory is None
     assert texts(topic) == [statement(1)]
 

@@ -47,28 +47,28 @@ def test_once_there_is_an_account_the_command_prints_no_link_and_says_why(
 
 
 def test_a_newer_first_link_replaces_the_older_one(db: None) -> None:
-    _invitation, older = Invitation.give_out(by=None, is_first=True)
-    _invitation, newer = Invitation.give_out(by=None, is_first=True)
+    _invitation, older = Invitation.create_with_token(by=None, is_first=True)
+    _invitation, newer = Invitation.create_with_token(by=None, is_first=True)
 
     assert Invitation.open_for(older) is None
     assert Invitation.open_for(newer) is not None
 
 
 def test_only_the_hash_of_a_link_is_stored(db: None) -> None:
-    invitation, token = Invitation.give_out(by=None, note="Carol")
+    invitation, token = Invitation.create_with_token(by=None, note="Carol")
 
     assert token not in str(Invitation.objects.filter(pk=invitation.pk).values())
 
 
 def test_a_link_is_dead_after_seven_days(db: None) -> None:
-    _invitation, token = Invitation.give_out(by=None)
+    _invitation, token = Invitation.create_with_token(by=None)
     Invitation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     assert Invitation.open_for(token) is None
 
 
 def test_a_link_makes_one_account(db: None) -> None:
-    invitation, _token = Invitation.give_out(by=None)
+    invitation, _token = Invitation.create_with_token(by=None)
 
     assert invitation.accept(**ACCOUNT) is not None
     assert invitation.accept(username="second", password="horse-battery-staple") is None
@@ -76,7 +76,7 @@ def test_a_link_makes_one_account(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_people_with_the_first_link_at_once_make_one_account() -> None:
-    invitation, _token = Invitation.give_out(by=None, makes_staff=True, is_first=True)
+    invitation, _token = Invitation.create_with_token(by=None, makes_staff=True, is_first=True)
     both = threading.Barrier(2)
 
     def take(name: str) -> None:

@@ -222,7 +222,7 @@ def folder(settings: Any, tmp_path: Path) -> Path:
 
 
 def test_an_old_export_file_without_a_row_is_deleted(owner: User, folder: Path) -> None:
-    row = jobs.carry_out(jobs.ask_export(owner).pk)
+    row = jobs.perform(jobs.ask_export(owner).pk)
     assert row is not None
     names = ["00000000-0000-4000-8000-000000000000", "10000000-0000-4000-8000-000000000000"]
     old, fresh = (folder / "archives" / f"{name}.file" for name in names)

@@ -39,7 +39,7 @@ def sign_in(browser: Client, **more: str) -> Any:
 
 
 def first_link() -> str:
-    _invitation, token = Invitation.give_out(by=None, makes_staff=True, is_first=True)
+    _invitation, token = Invitation.create_with_token(by=None, makes_staff=True, is_first=True)
     return reverse("memory:first-account", args=[token])
 
 
@@ -104,7 +104,7 @@ def test_a_weak_password_is_refused_with_the_reason(db: None, browser: Client) -
 
 
 def test_an_invited_person_gets_an_account_that_is_no_staff(admin: User, browser: Client) -> None:
-    _invitation, token = Invitation.give_out(by=admin, note="Carol")
+    _invitation, token = Invitation.create_with_token(by=admin, note="Carol")
     address = reverse("memory:invitation", args=[token])
 
     assert "admin invited you" in browser.get(address).content.decode()
@@ -115,7 +115,7 @@ def test_an_invited_person_gets_an_account_that_is_no_staff(admin: User, browser
 
 
 def test_a_username_that_differs_only_in_case_is_taken(admin: User, browser: Client) -> None:
-    _invitation, token = Invitation.give_out(by=admin)
+    _invitation, token = Invitation.create_with_token(by=admin)
 
     browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": "ADMIN"})
 
@@ -139,7 +139,7 @@ def test_a_username_that_looks_like_anothers_is_refused(
     admin: User, browser: Client, taken: str, wanted: str
 ) -> None:
     User.objects.create_user(taken)
-    _invitation, token = Invitation.give_out(by=admin)
+    _invitation, token = Invitation.create_with_token(by=admin)
 
     page = browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": wanted})
 
@@ -152,7 +152,7 @@ def test_a_username_of_its_own_is_taken_in_any_script(
     admin: User, browser: Client, wanted: str
 ) -> None:
     User.objects.create_user("bli")
-    _invitation, token = Invitation.give_out(by=admin)
+    _invitation, token = Invitation.create_with_token(by=admin)
 
     browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": wanted})
 

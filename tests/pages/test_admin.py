@@ -82,7 +82,7 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.EmbeddingDue.objects.create(**about)
     memory.SavedView.objects.create(owner=owner, page="notes", name=f"view {n}")
     memory.SourceRule.objects.create(owner=owner, place=f"{n}.example", act="mute")
-    memory.PutAway.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
+    memory.TrashedRows.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
     memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")
     note = memory.Note.objects.of(owner).latest("created")
     memory.Conflict.objects.note(owner, "contradiction", note, observation, reason=SECRET_TEXT)
@@ -136,7 +136,7 @@ def _about(owner: User, n: int, topic: Topic) -> None:
     answer = memory.ApiAnswer(token=token, key=f"key {n}", fingerprint="0")
     answer.save_answer(201, {}, SECRET_TEXT)
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
-    memory.Invitation.give_out(by=owner, note="Carol")
+    memory.Invitation.create_with_token(by=owner, note="Carol")
     memory.SignIn.objects.create(owner=owner, session_key=f"session-key-{owner.pk}-{n}")
 
 

@@ -228,7 +228,7 @@ def test_a_large_one_waits_for_a_worker_and_the_page_says_how_far_it_is(
 
     assert "Waiting to start" in text_of(page)
     assert 'hx-trigger="every 2s"' in page.content.decode()
-    jobs.carry_out(row.pk)
+    jobs.perform(row.pk)
     assert "every 2s" not in browser.get(f"{PAGE}{row.pk}/").content.decode()
 
 

@@ -14,7 +14,7 @@ from research.models import Channel, Delivery, TopicNotices
 from research.notifications import channels, sending
 from tests.research.factories import make_topic
 from tests.research.mail_server import MailServer, use
-from tests.research.notice_cast import allow, email, laid_out, saved_run, webhook
+from tests.research.notice_cast import allow, body_in_style, email, saved_run, webhook
 from tests.undo import undone
 
 HTMX = {"HX-Request": "true"}
@@ -188,7 +188,7 @@ def test_what_was_sent_is_read_and_sent_again(
     browser: Client, alice: User, topic: Topic, settings: Any
 ):
     made = email(alice)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     with MailServer() as server:
         use(server, settings)
         sending.deliver(row.pk)
@@ -205,7 +205,7 @@ def test_another_persons_channels_do_not_exist(
     alice: User, bob: User, topic: Topic, client_of: Callable[[Any], Client]
 ):
     made = email(alice)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     browser = client_of(bob)
 
     for address in (f"{HERE}{made.pk}/", f"/settings/deliveries/{row.pk}/"):

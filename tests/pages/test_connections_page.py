@@ -170,7 +170,7 @@ def test_a_change_between_the_look_and_the_lock_is_seen(admin: User) -> None:
     seen = connections.version_of(opened)
     connections.save(connections.stored("brave"), by=admin, new_secret=KEY)
 
-    with pytest.raises(connections.Moved):
+    with pytest.raises(connections.ConnectionChanged):
         connections.save(opened, by=admin, new_secret="BSA-another-key", version=seen)
 
     assert connections.stored("brave").reveal_secret() == KEY

@@ -35,7 +35,7 @@ def address(name: str, run: Run) -> str:
 
 
 def test_each_track_stands_below_its_step_with_its_calls(browser: Client, topic: Topic):
-    run = deep_rows.going_on(topic)
+    run = deep_rows.unfinished_runs(topic)
 
     shown = browser.get(address("run", run)).content.decode()
 
@@ -47,7 +47,7 @@ def test_each_track_stands_below_its_step_with_its_calls(browser: Client, topic:
 
 
 def test_the_poll_brings_calls_as_they_come(browser: Client, topic: Topic):
-    run = deep_rows.going_on(topic)
+    run = deep_rows.unfinished_runs(topic)
     Run.objects.filter(pk=run.pk).update(progress=7)
 
     answer = browser.get(f"{address('run-progress', run)}?seen=1", headers=HTMX)
@@ -64,14 +64,14 @@ def test_a_saved_run_shows_its_tracks_too(browser: Client, topic: Topic):
 
 
 def test_a_stranger_sees_none_of_it(bob: User, client_of: Callable[[Any], Client], topic: Topic):
-    run = deep_rows.going_on(topic)
+    run = deep_rows.unfinished_runs(topic)
 
     assert client_of(bob).get(address("run", run)).status_code == 404
 
 
 def test_the_number_of_queries_is_fixed_however_many_calls(browser: Client, topic: Topic):
-    few = deep_rows.going_on(topic)
-    many = deep_rows.going_on(make_topic(topic.owner, "Another topic"), calls=40)
+    few = deep_rows.unfinished_runs(topic)
+    many = deep_rows.unfinished_runs(make_topic(topic.owner, "Another topic"), calls=40)
     counts = []
     for run in (few, many):
         with CaptureQueriesContext(

@@ -20,7 +20,7 @@ from research.models import Channel, Digest, DigestSettings, Feed, TopicNotices
 from research.notifications import digests, notice_text
 from research.pages import digests as pages_digests
 from tests.research.factories import make_item, make_topic
-from tests.research.notice_cast import email, laid_out, saved_run
+from tests.research.notice_cast import body_in_style, email, saved_run
 from tests.undo import undone
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -249,7 +249,7 @@ def test_a_read_feed_is_told_of_and_no_search_engine_learns_it(feed: Feed):
 
 
 def address_in_mail(channel: Channel, topic: Topic) -> str:
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     return notice_text.compose(row).unsubscribe.partition("/unsubscribe/")[2]
 
 

@@ -140,7 +140,7 @@ def test_four_fifths_of_a_month_are_told_once(topic: Topic, alice: Any):
     assert held is not None
 
     for _call in range(2):
-        budget_warnings.tell_if_near(held, MonthLimits(tokens=1_000))
+        budget_warnings.warn_near_limits(held, MonthLimits(tokens=1_000))
 
     assert held.warnings == [
         "This topic has used at least 80% of its monthly limit of 1,000 (tokens)"
@@ -151,7 +151,7 @@ def test_four_fifths_of_a_month_are_told_once(topic: Topic, alice: Any):
 def test_a_run_that_has_ended_is_not_disturbed_by_what_its_follow_ups_spend(topic: Topic):
     run = ran(topic, 1)
 
-    budget_warnings.tell_if_near(run, MonthLimits(tokens=1_000))
+    budget_warnings.warn_near_limits(run, MonthLimits(tokens=1_000))
 
     assert Activity.objects.filter(kind="budget-near").count() == 1
     assert Run.objects.get(pk=run.pk).warnings == []
@@ -166,7 +166,7 @@ def test_the_log_says_it_once_a_month_whatever_runs_come(topic: Topic, alice: An
         held = Run.objects.claim(run.pk, worker="test")
         assert held is not None
         held.topic = topic
-        budget_warnings.tell_if_near(held, MonthLimits())
+        budget_warnings.warn_near_limits(held, MonthLimits())
         Run.objects.filter(pk=run.pk).update(status="cancelled")
 
     assert Activity.objects.filter(kind="budget-near").count() == 1

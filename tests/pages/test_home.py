@@ -101,7 +101,7 @@ def test_over_htmx_the_running_ones_come_alone_and_an_idle_poll_is_empty(
     browser: Client, alice: Any
 ):
     run = make_run(make_topic(alice), saved=False)
-    seen = pages_home.signature(pages_home.going_on(alice))
+    seen = pages_home.signature(pages_home.unfinished_runs(alice))
 
     assert browser.get(f"/?running={seen}", headers=HTMX).status_code == 204
 
@@ -113,7 +113,7 @@ def test_over_htmx_the_running_ones_come_alone_and_an_idle_poll_is_empty(
 
 def test_when_a_run_has_ended_the_poll_asks_for_the_page_anew(browser: Client, alice: Any):
     run = make_run(make_topic(alice), saved=False)
-    seen = pages_home.signature(pages_home.going_on(alice))
+    seen = pages_home.signature(pages_home.unfinished_runs(alice))
     Run.objects.filter(pk=run.pk).update(status="failed")
 
     assert browser.get(f"/?running={seen}", headers=HTMX)["HX-Refresh"] == "true"
@@ -235,9 +235,9 @@ def test_the_number_of_queries_is_fixed(
     for number in range(8):
         topic = make_topic(alice, f"Topic {number}", schedule=fields)
         make_second_run(topic)
-        going_on = make_run(topic, saved=False)
-        make_steps(going_on, done=3, state=Step.State.RUNNING)
-        make_call(going_on)
+        unfinished_runs = make_run(topic, saved=False)
+        make_steps(unfinished_runs, done=3, state=Step.State.RUNNING)
+        make_call(unfinished_runs)
 
     browser.get("/")
 

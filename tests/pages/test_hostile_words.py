@@ -18,7 +18,7 @@ from research.pages import digests as pages_digests
 from research.pages import shares
 from research.reporting import sentences as report_sentences
 from tests.research.factories import make_item, make_report, make_run, make_source, make_topic
-from tests.research.notice_cast import laid_out
+from tests.research.notice_cast import body_in_style
 
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)"> ]]> {{ 271800|add:28 }} \u202e'
 LINK = "javascript:alert(3)//"
@@ -45,7 +45,7 @@ def channel(alice: User, run: Run) -> Channel:
         alice, kind="email", name=EVIL[:150], address="desk@example.org", by=alice.actor
     )
     Channel.objects.update(last_said=EVIL, off_because=EVIL)
-    [row] = laid_out(run)
+    [row] = body_in_style(run)
     told = {"at": timezone.now().isoformat(), "ok": False, "code": 500, "said": EVIL, "ms": 1}
     Delivery.objects.filter(pk=row.pk).update(
         state="failed", response=EVIL, error=EVIL, request=EVIL, results=[told], response_code=500

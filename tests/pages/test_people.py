@@ -63,7 +63,7 @@ def test_an_invitation_for_nobody_is_explained(browser: Client) -> None:
 
 
 def test_an_open_invitation_can_be_taken_back(browser: Client, admin: User) -> None:
-    invitation, token = Invitation.give_out(by=admin, note="Carol")
+    invitation, token = Invitation.create_with_token(by=admin, note="Carol")
 
     browser.post(f"{PEOPLE}invitations/{invitation.pk}/revoke/")
 
@@ -107,7 +107,7 @@ def test_the_number_of_queries_does_not_grow_with_people(
 ) -> None:
     for number in range(5):
         User.objects.create_user(f"person{number}", password=None)
-        Invitation.give_out(by=admin, note=str(number))
+        Invitation.create_with_token(by=admin, note=str(number))
     with django_assert_num_queries(5):
         browser.get(PEOPLE)
 

@@ -94,7 +94,7 @@ def test_a_plan_that_is_made_anew_as_the_page_loads_waits_no_more(
 
     def anew_first(seen: Run, form: Any = None) -> Any:
         mine = Run.objects.get(pk=seen.pk)
-        planning.plan_anew(mine, seen=token, by=run.topic.owner.actor)
+        planning.replan(mine, seen=token, by=run.topic.owner.actor)
         return context(seen, form)
 
     monkeypatch.setattr(run_page, "plan_context", anew_first)

@@ -31,7 +31,7 @@ def act(record: Any, name: str) -> str:
     return reverse(f"memory:record-{name}", args=[record.record_type(), record.pk])
 
 
-def take_back(browser: Client, record: Any) -> None:
+def undo_change(browser: Client, record: Any) -> None:
     """Undo the last act."""
     last = Revision.objects.filter(record_id=record.pk).latest("id")
     browser.post(undo_of("revision", last.pk))
@@ -56,7 +56,7 @@ def test_pinning_takes_the_expiry_away_says_so_and_undo_brings_it_back(
     assert "no longer expires" in text_of(browser.post(act(one, "pin"), follow=True))
     one.refresh_from_db()
     assert (one.pinned, one.expires_at) == (True, None)
-    take_back(browser, one)
+    undo_change(browser, one)
     assert not one.pinned
     assert abs(one.expires_at - expires) < timedelta(seconds=1)
 
@@ -85,7 +85,7 @@ def test_a_person_vouches_for_what_came_from_the_web_and_takes_it_back(
     browser.post(act(one, "accept"))
     one.refresh_from_db()
     assert one.trust == "owner"
-    take_back(browser, one)
+    undo_change(browser, one)
     assert one.trust == "external"
 
 

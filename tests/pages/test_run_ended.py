@@ -60,7 +60,7 @@ def test_an_ended_run_offers_to_run_the_topic_anew_unless_it_is_archived(
 def test_the_line_of_the_search_counts_as_answered_what_answered():
     answered = entry("arxiv", 1, problem="", hits=4)
 
-    assert gathering._so_far([entry("brave", 3), entry("brave", 0), answered], 6, 4) == (
+    assert gathering._progress_text([entry("brave", 3), entry("brave", 0), answered], 6, 4) == (
         "1 of 6 queries answered, 1 failed, 1 skipped, 4 results"
     )
-    assert gathering._so_far([answered], 6, 1) == "1 of 6 queries answered, 1 result"
+    assert gathering._progress_text([answered], 6, 1) == "1 of 6 queries answered, 1 result"

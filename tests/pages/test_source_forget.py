@@ -76,7 +76,7 @@ def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
     one = Observation.objects.of(alice).filter(content="Fares are odd.").get()
     one.restore(by=alice.actor)
     one.trash(by=alice.actor)
-    assert forget.take_back(alice, key, by=alice.actor) == (3, [])
+    assert forget.undo_change(alice, key, by=alice.actor) == (3, [])
     one.refresh_from_db()
     assert one.trashed_at is not None
 
@@ -86,7 +86,7 @@ def test_what_was_written_again_meanwhile_stays_and_the_rest_comes_back(
 ) -> None:
     key, _count = forget.forget_source(alice, run.source, by=alice.actor)
     observation(alice, "Fares are stale.", source=run.source)
-    came, refused = forget.take_back(alice, key, by=alice.actor)
+    came, refused = forget.undo_change(alice, key, by=alice.actor)
     assert (came, len(refused)) == (3, 1)
 
 
@@ -100,7 +100,7 @@ def test_facts_are_forgotten_by_the_domain_that_they_come_from(alice: Any, run: 
     make_fact(run.topic, "A fact of another place.", url="https://notexample.org/example.org")
     key, count = forget.forget_source(alice, "example.org", by=alice.actor)
     assert (count, live(TopicFact, alice)) == (1, 1)
-    assert forget.take_back(alice, key, by=alice.actor) == (1, [])
+    assert forget.undo_change(alice, key, by=alice.actor) == (1, [])
 
 
 def test_a_sessions_scratchpad_goes_with_it(alice: Any) -> None:
@@ -128,7 +128,7 @@ def test_what_was_read_there_goes_from_the_content_store_too(
     gone = ContentItem.objects.exclude(trashed_at=None)
     assert gone.count() == (2 if source == "run" else 1)
     assert not gone.filter(pk=other.pk).exists() and not gone.filter(owner=bob).exists()
-    forget.take_back(alice, key, by=alice.actor)
+    forget.undo_change(alice, key, by=alice.actor)
     assert ContentItem.objects.filter(trashed_at=None).count() == 4
 
 

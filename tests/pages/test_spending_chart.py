@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memory.models import ModelCall, User
 from memory.pages import usage as spending_chart
-from memory.usage.spending import Line, Month, Spent
+from memory.usage.spending import Line, Month, UsageTotals
 
 URL = "/settings/spending/"
 
@@ -24,8 +24,8 @@ def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
     return client_of(alice)
 
 
-def spent(money: str, tokens: int, unpriced: int = 0) -> Spent:
-    return Spent(1, tokens, 0, Decimal(money), unpriced)
+def spent(money: str, tokens: int, unpriced: int = 0) -> UsageTotals:
+    return UsageTotals(1, tokens, 0, Decimal(money), unpriced)
 
 
 def test_months_without_a_call_stand_between_the_others():

@@ -144,12 +144,12 @@ def test_the_latest_report_is_shown_in_full_with_what_changed(browser: Client, t
 
 def test_a_run_that_goes_on_stands_above_the_report(browser: Client, topic: Topic):
     make_report(make_run(topic))
-    going_on = make_run(topic, saved=False)
+    unfinished_runs = make_run(topic, saved=False)
 
     body = body_of(browser, HOME)
 
     assert "A run is in progress." in body
-    assert f"{HOME}runs/{going_on.pk}/" in body
+    assert f"{HOME}runs/{unfinished_runs.pk}/" in body
 
 
 def test_a_failed_run_is_told_of_beside_the_report_before_it(browser: Client, topic: Topic):

@@ -40,7 +40,7 @@ from beacon_site.search_services.base import (
 )
 from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 from research.search import searching
-from research.search.searching import Asked
+from research.search.searching import QueryResult
 from tests.providers import open_servers
 from tests.providers.loopback import Scene, html, json_answer
 from tests.providers.open_servers import (
@@ -92,7 +92,7 @@ SENDS_NO_REQUESTS = ("library", "sample")
 class Outcome:
     """The outcome of one scenario of one service, and the number of requests."""
 
-    asked: Asked
+    asked: QueryResult
     warnings: tuple[str, ...] = ()
     requests: int = 0
 

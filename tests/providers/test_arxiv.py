@@ -10,7 +10,7 @@ import pytest
 from werkzeug import Response
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.rate_limit import OneEvery
+from beacon_site.net.rate_limit import MinInterval
 from beacon_site.search_services import arxiv
 from beacon_site.search_services.arxiv import ArxivSearch
 from beacon_site.search_services.base import SearchOptions, SearchProfile
@@ -146,7 +146,7 @@ def test_a_page_made_to_hang_the_parser_is_given_up(search, papers, start, monke
 
 
 def test_requests_keep_their_distance(search, papers, monkeypatch):
-    monkeypatch.setattr(arxiv, "PACE", OneEvery("arXiv", "127.0.0.1", seconds=0.2))
+    monkeypatch.setattr(arxiv, "PACE", MinInterval("arXiv", "127.0.0.1", seconds=0.2))
     began = time.monotonic()
     for word in ("one", "two", "three"):
         search.search(word, SearchOptions(limit=1))

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from beacon_site.llm.base import LanguageModel, Message, Tool
-from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch, NothingEnqueued
+from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch, NoAnswerQueued
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import PageFetcher, WebPage
 from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
@@ -66,7 +66,7 @@ def test_a_model_that_is_told_nonsense_raises_it():
 
 
 def test_a_model_with_nothing_to_say_is_a_mistake_of_the_test():
-    with pytest.raises(NothingEnqueued):
+    with pytest.raises(NoAnswerQueued):
         FakeLanguageModel().ask(ASK)
     assert FakeLanguageModel(default="always").ask(ASK).text == "always"
 

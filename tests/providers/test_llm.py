@@ -15,7 +15,7 @@ from werkzeug import Response
 from beacon_site.llm.adapters import get_llm
 from beacon_site.llm.base import LlmProfile, Message, Usage
 from beacon_site.llm.openai_model import OpenAIModel, learned_about
-from beacon_site.llm.structured import NotAsAsked, is_strict, parse_answer, strict_schema
+from beacon_site.llm.structured import SchemaMismatch, is_strict, parse_answer, strict_schema
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer, says, status
@@ -319,14 +319,14 @@ class Free(BaseModel):
     "text", ['{"queries": ["a", {"x": 1}', 'So {"x": 1} it is', '{"a": {"note": "b"} {"note": "c"']
 )
 def test_no_part_of_broken_json_is_taken_for_the_answer(text):
-    with pytest.raises(NotAsAsked):
+    with pytest.raises(SchemaMismatch):
         parse_answer(text, Loose)
 
 
 def test_thousands_of_brackets_or_digits_are_given_up_quickly():
     digits = f'{{"queries": [{"9" * 6000}]}}'
     for text in ("[" * 500_000, "{" * 500_000, '{"a":' * 100_000, digits):
-        with pytest.raises(NotAsAsked):
+        with pytest.raises(SchemaMismatch):
             parse_answer(text, Loose)
 
 

@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisGone
 
 from beacon_site.net import rate_limit as pace_module
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.net.rate_limit import AtMost, OneEvery
+from beacon_site.net.rate_limit import MaxConcurrent, MinInterval
 
 
 class Clock:
@@ -51,13 +51,13 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "delete", gone)
 
 
-def every(domain: str, clock: Clock, seconds: float = 3, **more: float) -> OneEvery:
-    return OneEvery(
+def every(domain: str, clock: Clock, seconds: float = 3, **more: float) -> MinInterval:
+    return MinInterval(
         "arXiv", domain, seconds=seconds, clock=clock, sleep=clock.sleep, patience=more.get("p", 30)
     )
 
 
-def moments(turns: int, *paces: OneEvery, url: str) -> list[float]:
+def moments(turns: int, *paces: MinInterval, url: str) -> list[float]:
     """Return when each of the turns began, taken from the paces by turns."""
     began = []
     for number in range(turns):
@@ -137,7 +137,7 @@ def test_without_the_cache_each_process_keeps_to_the_limit_for_itself(domain, cl
 
 
 def test_threads_that_ask_together_come_one_after_the_other(domain):
-    pace, began = OneEvery("arXiv", domain, seconds=0.1), []
+    pace, began = MinInterval("arXiv", domain, seconds=0.1), []
 
     def work() -> None:
         with pace.turn(f"https://{domain}/"):
@@ -151,7 +151,7 @@ def test_threads_that_ask_together_come_one_after_the_other(domain):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_no_more_than_so_many_are_asked_at_once(domain, processes):
-    paces = [AtMost("Wikipedia", domain, count=3) for _number in range(processes)]
+    paces = [MaxConcurrent("Wikipedia", domain, count=3) for _number in range(processes)]
     busy, most, queue = [0], [0], iter(range(9))
 
     def work() -> None:
@@ -168,7 +168,7 @@ def test_no_more_than_so_many_are_asked_at_once(domain, processes):
 
 @pytest.mark.requirement("R56")
 def test_without_the_cache_threads_still_share_the_places(domain, clock, no_cache):
-    pace = AtMost("Wikipedia", domain, count=1, clock=clock, sleep=clock.sleep)
+    pace = MaxConcurrent("Wikipedia", domain, count=1, clock=clock, sleep=clock.sleep)
 
     with pace.turn(f"https://{domain}/"), pytest.raises(ProviderUnavailable):
         pace._entered()
@@ -177,11 +177,11 @@ def test_without_the_cache_threads_still_share_the_places(domain, clock, no_cach
 
 
 def test_a_place_that_never_comes_free_is_not_waited_for_without_end(domain, clock):
-    ours = AtMost("Wikipedia", domain, count=1, clock=clock, sleep=clock.sleep)
+    ours = MaxConcurrent("Wikipedia", domain, count=1, clock=clock, sleep=clock.sleep)
     url, began = f"https://{domain}/", clock.now
 
     with (
-        AtMost("Wikipedia", domain, count=1).turn(url),
+        MaxConcurrent("Wikipedia", domain, count=1).turn(url),
         pytest.raises(ProviderUnavailable, match=r"Wiki.* allows 1 searches at once") as told,
         ours.turn(url),
     ):
@@ -191,7 +191,7 @@ def test_a_place_that_never_comes_free_is_not_waited_for_without_end(domain, clo
 
 
 def test_a_request_that_fails_gives_its_place_back(domain):
-    pace, url = AtMost("Wikipedia", domain, count=1, patience=0), f"https://{domain}/"
+    pace, url = MaxConcurrent("Wikipedia", domain, count=1, patience=0), f"https://{domain}/"
 
     with pytest.raises(ValueError, match="broke"), pace.turn(url):
         raise ValueError("broke")
@@ -202,7 +202,9 @@ def test_a_request_that_fails_gives_its_place_back(domain):
 def test_a_place_whose_lease_ran_out_is_not_taken_from_its_new_holder(domain, monkeypatch):
     monkeypatch.setattr(pace_module, "LEASE", 1)
     url = f"https://{domain}/"
-    slow, next_one = (AtMost("Wikipedia", domain, count=1, patience=5) for _process in range(2))
+    slow, next_one = (
+        MaxConcurrent("Wikipedia", domain, count=1, patience=5) for _process in range(2)
+    )
 
     with slow.turn(url):
         monkeypatch.setattr(pace_module, "LEASE", 60)

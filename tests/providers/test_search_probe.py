@@ -10,7 +10,7 @@ import pytest
 from beacon_site.llm import probing
 from beacon_site.llm.probing import try_search
 from beacon_site.net.http import Reply, ServiceHttp
-from beacon_site.net.rate_limit import OneEvery
+from beacon_site.net.rate_limit import MinInterval
 from beacon_site.search_services.base import SearchProfile
 from tests.providers.search_servers import SerpApiServer, result
 from tests.providers.servers import slow, trickle
@@ -56,7 +56,7 @@ def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
 
 
 def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, monkeypatch):
-    pace = OneEvery("SerpAPI", "127.0.0.1", seconds=3, patience=60)
+    pace = MinInterval("SerpAPI", "127.0.0.1", seconds=3, patience=60)
     monkeypatch.setattr(ServiceHttp, "get", in_turn(pace, ServiceHttp.get))
     for _search in range(6):
         pace._reserved()
@@ -69,7 +69,7 @@ def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, mo
     )
 
 
-def in_turn(pace: OneEvery, get: Callable[..., Reply]) -> Callable[..., Reply]:
+def in_turn(pace: MinInterval, get: Callable[..., Reply]) -> Callable[..., Reply]:
     def paced(http: ServiceHttp, url: str, params: Any, **more: Any) -> Reply:
         with pace.turn(url):
             return get(http, url, params, **more)

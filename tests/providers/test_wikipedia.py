@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.rate_limit import AtMost
+from beacon_site.net.rate_limit import MaxConcurrent
 from beacon_site.search_services import wikipedia
 from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
 from beacon_site.search_services.wikipedia import WikipediaSearch
@@ -150,7 +150,7 @@ def test_json_that_is_no_mediawikis_is_told(search, wiki, body):
 
 
 def test_at_most_three_are_asked_at_once(search, wiki, monkeypatch):
-    held = AtMost("Wikipedia", "127.0.0.1", count=3, patience=0)
+    held = MaxConcurrent("Wikipedia", "127.0.0.1", count=3, patience=0)
     monkeypatch.setattr(wikipedia, "PACE", held)
     places = [held._entered() for _number in range(3)]
 

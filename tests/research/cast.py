@@ -84,14 +84,14 @@ def work_of(topic: Topic) -> RunContext:
     run = Run.objects.claim(started(topic).pk, worker="test")
     assert run is not None
     work = RunContext(run)
-    work.lay_out(pipeline.STEPS)
+    work.create_missing_steps(pipeline.STEPS)
     return work
 
 
 def through(work: RunContext, last: str) -> RunContext:
     """Run the steps of a run up to and including `last`."""
     for kind in pipeline.STEPS:
-        work.carry_out(kind)
+        work.perform(kind)
         if kind.name == last:
             break
     return work
@@ -104,15 +104,15 @@ def lose_lease(run: Run) -> None:
 @contextmanager
 def killed_after(step: str) -> Iterator[None]:
     """Lose the worker when it has finished `step`."""
-    original = RunContext.carry_out
+    original = RunContext.perform
 
-    def carry_out(self: RunContext, kind: StepKind) -> None:
+    def perform(self: RunContext, kind: StepKind) -> None:
         original(self, kind)
         if kind.name == step:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(RunContext, "carry_out", carry_out)
+        patch.setattr(RunContext, "perform", perform)
         yield
 
 

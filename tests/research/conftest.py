@@ -42,7 +42,7 @@ def topic(alice: Any) -> Topic:
     return starting.create_topic(owner=alice, title="Solid-state batteries", by=alice.actor)
 
 
-def _carry_out(topic: Topic) -> Run:
+def _perform(topic: Topic) -> Run:
     run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
     pipeline.execute(run.pk, worker="test")
     run.refresh_from_db()
@@ -53,4 +53,4 @@ def _carry_out(topic: Topic) -> Run:
 @pytest.fixture
 def run_of() -> Callable[[Topic], Run]:
     """Return a function that starts a run of a topic, carries it out and returns it."""
-    return _carry_out
+    return _perform

@@ -72,7 +72,7 @@ def make_steps(run: Run, *, done: int, state: str = "") -> None:
     )
 
 
-def going_on(topic: Topic, *, calls: int = 4) -> Run:
+def unfinished_runs(topic: Topic, *, calls: int = 4) -> Run:
     """Return a deep run whose second track is running."""
     run = make_run(topic, saved=False, depth="deep", new_count=12, known_count=3)
     make_steps(run, done=4, state="running")

@@ -127,7 +127,7 @@ def standing_in(outside: Outside, *, tools: bool | None = None) -> Iterator[None
 
 
 def _embeds(owner: User, outside: Outside) -> None:
-    embedding.work_off(5)
+    embedding.process_due(5)
     recall(owner, QUESTION)
 
 
@@ -146,7 +146,7 @@ def _asks_without_tools(owner: User, outside: Outside) -> None:
 def _keeps_up(owner: User, outside: Outside) -> None:
     maintain(owner)
     file = MemoryFile.objects.of(owner).get(path="facts/memory.md")
-    file_condensing.carry_out(str(file.pk), file.version)
+    file_condensing.perform(str(file.pk), file.version)
     talk = [Message("user", QUESTION)]
     reflection_services.reflect(
         owner, source="session:1", task=QUESTION, result="Nothing.", history=talk, trust="owner"
@@ -166,7 +166,7 @@ def _runs(owner: User, outside: Outside, *, depth: str = "quick") -> None:
     run = Run.objects.start(topic, trigger="person", by=owner.actor, depth=depth)
     cast.carried_out(run)
     for step in run.steps.filter(is_follow_up=True).order_by("position"):
-        pipeline.carry_out_follow_up(step.pk)
+        pipeline.run_follow_up(step.pk)
 
 
 def _runs_deep(owner: User, outside: Outside) -> None:

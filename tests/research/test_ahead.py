@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from memory.models import Topic
 from research.claims import duplicates
 from research.run_context import cited_pages
-from research.run_context.cited_pages import Ahead, Pages
+from research.run_context.cited_pages import PagePreparer, Pages
 from research.run_context.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -24,8 +24,8 @@ def work(topic: Topic, providers: Providers) -> RunContext:
     return cast.through(cast.work_of(topic), "read")
 
 
-def gone_through(work: RunContext) -> Ahead:
-    ahead = Ahead(work.run)
+def gone_through(work: RunContext) -> PagePreparer:
+    ahead = PagePreparer(work.run)
     for _slice in range(20):
         ahead.go_on()
     return ahead

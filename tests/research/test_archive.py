@@ -12,7 +12,7 @@ from django.apps import apps
 from django.db import models
 
 from memory.archive import exporter
-from memory.archive.importer import Counted, TakingIn, summed, take_in
+from memory.archive.importer import KindCounts, TakingIn, summed, take_in
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.content.snapshots import take_snapshot
 from memory.context import identity
@@ -29,7 +29,6 @@ from memory.models import (
     ModelCall,
     Note,
     Observation,
-    PutAway,
     Reflection,
     RefusedSource,
     Revision,
@@ -40,6 +39,7 @@ from memory.models import (
     SourceRule,
     Topic,
     TopicFact,
+    TrashedRows,
     Use,
     User,
 )
@@ -88,7 +88,7 @@ def full(topic: Topic, providers: Providers) -> User:
     AgentScope.objects.claim(owner, "session:trip", "desk")
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
-    PutAway.objects.create(
+    TrashedRows.objects.create(
         owner=owner, topic=topic, record_type="report", record_id=run.report.pk, rows={"seen": []}
     )
     SourceRule.objects.create(owner=owner, place="farm.example", act="mute")
@@ -163,7 +163,7 @@ def rows_in(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 def imported(
     path: Path, owner: User, *, own: bool = True, look: bool = False
-) -> dict[str, Counted]:
+) -> dict[str, KindCounts]:
     taking = TakingIn(owner, owner.actor, path.name, own)
     return take_in(path, taking, only_look=look)
 

@@ -85,13 +85,13 @@ def test_taking_it_back_undoes_all_of_it(report: Report, alice: Any):
     fact = make_fact(report.run.topic, WRONG, report.run, trust="external")
     made = corrected(report, alice)
 
-    assert correcting.take_back(made, by=alice.actor)
+    assert correcting.undo_change(made, by=alice.actor)
 
     fact.refresh_from_db()
     assert (fact.text, fact.trust, fact.touched_by_person) == (WRONG, "external", False)
     assert not Observation.objects.live().exists()
     assert report.remarks() == []
-    assert not correcting.take_back(made, by=alice.actor)
+    assert not correcting.undo_change(made, by=alice.actor)
 
 
 def test_a_struck_fact_of_the_timeline_goes_back_to_the_run_that_retired_it(
@@ -100,7 +100,7 @@ def test_a_struck_fact_of_the_timeline_goes_back_to_the_run_that_retired_it(
     fact = make_fact(report.run.topic, WRONG, report.run, state="retired", retired_run=4)
     made = corrected(report, alice)
 
-    correcting.take_back(made, by=alice.actor)
+    correcting.undo_change(made, by=alice.actor)
 
     fact.refresh_from_db()
     assert (fact.state, fact.retired_run) == ("retired", 4)
@@ -112,7 +112,7 @@ def test_a_fact_that_was_changed_again_is_not_taken_back_by_half(report: Report,
     TopicFact.objects.get(pk=fact.pk).edit("Version 18.1 closes three.", by=alice.actor)
 
     with pytest.raises(MemoryRefused, match="can’t be undone"):
-        correcting.take_back(made, by=alice.actor)
+        correcting.undo_change(made, by=alice.actor)
 
     assert Correction.objects.standing().exists()
     assert Observation.objects.live().exists()
@@ -216,7 +216,7 @@ def test_the_topic_is_held_before_anything_that_hangs_on_it(report: Report, alic
     # A run's save takes it first too: the other way round, each would wait for the other.
     make_fact(report.run.topic, WRONG, report.run)
     with CaptureQueriesContext(connection) as asked:
-        correcting.take_back(corrected(report, alice), by=alice.actor)
+        correcting.undo_change(corrected(report, alice), by=alice.actor)
     rows = [one["sql"] for one in asked.captured_queries]
     acts = [sql for sql in rows if sql.startswith(("INSERT", "UPDATE")) or "FOR UPDATE" in sql]
     assert 'FROM "memory_topic"' in acts[0] and "FOR UPDATE" in acts[0]

@@ -68,7 +68,7 @@ def test_an_edit_by_sed_is_in_the_prompt_with_which_the_next_run_looks_back(
     step = run_of(topic).steps.get(is_follow_up=True, name="reflect")
     sed(copy, "green", "white")  # while the run is over and the look back waits
     Step.objects.filter(pk=step.pk).update(not_before=Now() - timedelta(seconds=1))
-    pipeline.carry_out_follow_up(step.pk)
+    pipeline.run_follow_up(step.pk)
 
     system = sent(providers, -1)[0].content
     assert "- City: Lisbon" in system and "- Tea: white" in system

@@ -30,7 +30,7 @@ def followed(run: Run) -> Step:
     """Run the run's summary, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="summarise")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    pipeline.carry_out_follow_up(step.pk)
+    pipeline.run_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step

@@ -175,4 +175,6 @@ def test_without_a_model_everything_fits(dear: Topic, model: dict[str, Any]):
 def test_a_price_that_is_not_known_keeps_no_run_back(dear: Topic, model: dict[str, Any]):
     model["profile"] = LlmProfile("http://m", "m")
 
-    assert not forecasting.why_not(forecast_of(dear), forecasting.Left(money=Decimal("0.0001")))
+    assert not forecasting.why_not(
+        forecast_of(dear), forecasting.MonthRemaining(money=Decimal("0.0001"))
+    )

@@ -13,7 +13,7 @@ from beacon_site.search_services.base import SearchHit
 from memory.models import Topic
 from research.models import Hit
 from research.search import gathering
-from research.search.searching import Asked
+from research.search.searching import QueryResult
 from tests.research import cast
 
 ORDER = gathering.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
@@ -21,14 +21,14 @@ TOLD = ("link", "title", "snippet", "service", "published_at", "rank")
 DATE = date(2026, 5, 4)
 
 
-def answer(service: str, query: str = "cells", **said: Any) -> Asked:
+def answer(service: str, query: str = "cells", **said: Any) -> QueryResult:
     """An answer with the one page, as this service spells and tells it."""
     given = {"url": f"https://a.example/x?utm_source={service}{query}", "rank": 1} | said
     hit = SearchHit(**({"title": "", "service": service} | given))
-    return Asked(query=query, service=service, hits=[hit], tries=1, milliseconds=1)
+    return QueryResult(query=query, service=service, hits=[hit], tries=1, milliseconds=1)
 
 
-def kept(topic: Topic, batches: Sequence[Sequence[Asked]]) -> list[dict[str, Any]]:
+def kept(topic: Topic, batches: Sequence[Sequence[QueryResult]]) -> list[dict[str, Any]]:
     """Return the hits after these batches of answers arrived one after another."""
     work, count = cast.work_of(topic), 0
     for batch in batches:

@@ -82,7 +82,7 @@ def test_what_is_withheld_is_remembered_all_the_same(topic: Topic, once: Run, ru
 def followed(run: Run, name: str) -> None:
     step = run.steps.get(is_follow_up=True, name=name)
     Step.objects.filter(pk=step.pk).update(not_before=Now() - timedelta(seconds=1))
-    pipeline.carry_out_follow_up(step.pk)
+    pipeline.run_follow_up(step.pk)
 
 
 def test_a_run_of_which_everything_is_withheld_is_quiet_and_says_so(

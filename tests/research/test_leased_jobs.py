@@ -19,7 +19,7 @@ from memory.pages.records import bulk
 from research.models import Delivery, Run, Step
 from tests.research import cast
 from tests.research.factories import make_run
-from tests.research.notice_cast import email, laid_out, saved_run
+from tests.research.notice_cast import body_in_style, email, saved_run
 
 
 def _reflection(topic: Topic) -> Reflection:
@@ -35,7 +35,7 @@ def _step(topic: Topic) -> Step:
 
 def _delivery(topic: Topic) -> Delivery:
     email(topic.owner)
-    return laid_out(saved_run(topic, "A fact."))[0]
+    return body_in_style(saved_run(topic, "A fact."))[0]
 
 
 def _answer(topic: Topic) -> Message:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beacon_site.llm.minilm_embedder import MiniLmEmbedder
-from research.claims.linking import Comparison, Told, weights
+from research.claims.linking import Comparison, DatedSentence, weights
 from research.claims.values import Amount, amounts
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
@@ -33,8 +33,8 @@ def one_for_each_text(texts: Sequence[str]) -> list[list[float]]:
 
 
 def judged(sentence: str, *facts: str) -> tuple[str, int]:
-    known = [Told(fact, CHECKED) for fact in facts or FACTS]
-    verdict = Comparison(known, [Told(sentence, TODAY)], "Battery recycling").judge(0)
+    known = [DatedSentence(fact, CHECKED) for fact in facts or FACTS]
+    verdict = Comparison(known, [DatedSentence(sentence, TODAY)], "Battery recycling").judge(0)
     return verdict.status, verdict.place
 
 
@@ -107,20 +107,24 @@ def test_what_an_earlier_sentence_told_as_new_is_a_repetition():
         "A second plant is to follow near Tarragona in 2028.",
         "A second plant is to follow in Tarragona in 2028.",
     )
-    comparison = Comparison([Told(STAFF, CHECKED)], [Told(first, TODAY), Told(again, TODAY)])
+    comparison = Comparison(
+        [DatedSentence(STAFF, CHECKED)], [DatedSentence(first, TODAY), DatedSentence(again, TODAY)]
+    )
 
     assert comparison.judge(0).status == "new"
     assert comparison.judge(1, [0]).place == 1
 
 
 def test_without_a_known_fact_everything_is_new_or_no_fact():
-    verdict = Comparison([], [Told(PLANT, TODAY)]).judge(0)
+    verdict = Comparison([], [DatedSentence(PLANT, TODAY)]).judge(0)
 
     assert (verdict.status, verdict.place) == ("new", -1)
 
 
 def test_vectors_are_a_second_opinion_and_change_nothing_of_the_form():
-    vectors = Comparison([Told(STAFF, CHECKED)], [Told(PLANT, TODAY)], embed=one_for_each_text)
+    vectors = Comparison(
+        [DatedSentence(STAFF, CHECKED)], [DatedSentence(PLANT, TODAY)], embed=one_for_each_text
+    )
 
     assert vectors.judge(0).status in {"new", "confirmed", "changed", "contradicted", "noise"}
 
@@ -128,7 +132,7 @@ def test_vectors_are_a_second_opinion_and_change_nothing_of_the_form():
 @given(st.text(max_size=120), st.lists(st.text(max_size=120), max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_any_text_can_be_judged(sentence: str, facts: list[str]):
-    comparison = Comparison([Told(fact) for fact in facts], [Told(sentence)])
+    comparison = Comparison([DatedSentence(fact) for fact in facts], [DatedSentence(sentence)])
     verdict = comparison.judge(0)
 
     assert -1 <= verdict.place < len(facts)
@@ -137,8 +141,10 @@ def test_any_text_can_be_judged(sentence: str, facts: list[str]):
 
 def test_what_shares_no_word_and_no_meaning_contradicts_nothing():
     """Seen in the sample topic: an upgrade's terms “contradicted” the day on which a support ends."""
-    ends = Told("PostgreSQL 13 will stop receiving fixes on 13 November 2025.", date(2025, 8, 20))
-    upgrade = Told(
+    ends = DatedSentence(
+        "PostgreSQL 13 will stop receiving fixes on 13 November 2025.", date(2025, 8, 20)
+    )
+    upgrade = DatedSentence(
         "A cluster without checksums cannot be upgraded by pg_upgrade into one that has them, so the new"
         " cluster must be made with --no-data-checksums, or checksums must be enabled on the old one first.",
         date(2025, 9, 4),
@@ -152,9 +158,9 @@ def test_what_shares_no_word_and_no_meaning_contradicts_nothing():
 def test_what_is_told_of_another_version_changes_nothing_of_this_one(embed):
     ended = "PostgreSQL 12 reached its end of life on 21 November 2024, with 12.22 as its last minor release."
     next_ended = "PostgreSQL 13 reached its end of life on 13 November 2025, with 13.23 as its last minor release."
-    found = [Told(next_ended, TODAY), Told(ended.replace("21", "22"), TODAY)]
+    found = [DatedSentence(next_ended, TODAY), DatedSentence(ended.replace("21", "22"), TODAY)]
 
-    told = Comparison([Told(ended, CHECKED)], found, "PostgreSQL", embed).verdicts()
+    told = Comparison([DatedSentence(ended, CHECKED)], found, "PostgreSQL", embed).verdicts()
 
     assert [one.status for one in told] == ["new", "changed"]
 
@@ -184,19 +190,21 @@ NEWEST = "The newest version for production is now PostgreSQL 17, with 17.0 as i
 def test_what_only_one_thing_can_be_is_replaced_by_the_next_in_the_same_words(
     sentence: str, status: str, place: int, embed
 ):
-    known = [Told(fact, date(2024, 10, 1)) for fact in (LATEST, NEWEST)]
+    known = [DatedSentence(fact, date(2024, 10, 1)) for fact in (LATEST, NEWEST)]
 
-    verdict = Comparison(known, [Told(sentence, TODAY)], "PostgreSQL releases", embed).judge(0)
+    verdict = Comparison(
+        known, [DatedSentence(sentence, TODAY)], "PostgreSQL releases", embed
+    ).judge(0)
 
     assert (verdict.status, verdict.place) == (status, place)
 
 
 def test_an_older_page_does_not_put_the_newest_back():
-    known = [Told(NEWEST, date(2024, 10, 1))]
-    told = Told(NEWEST.replace("17", "16"), date(2023, 10, 1))
+    known = [DatedSentence(NEWEST, date(2024, 10, 1))]
+    told = DatedSentence(NEWEST.replace("17", "16"), date(2023, 10, 1))
 
     verdict = Comparison(known, [told], "PostgreSQL releases").judge(0)
-    later = Comparison(known, [Told(told.text, TODAY)], "PostgreSQL releases").judge(0)
+    later = Comparison(known, [DatedSentence(told.text, TODAY)], "PostgreSQL releases").judge(0)
 
     assert later.status == "changed"
     assert verdict.status == "new"
@@ -229,7 +237,10 @@ def test_another_thing_in_the_same_words_is_new(sentence: str):
 
 def test_every_feature_of_a_pair_and_a_sentence_has_a_weight():
     comparison = Comparison(
-        [Told(STAFF), Told(PLANT)], [Told(NICKEL)], "Batteries", one_for_each_text
+        [DatedSentence(STAFF), DatedSentence(PLANT)],
+        [DatedSentence(NICKEL)],
+        "Batteries",
+        one_for_each_text,
     )
     pairs, fitted = comparison.pairs(0), weights(with_vectors=True)
 

@@ -9,7 +9,7 @@ import pytest
 
 from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.mail import Mail, MailUnsure
+from beacon_site.net.mail import DeliveryUncertain, Mail
 from tests.research.mail_server import MailServer, use
 
 
@@ -85,7 +85,7 @@ def test_one_that_hangs_up_before_the_mail_has_nothing_of_it(server: MailServer)
 def test_one_that_hangs_up_after_the_mail_may_have_it(server: MailServer):
     server.hang_up_at = "BODY"
 
-    with pytest.raises(MailUnsure, match="may have arrived"):
+    with pytest.raises(DeliveryUncertain, match="may have arrived"):
         send()
 
 

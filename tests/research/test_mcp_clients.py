@@ -24,7 +24,7 @@ from memory.accounts import oauth, tokens
 from memory.models import ApiToken, Note, OAuthClient, OAuthGrant, Trust, User
 from memory.notes.services import write_note
 from memory.tools import registry as tools
-from research.mcp.calls import give_back
+from research.mcp.calls import close_connection
 from tests.memory.tool_cast import accept_all
 from tests.research.mcp_cast import (
     by_address,
@@ -271,7 +271,7 @@ def _closing(act: Callable[[], None]) -> Callable[[], None]:
         try:
             act()
         finally:
-            give_back()
+            close_connection()
 
     return closed
 

@@ -18,7 +18,7 @@ from research.notifications import channels, digests, notice_text, sending
 from research.runs import trash
 from tests.research import cast
 from tests.research.mail_server import MailServer, use
-from tests.research.notice_cast import email, laid_out, saved_run
+from tests.research.notice_cast import body_in_style, email, saved_run
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def digest_of(topic: Topic) -> Digest:
 def test_a_mail_that_waits_is_not_sent_to_who_has_ended_them_meanwhile(
     topic: Topic, desk: Channel, server: MailServer
 ):
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     channels.end_for(desk, topic)
 
     sending.deliver(row.pk)
@@ -87,7 +87,7 @@ def test_what_is_deleted_for_good_stands_in_no_digest_that_was_sent(
     sending.deliver(Delivery.objects.get(kind="digest").pk)
     assert "barn" in Delivery.objects.get(kind="digest").request
     record = topic if what == "topic" else run.report
-    record_acts.carry_out("trash", record, by=by)
+    record_acts.perform("trash", record, by=by)
     record.refresh_from_db()
     record.purge(by=by)
 
@@ -102,7 +102,7 @@ def test_a_test_whose_process_died_is_not_sent_by_itself_later(
         raise cast.Killed
 
     with monkeypatch.context() as patch, pytest.raises(cast.Killed):
-        patch.setattr(sending, "_carry_out", died)
+        patch.setattr(sending, "_perform", died)
         sending.test(desk)
     Delivery.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     sending.deliver(Delivery.objects.get().pk)
@@ -113,7 +113,7 @@ def test_a_test_whose_process_died_is_not_sent_by_itself_later(
 def test_an_account_that_is_deleted_while_its_mail_is_written_sends_none(
     topic: Topic, desk: Channel, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     composed = notice_text.compose
 
     def while_deleted(delivery: Delivery) -> notice_text.Message:
@@ -136,7 +136,7 @@ def test_an_apprise_address_of_who_is_no_longer_staff_is_not_opened(
     channel.save(force_insert=True)
     opened: list[str] = []
     monkeypatch.setattr(apprise_sender, "send", lambda url, **told: opened.append(url))
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
 
     sending.deliver(row.pk)
 
@@ -208,7 +208,7 @@ def test_a_failure_that_was_told_is_not_told_twice(topic: Topic, desk: Channel, 
 def test_send_it_again_pressed_twice_sends_it_once(
     topic: Topic, desk: Channel, server: MailServer, client_of: Any
 ):
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     sending.deliver(row.pk)
     browser: Client = client_of(topic.owner)
     page = browser.get(f"/settings/deliveries/{row.pk}/").content.decode()

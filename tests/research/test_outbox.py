@@ -157,8 +157,8 @@ def test_a_follow_up_is_sent_and_carried_out_once(
 
     Step.objects.dispatch()
     assert queue.llen("reflect") == 1
-    tasks.carry_out_follow_up(step.pk)
-    tasks.carry_out_follow_up(step.pk)
+    tasks.run_follow_up(step.pk)
+    tasks.run_follow_up(step.pk)
 
     step.refresh_from_db()
     assert (step.state, step.output, answers) == ("done", {"n": 7}, [])
@@ -170,7 +170,7 @@ def test_a_follow_up_that_fails_three_times_is_a_warning_on_its_run(
     step, answers = follow_up
     answers += [ProviderUnavailable("busy")] * 3
     for state in ("waiting", "waiting", "failed"):
-        pipeline.carry_out_follow_up(due(step).pk)
+        pipeline.run_follow_up(due(step).pk)
         step.refresh_from_db()
         assert step.state == state
 
@@ -186,9 +186,9 @@ def test_an_unforeseen_error_in_a_follow_up_is_raised_and_tried_again(
     answers += [KeyError("what"), 1]
 
     with pytest.raises(KeyError):
-        pipeline.carry_out_follow_up(step.pk)
+        pipeline.run_follow_up(step.pk)
     assert due(step).warning == "KeyError: 'what'"
-    pipeline.carry_out_follow_up(step.pk)
+    pipeline.run_follow_up(step.pk)
 
     step.refresh_from_db()
     assert (step.state, step.warning) == ("done", "")
@@ -200,7 +200,7 @@ def test_a_follow_up_that_no_longer_exists_is_skipped(
     step, _answers = follow_up
     monkeypatch.setattr(pipeline, "FOLLOW_UPS", [])
 
-    assert pipeline.carry_out_follow_up(step.pk)
+    assert pipeline.run_follow_up(step.pk)
 
     step.refresh_from_db()
     assert step.state == "skipped"

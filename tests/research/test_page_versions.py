@@ -10,7 +10,7 @@ from memory.topics.memory import KnownFact
 from research.claims import blocks, page_diff, page_news, values
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
 from research.claims.page_news import PageChange
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.reporting import rereading
 from research.reporting.composing import what_was_checked
 from research.reporting.delta import Change, Status
@@ -222,8 +222,8 @@ def test_ten_thousand_rows_are_compared_in_seconds():
 # --- the facts that rest on a page -------------------------------------------------------------------
 
 
-def page(text: str, previous: str = TABLE, url: str = "https://tram.example/lines") -> Reading:
-    return Reading(1, url, "Tram lines", "tram.example", text, previous=previous)
+def page(text: str, previous: str = TABLE, url: str = "https://tram.example/lines") -> PageText:
+    return PageText(1, url, "Tram lines", "tram.example", text, previous=previous)
 
 
 def fact(text: str, quote: str, url: str = "https://tram.example/lines") -> KnownFact:
@@ -280,7 +280,7 @@ def test_what_went_from_one_page_to_another_is_one_change():
     row = "| Harbour tram | 2019 |\n"
     pages = [
         page(active.replace(row, ""), active, "https://tram.example/active"),
-        Reading(
+        PageText(
             2,
             "https://tram.example/closed",
             "Closed",
@@ -405,7 +405,7 @@ def test_rows_that_changed_alike_are_one_change():
 
 def test_a_fact_of_a_joined_row_is_told_by_that_row():
     table = "| Model | Versions |\n| --- | --- |\n| T1 | 1.0 to 1.8 |\n| T2 | 1.0 to 1.8 |\n| T3 | 1.2 |\n"
-    page = Reading(
+    page = PageText(
         1, "https://x.example/t", "Trams", "x.example", table.replace("1.8", "1.9"), previous=table
     )
     known = KnownFact("f1", "Trams, T2: Versions 1.0 to 1.8", page.url, quote="| T2 | 1.0 to 1.8 |")
@@ -430,7 +430,7 @@ def test_a_word_of_a_long_sentence_that_was_exchanged_is_news():
 def test_what_was_in_brackets_or_another_list_before_is_not_new():
     old = "# Rules\n\nThe board is elected for two years (Another term is allowed).\n\n- Doors close early\n"
     new = "# Rules\n\nThe board is elected for two years.\n\nAnother term is allowed.\n\n- Doors close early\n"
-    page = Reading(1, "https://x.example/r", "Rules", "x.example", new, previous=old)
+    page = PageText(1, "https://x.example/r", "Rules", "x.example", new, previous=old)
 
     assert [one for one in rereading.compare_with_last(page).news if one.status == "new"] == []
 

@@ -15,12 +15,12 @@ from beacon_site.net.errors import ProviderRejected
 from memory.models import Activity, Topic
 from research import tasks
 from research.execution import starting
-from research.models import Run, RunInTheWay, TopicSettings
+from research.models import Run, RunAlreadyActive, TopicSettings
 from research.models.runs import RunQuerySet
 from research.runs import presenters
 from research.schedules import scheduling
 from research.steps import planning
-from research.steps.planning import PlanWentOn
+from research.steps.planning import PlanNotWaiting
 from research.topic_settings import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -159,7 +159,7 @@ def test_planned_anew_it_asks_the_model_again_and_waits_again(run: Run, provider
     first = seen(run)
     providers.model = cast.model({"queries": ["another", "plan"]}, cast.report(1, 2))
 
-    planning.plan_anew(run, seen=first, by=run.topic.owner.actor)
+    planning.replan(run, seen=first, by=run.topic.owner.actor)
     cast.carried_out(run)
 
     assert plan_of(run)["queries"] == ["another", "plan"]
@@ -171,7 +171,7 @@ def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers
     run = cast.carried_out(cast.started(topic))
     assert len(run.warnings) == 1
 
-    planning.plan_anew(run, seen=seen(run), by=topic.owner.actor)
+    planning.replan(run, seen=seen(run), by=topic.owner.actor)
 
     step = run.steps.get(name="plan")
     assert (step.state, step.started_at, step.finished_at) == ("waiting", None, None)
@@ -183,8 +183,8 @@ def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers
 def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
     TopicSettings.objects.update(plan_review="day")
     run = cast.carried_out(cast.started(topic))
-    assert planning.go_on_unseen() == 0
-    assert planning.goes_on_at(run) == run.not_before
+    assert planning.resume_unreviewed() == 0
+    assert planning.resumes_at(run) == run.not_before
 
     Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
     tasks.tick()
@@ -196,8 +196,8 @@ def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):
 def test_where_it_is_to_wait_it_waits_for_ever(run: Run):
     Run.objects.filter(pk=run.pk).update(not_before=timezone.now() - timedelta(days=300))
 
-    assert planning.go_on_unseen() == 0
-    assert planning.goes_on_at(run) is None
+    assert planning.resume_unreviewed() == 0
+    assert planning.resumes_at(run) is None
 
 
 # --- two at once ------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_a_plan_that_went_on_is_not_accepted_twice(run: Run):
     first = seen(run)
     accept(run, MINE)
 
-    with pytest.raises(PlanWentOn, match="edited in another window"):
+    with pytest.raises(PlanNotWaiting, match="edited in another window"):
         planning.accept(run, ["late"], seen=first, by=run.topic.owner.actor)
 
     assert plan_of(run)["queries"] == MINE
@@ -216,13 +216,13 @@ def test_a_plan_that_went_on_is_not_accepted_twice(run: Run):
 def test_a_plan_that_was_made_anew_is_not_the_one_that_was_seen(run: Run, providers: Providers):
     first = seen(run)
     providers.model = cast.model({"queries": ["another"]}, cast.report(1, 2))
-    planning.plan_anew(run, seen=first, by=run.topic.owner.actor)
-    with pytest.raises(PlanWentOn, match="A new plan is being created"):
+    planning.replan(run, seen=first, by=run.topic.owner.actor)
+    with pytest.raises(PlanNotWaiting, match="A new plan is being created"):
         planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
     cast.carried_out(run)
 
-    with pytest.raises(PlanWentOn, match="A new plan has been created"):
+    with pytest.raises(PlanNotWaiting, match="A new plan has been created"):
         planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
 
@@ -235,7 +235,7 @@ def test_of_five_windows_that_accept_at_once_one_does(run: Run):
             mine = Run.objects.select_related("topic__owner").get(pk=run.pk)
             planning.accept(mine, [f"query {number}"], seen=at, by=run.topic.owner.actor)
             done.append(f"query {number}")
-        except PlanWentOn:
+        except PlanNotWaiting:
             pass
         finally:
             connection.close()
@@ -376,7 +376,7 @@ def test_nothing_can_be_written_from_what_waits(run: Run):
 
 @pytest.mark.requirement("R53")
 def test_a_second_run_says_that_a_plan_waits(run: Run, topic: Topic):
-    with pytest.raises(RunInTheWay, match="waiting for you to review its plan"):
+    with pytest.raises(RunAlreadyActive, match="waiting for you to review its plan"):
         starting.start_run(topic, trigger="person", by=topic.owner.actor)
 
 

@@ -52,7 +52,7 @@ from memory.records import kinds as record_kinds
 from memory.records import traces
 from memory.records.history import undo
 from memory.review import services as review_services
-from memory.review.risks import Held, Risk
+from memory.review.risks import HoldReasons, Risk
 from memory.scratchpad.services import set_value
 from memory.tools.registry import call_tool
 from memory.tools.types import ToolContext
@@ -171,7 +171,7 @@ def _use(owner: User, record: Remembered, monkeypatch: pytest.MonkeyPatch) -> No
         owner=owner, source="session:x", assessment=WORDS, calls=[{"arguments": {"text": WORDS}}]
     )
     export = jobs.ask_export(owner)
-    jobs.carry_out(export.pk)
+    jobs.perform(export.pk)
 
 
 def _by_rest(owner: User) -> None:
@@ -372,7 +372,7 @@ def test_why_another_proposal_is_held_no_longer_quotes_what_was_deleted(
 ) -> None:
     settings.DATA_DIR, settings.BEACON_MIRROR_DIR = tmp_path, ""
     note = _note(alice)
-    held = Held([Risk("contradiction", {"line": WORDS}), Risk("every-write")])
+    held = HoldReasons([Risk("contradiction", {"line": WORDS}), Risk("every-write")])
     proposal = review_services.hold(
         alice, "note", by=AGENT, source="session:1", before={}, why="", held=held,
         after={"kind": "log", "content": "Fares rise on Fridays."},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.claims.quoting import Folded, around, fold
+from research.claims.quoting import NormalizedText, around, fold
 
 STORED = (
     "The line opened in May.\nIt makes “good” cells – 12,000 a month. **Bold move** of ﬁve "
@@ -28,7 +28,7 @@ STORED = (
     ],
 )
 def test_the_exact_stored_words_of_a_quote_are_found(quote: str, stands: str):
-    span = Folded(STORED).find(quote)
+    span = NormalizedText(STORED).find(quote)
 
     assert span is not None
     assert STORED[span.start : span.end] == stands.replace("opened in May", "opened in May")
@@ -39,7 +39,7 @@ def test_the_exact_stored_words_of_a_quote_are_found(quote: str, stands: str):
     ["It costs 1", "cells – 12,00", "t makes “good” cells", "It costs 1.5 dollars", "May.", "  "],
 )
 def test_half_a_word_or_number_and_a_short_quote_prove_nothing(quote: str):
-    assert Folded("Once. It costs 1.5 euros. " + STORED).find(quote) is None
+    assert NormalizedText("Once. It costs 1.5 euros. " + STORED).find(quote) is None
 
 
 @given(st.text(min_size=12, max_size=60), st.text(max_size=60), st.text(max_size=60))
@@ -48,7 +48,7 @@ def test_what_was_cut_from_a_text_is_found_at_a_place_that_says_the_same(
 ):
     stored = f"{before} {quote} {behind}"
 
-    span = Folded(stored).find(quote)
+    span = NormalizedText(stored).find(quote)
 
     if span is not None:
         assert fold(stored[span.start : span.end]) == fold(quote)
@@ -58,7 +58,7 @@ def test_what_was_cut_from_a_text_is_found_at_a_place_that_says_the_same(
 
 def test_the_words_around_a_quote_are_cut_between_words():
     stored = "word " * 100 + "the quoted words stand here " + "more " * 100
-    span = Folded(stored).find("the quoted words stand here")
+    span = NormalizedText(stored).find("the quoted words stand here")
 
     assert span is not None
     before, behind = around(stored, span)
@@ -70,5 +70,5 @@ def test_a_page_of_the_largest_size_is_looked_through_in_little_time():
     stored = ("Größe – “Wort”, 固体电池的价格。cafe\u0301 plain words here.\n" * 6000)[:200_000]
     began = time.monotonic()
 
-    assert Folded(stored).find("words that stand nowhere") is None
+    assert NormalizedText(stored).find("words that stand nowhere") is None
     assert time.monotonic() - began < 5

@@ -38,7 +38,7 @@ class Folder:
 
     def add_the_later(self) -> None:
         self.add(self.later)
-        library_folder.look_if_due(every=0)
+        library_folder.scan_if_due(every=0)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def folder(admin: Any, settings: Any, tmp_path: Path) -> Folder:
     settings.BEACON_LIBRARY_DIR = str(tmp_path)
     settings.BEACON_SEARCH = ["library"]
     watched = Folder(tmp_path)
-    library_folder.look_if_due(every=0, seconds=100)
+    library_folder.scan_if_due(every=0, seconds=100)
     return watched
 
 

@@ -207,7 +207,7 @@ def test_a_topic_without_stale_facts_is_refused_with_the_reason(known: Topic):
 
 
 def test_without_live_memory_nothing_is_rechecked(known: Topic):
-    known.let_lapse(by=known.owner.actor)
+    known.expire_now(by=known.owner.actor)
 
     with pytest.raises(NotNow, match="memory has expired"):
         start_recheck(known, by=known.owner.actor)

@@ -13,7 +13,7 @@ from memory.llm import connections
 from memory.models import Topic
 from research.execution import starting
 from research.execution.starting import NotNow
-from research.models import Run, RunInTheWay, TopicSettings
+from research.models import Run, RunAlreadyActive, TopicSettings
 from research.search import searching
 from research.steps import planning
 from tests.research import cast
@@ -115,14 +115,14 @@ def test_it_waits_for_nobody_to_look_at_its_plan(first: Run):
 def test_a_service_that_is_no_longer_there_is_said(topic: Topic):
     work = was(["tavily", "feeds"])(topic)
 
-    assert searching.what_is_gone(work, work.run.rerun_of) == [TAVILY]
+    assert searching.unavailable_services(work, work.run.rerun_of) == [TAVILY]
 
 
 def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: Any):
     settings.BEACON_SEARCH = ["feeds"]
     work = was(["hackernews"])(topic)
 
-    (gone,) = searching.what_is_gone(work, work.run.rerun_of)
+    (gone,) = searching.unavailable_services(work, work.run.rerun_of)
     assert gone.endswith("BEACON_SEARCH doesn’t include it")
 
 
@@ -162,7 +162,7 @@ def test_another_model_is_told_of_only_where_there_is_something_to_write_from(
 
 
 def test_what_is_gone_stands_on_the_run_as_a_warning(first: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(searching, "what_is_gone", lambda work, was: [TAVILY])
+    monkeypatch.setattr(searching, "unavailable_services", lambda work, was: [TAVILY])
 
     assert TAVILY in repeated(first).warnings
 
@@ -175,7 +175,7 @@ def test_a_run_without_a_report_is_not_repeated(topic: Topic):
 @pytest.mark.requirement("R233")
 def test_it_is_one_start_like_any_other(first: Run, topic: Topic, settings: Any):
     starting.rerun(first, by=topic.owner.actor)
-    with pytest.raises(RunInTheWay):
+    with pytest.raises(RunAlreadyActive):
         starting.rerun(first, by=topic.owner.actor)
 
     settings.BEACON_RUNS_PER_HOUR = 2

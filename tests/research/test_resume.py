@@ -17,7 +17,7 @@ from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
 from research.execution import pipeline
-from research.models import Hit, Report, Run, RunInTheWay
+from research.models import Hit, Report, Run, RunAlreadyActive
 from research.run_context import context
 from research.run_context.context import Interrupted, RunContext
 from research.tasks import execute_run
@@ -272,7 +272,7 @@ def test_a_run_that_succeeded_is_not_retried(topic: Topic, scripted: Providers):
 def test_a_second_run_of_a_topic_is_refused_and_says_which_is_in_the_way(topic: Topic):
     first = cast.started(topic)
 
-    with pytest.raises(RunInTheWay) as refused:
+    with pytest.raises(RunAlreadyActive) as refused:
         cast.started(topic)
 
     assert refused.value.run == first
@@ -285,7 +285,7 @@ def test_a_retry_is_refused_while_another_run_is_unfinished(topic: Topic):
     old.ask_to_cancel(by=topic.owner.actor)
     new = cast.started(topic)
 
-    with pytest.raises(RunInTheWay) as refused:
+    with pytest.raises(RunAlreadyActive) as refused:
         old.retry(by=topic.owner.actor)
 
     assert refused.value.run == new

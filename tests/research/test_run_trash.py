@@ -15,12 +15,12 @@ from memory.models import (
     Activity,
     Note,
     Observation,
-    PutAway,
     Revision,
     SeenUrl,
     Source,
     Topic,
     TopicFact,
+    TrashedRows,
 )
 from memory.records import acts as record_acts
 from memory.records import history as record_history
@@ -91,7 +91,7 @@ def test_a_removed_run_comes_back_as_it_was(topic: Topic, bad: Run) -> None:
     assert state_of(topic.owner) != before
     restore(bad)
     assert state_of(topic.owner) == before
-    assert not PutAway.objects.exists()
+    assert not TrashedRows.objects.exists()
 
 
 def test_so_does_the_only_run(topic: Topic, good: Run) -> None:
@@ -106,10 +106,10 @@ def test_so_does_the_only_run(topic: Topic, good: Run) -> None:
 def test_undo_and_redo_move_the_same(topic: Topic, bad: Run) -> None:
     before, owner = state_of(topic.owner), topic.owner
     report = Report.objects.get(run=bad)
-    record_acts.carry_out("trash", report, by=owner.actor)
+    record_acts.perform("trash", report, by=owner.actor)
     away = state_of(owner)
     report.refresh_from_db()
-    back = record_acts.carry_out("restore", report, by=owner.actor)
+    back = record_acts.perform("restore", report, by=owner.actor)
     assert back is not None
     assert state_of(owner) == before
     record_history.undo(back, by=owner.actor)
@@ -144,7 +144,7 @@ def test_what_a_person_touched_stays(topic: Topic, bad: Run) -> None:
     fact.change(by=topic.owner.actor, pinned=True)
     finding = Observation.objects.of(topic.owner).filter(source=bad.source).first()
     assert finding is not None
-    record_acts.carry_out("accept", finding, by=topic.owner.actor)
+    record_acts.perform("accept", finding, by=topic.owner.actor)
     remove(bad)
     fact.refresh_from_db()
     finding.refresh_from_db()
@@ -237,7 +237,7 @@ def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> 
     assert not Run.objects.filter(pk=bad.pk).exists()
     for model in (TopicFact, Observation, Note):
         assert not model.objects.filter(source=bad.source).exists()
-    assert not PutAway.objects.exists()
+    assert not TrashedRows.objects.exists()
     assert not Revision.objects.filter(after__contains={"content": "A finding of a bad run."})
     topic.refresh_from_db()
     assert topic.run_count == 2
@@ -254,6 +254,6 @@ def test_a_topic_is_not_deleted_while_its_run_ends(topic: Topic, good: Run) -> N
 def test_a_broken_row_of_an_archive_made_by_hand_breaks_nothing(topic: Topic, bad: Run) -> None:
     remove(bad)
     rows: Any = {"seen": [{"url": 3}, "x", {}], "sources": "none", "confirmed": [{"fact": None}]}
-    PutAway.objects.update(rows=rows)
+    TrashedRows.objects.update(rows=rows)
     restore(bad)
     assert Report.objects.get(run=bad).trashed_at is None

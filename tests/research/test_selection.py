@@ -8,7 +8,7 @@ import pytest
 
 from beacon_site.text.cleaning import one_line
 from research.claims.duplicates import near_duplicates
-from research.claims.selection import Reading, collapse, find
+from research.claims.selection import PageText, collapse, find
 
 TRAMS = (
     "Line T1 opened on 4 May 2019 with twelve stops between the harbour and the hill.\n\n"
@@ -20,11 +20,11 @@ BREAD = (
 )
 
 
-def page(number: int, title: str, text: str, published: date | None = None) -> Reading:
-    return Reading(number, f"https://p{number}.example/", title, "p.example", text, "", published)
+def page(number: int, title: str, text: str, published: date | None = None) -> PageText:
+    return PageText(number, f"https://p{number}.example/", title, "p.example", text, "", published)
 
 
-def sentences(*pages: Reading, topic: str = "Tram extension", **more) -> list[str]:
+def sentences(*pages: PageText, topic: str = "Tram extension", **more) -> list[str]:
     return [found.sentence for found in find(pages, topic=topic, **more)]
 
 
@@ -108,7 +108,7 @@ def test_release_posts_of_two_versions_are_no_copies():
 # --- what new pages say first ------------------------------------------------------------------------
 
 
-def advisory(number: int, title: str, says: str) -> Reading:
+def advisory(number: int, title: str, says: str) -> PageText:
     text = f"{title}\n{'=' * len(title)}\n\nTram club advisory\n\nPROBLEM\n-------\n\n{says}\n\nINFO\n----\n\nThe club has given this issue the number TC-{number}.\n"
     return page(number, title, text)
 

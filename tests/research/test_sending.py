@@ -21,7 +21,7 @@ from research.notifications import channels, sending
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.mail_server import MailServer, use
-from tests.research.notice_cast import allow, email, laid_out, saved_run, webhook
+from tests.research.notice_cast import allow, body_in_style, email, saved_run, webhook
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_run_that_crashed_too_often_is_told_too(topic: Topic):
 def test_a_mail_carries_the_report_as_it_reads(topic: Topic, server: MailServer):
     email(topic.owner)
     run = saved_run(topic, "Version 18.1 is out.")
-    [row] = laid_out(run)
+    [row] = body_in_style(run)
 
     assert sending.deliver(row.pk)
 
@@ -104,7 +104,7 @@ def test_a_mail_carries_the_report_as_it_reads(topic: Topic, server: MailServer)
 def test_a_webhook_carries_the_changes_with_their_sources(hook: Channel, httpserver: HTTPServer):
     httpserver.expect_request("/hook").respond_with_data("ok")
     topic = starting.create_topic(owner=hook.owner, title="Databases", by=hook.owner.actor)
-    [row] = laid_out(saved_run(topic, "Version 18.1 is out."))
+    [row] = body_in_style(saved_run(topic, "Version 18.1 is out."))
 
     sending.deliver(row.pk)
 
@@ -120,11 +120,11 @@ def test_a_webhook_carries_the_changes_with_their_sources(hook: Channel, httpser
 def test_delivered_twice_and_laid_out_twice_it_arrives_once(topic: Topic, server: MailServer):
     email(topic.owner)
     run = saved_run(topic, "A fact.")
-    [row] = laid_out(run)
+    [row] = body_in_style(run)
 
     sending.deliver(row.pk)
     sending.deliver(row.pk)
-    laid_out(run)
+    body_in_style(run)
     sending.deliver(row.pk)
 
     assert len(server.mails) == 1
@@ -135,7 +135,7 @@ def test_a_worker_lost_before_the_mail_was_handed_over_leaves_it_to_the_next(
     topic: Topic, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
     email(topic.owner)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     with monkeypatch.context() as patch, pytest.raises(cast.Killed):
         patch.setattr(net_mail, "send", _killed)
         sending.deliver(row.pk)
@@ -156,7 +156,7 @@ def test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice(
 ):
     """It can't be known whether it arrived. The page says so, and a person can send it again."""
     email(topic.owner)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     with monkeypatch.context() as patch, pytest.raises(cast.Killed):
         patch.setattr(sending, "_sent", _killed)
         sending.deliver(row.pk)
@@ -173,7 +173,7 @@ def test_a_webhook_is_tried_again_under_the_same_id_with_the_same_words(
 ):
     httpserver.expect_ordered_request("/hook").respond_with_data("busy", status=503)
     httpserver.expect_ordered_request("/hook").respond_with_data("ok")
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     sending.deliver(row.pk)
     row.refresh_from_db()
     assert (row.state, row.response_code, row.tries) == ("waiting", 503, 1)
@@ -190,7 +190,7 @@ def test_what_fails_for_a_day_is_given_up_where_it_is_seen(
     hook: Channel, httpserver: HTTPServer, topic: Topic
 ):
     httpserver.expect_request("/hook").respond_with_data("no", status=500)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     for _try in range(len(Delivery.RETRY_SECONDS) + 1):
         assert row.state == "waiting"
         told_again(row)
@@ -207,7 +207,7 @@ def test_a_channel_that_takes_nothing_is_switched_off_and_the_others_are_told(
 ):
     httpserver.expect_request("/hook").respond_with_data("", status=410)
     email(topic.owner, reports="none")
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
 
     sending.deliver(row.pk)
 
@@ -221,7 +221,7 @@ def test_a_private_address_is_refused_once_and_for_all(topic: Topic, httpserver:
     made = Channel(owner=topic.owner, kind="webhook", name="Inside")
     made.keep_secret(url=httpserver.url_for("/hook"), key="whsec_AAAA")
     made.save()
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
 
     sending.deliver(row.pk)
 
@@ -232,7 +232,7 @@ def test_a_private_address_is_refused_once_and_for_all(topic: Topic, httpserver:
 
 def test_a_lost_secret_key_is_explained(topic: Topic, hook: Channel, settings: Any):
     settings.SECRET_KEY = "another one altogether"
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
 
     sending.deliver(row.pk)
 
@@ -244,7 +244,7 @@ def test_a_lost_secret_key_is_explained(topic: Topic, hook: Channel, settings: A
 def test_what_nobody_wants_any_more_is_not_sent(topic: Topic, server: MailServer, end: str):
     made = email(topic.owner)
     run = saved_run(topic, "A fact.")
-    [row] = laid_out(run)
+    [row] = body_in_style(run)
     if end == "channel":
         channels.remove(made, by=topic.owner.actor)
     elif end == "switch":
@@ -268,7 +268,7 @@ def test_a_webhook_that_a_person_sends_again_has_an_id_of_its_own(
 ):
     """A receiver drops an id that it has seen."""
     httpserver.expect_request("/hook").respond_with_data("ok")
-    [row] = laid_out(saved_run(topic, "The factory opens in March."))
+    [row] = body_in_style(saved_run(topic, "The factory opens in March."))
     sending.deliver(row.pk)
 
     sending.again(row)
@@ -280,7 +280,7 @@ def test_a_webhook_that_a_person_sends_again_has_an_id_of_its_own(
 
 def test_a_person_sends_it_again_under_another_message_id(topic: Topic, server: MailServer):
     email(topic.owner)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     assert not sending.again(row)  # it still waits
     sending.deliver(row.pk)
     assert sending.again(row)
@@ -293,8 +293,8 @@ def test_a_person_sends_it_again_under_another_message_id(topic: Topic, server: 
 def test_only_if_something_changed_is_kept(topic: Topic):
     email(topic.owner, reports="changed")
 
-    assert laid_out(saved_run(topic)) == []
-    assert len(laid_out(saved_run(topic, "A fact."))) == 1
+    assert body_in_style(saved_run(topic)) == []
+    assert len(body_in_style(saved_run(topic, "A fact."))) == 1
 
 
 def test_a_topic_chooses_otherwise_than_its_channels(topic: Topic):
@@ -304,12 +304,12 @@ def test_a_topic_chooses_otherwise_than_its_channels(topic: Topic):
         topic, by=by, left_out=[first], own=True, reports="each", failures=True, in_digest=True
     )
 
-    assert [row.channel for row in laid_out(saved_run(topic))] == [second]
+    assert [row.channel for row in body_in_style(saved_run(topic))] == [second]
 
 
 def test_the_tick_finds_what_waits_and_nudges_once(topic: Topic, monkeypatch: Any):
     email(topic.owner)
-    laid_out(saved_run(topic, "A fact."))
+    body_in_style(saved_run(topic, "A fact."))
     sent: list[str] = []
     monkeypatch.setattr(broker, "send", lambda task, pk, *, queue: sent.append(pk) or True)
 
@@ -319,7 +319,7 @@ def test_the_tick_finds_what_waits_and_nudges_once(topic: Topic, monkeypatch: An
 
 def test_what_is_long_over_is_forgotten(topic: Topic, server: MailServer):
     made = email(topic.owner)
-    [row] = laid_out(saved_run(topic, "A fact."))
+    [row] = body_in_style(saved_run(topic, "A fact."))
     sending.deliver(row.pk)
     channels.remove(made, by=topic.owner.actor)
     assert sending.forget_old() == 0
@@ -336,7 +336,7 @@ def test_whoever_reads_the_mails_ends_them_for_one_topic(topic: Topic):
     made = email(topic.owner)
     channels.end_for(made, topic)
 
-    assert laid_out(saved_run(topic, "A fact.")) == []
+    assert body_in_style(saved_run(topic, "A fact.")) == []
     assert TopicNotices.objects.get().in_digest
     assert Activity.objects.filter(kind="unsubscribed", topic=topic).exists()
 

@@ -21,7 +21,7 @@ from tests.research.conftest import Providers
 RunOf = Callable[[Topic], Run]
 
 
-def ruled(topic: Topic, place: str, act: str, scope: str = "topic") -> source_rules.Changed:
+def ruled(topic: Topic, place: str, act: str, scope: str = "topic") -> source_rules.RuleChange:
     return source_rules.set_rule(topic, place, act, scope=scope, by=topic.owner.actor)
 
 

@@ -13,7 +13,7 @@ from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Revision, Topic, TopicFact
 from research.execution import starting
 from research.models import Hit, Run, TopicSettings
-from research.run_context.applied_rules import with_standing
+from research.run_context.applied_rules import with_always_included
 from research.steps import planning
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP
@@ -120,7 +120,10 @@ def test_what_is_always_checked_is_asked_though_the_model_forgets_it(
 def test_one_that_the_model_planned_too_is_asked_once(topic: Topic):
     settings = settings_of(rule(topic, CHECK, "Cell prices"))
 
-    assert with_standing(["cell lines", "cell PRICES"], settings) == ["Cell prices", "cell lines"]
+    assert with_always_included(["cell lines", "cell PRICES"], settings) == [
+        "Cell prices",
+        "cell lines",
+    ]
 
 
 @pytest.mark.parametrize("plans", [None, ProviderUnavailable("down")])

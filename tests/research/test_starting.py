@@ -16,7 +16,7 @@ from memory.core.errors import InvalidValue
 from memory.models import Topic
 from research.execution import starting
 from research.execution.starting import NotNow
-from research.models import Run, RunInTheWay, Schedule, TopicSettings
+from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
 from tests.research import cast
 from tests.research.factories import make_call
 
@@ -219,12 +219,12 @@ def test_runs_of_the_schedule_and_of_others_do_not_count_against_a_person(
 @pytest.mark.django_db(transaction=True)
 def test_of_ten_starts_at_once_one_run_comes(topic: Topic, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Run, "wake", lambda self: True)
-    refused: list[RunInTheWay] = []
+    refused: list[RunAlreadyActive] = []
 
     def press() -> None:
         try:
             start(Topic.objects.get(pk=topic.pk))
-        except RunInTheWay as exc:
+        except RunAlreadyActive as exc:
             refused.append(exc)
         finally:
             connection.close()

@@ -23,7 +23,7 @@ from beacon_site.llm.openai_model import OpenAIModel
 from memory.models import ModelCall, Topic, User
 from research.models import Run, Step
 from research.reporting import writing as report_writing
-from research.reporting.writing import LiveDraft, NobodyWaits
+from research.reporting.writing import LiveDraft, RunAbandoned
 from tests.providers.servers import ScriptedChatServer, says
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -107,7 +107,7 @@ def watched(
 ) -> Callable[..., tuple[Run, Watcher]]:
     """Return a function that carries a run out while someone watches it."""
 
-    def carry_out(act: Callable[[str], object] = lambda shown: None) -> tuple[Run, Watcher]:
+    def perform(act: Callable[[str], object] = lambda shown: None) -> tuple[Run, Watcher]:
         run = cast.started(topic)
         watcher = Watcher(client_of(alice), run, act)
         thread = threading.Thread(target=watcher.watch)
@@ -116,7 +116,7 @@ def watched(
         thread.join(20)
         return run, watcher
 
-    return carry_out
+    return perform
 
 
 slowly = pytest.mark.django_db(transaction=True)
@@ -205,7 +205,7 @@ def test_a_worker_that_lost_its_run_keeps_no_draft(topic: Topic, chat: ScriptedC
     Run.objects.filter(pk=work.run.pk).update(attempt=work.run.attempt + 1)
 
     with pytest.raises(JobLost):
-        work.carry_out(next(kind for kind in cast.pipeline.STEPS if kind.name == "write"))
+        work.perform(next(kind for kind in cast.pipeline.STEPS if kind.name == "write"))
 
     assert Step.objects.get(run=work.run, name="write").output == {}
 
@@ -229,7 +229,7 @@ def test_a_call_that_nobody_waits_for_ends_at_its_next_words(topic: Topic, provi
     with LiveDraft(cast.work_of(topic)) as live:
         live.take("Some words")
 
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(RunAbandoned):
         live.take("Some words more")
 
 

@@ -49,14 +49,14 @@ def written(topic: Topic, providers: Providers) -> Callable[..., Run]:
 
 
 def test_a_standard_report_has_a_paragraph_then_findings():
-    body = report_text.laid_out("standard", PARTS)
+    body = report_text.body_in_style("standard", PARTS)
 
     assert body.startswith("One. Two.\n\n## Findings\n\n- Fresh 1 [1]\n")
     assert headings(body) == ["Findings", "More from the new sources", "Already known"]
 
 
 def test_an_executive_summary_begins_with_five_lines_and_repeats_none_of_them():
-    body = report_text.laid_out("executive", PARTS)
+    body = report_text.body_in_style("executive", PARTS)
     short, _heading, rest = body.partition("## Findings")
 
     assert short.count("Fresh") == 5
@@ -65,7 +65,7 @@ def test_an_executive_summary_begins_with_five_lines_and_repeats_none_of_them():
 
 
 def test_bullets_are_bullets_alone_in_groups():
-    body = report_text.laid_out("bullets", PARTS)
+    body = report_text.body_in_style("bullets", PARTS)
 
     lines = [line for line in body.splitlines() if line]
     assert all(line.startswith(("- ", "## ")) for line in lines)
@@ -74,7 +74,7 @@ def test_bullets_are_bullets_alone_in_groups():
 
 def test_a_memo_says_what_was_found_then_what_it_means():
     follows = "Therefore makers must recall them. [9]"
-    body = report_text.laid_out("memo", replace(PARTS, more=["More [8]", follows]))
+    body = report_text.body_in_style("memo", replace(PARTS, more=["More [8]", follows]))
     found, _heading, means = body.partition("## What it means, according to the sources")
 
     assert found.startswith("One. Two.\n\n## Findings\n\n- Fresh 1 [1]")
@@ -82,7 +82,7 @@ def test_a_memo_says_what_was_found_then_what_it_means():
 
 
 def test_a_memo_makes_up_no_meaning():
-    body = report_text.laid_out("memo", PARTS)
+    body = report_text.body_in_style("memo", PARTS)
 
     assert "The sources don’t say what follows from this." in body
 
@@ -105,7 +105,7 @@ def test_a_sentence_speaks_of_consequences_by_its_words(sentence: str, speaks: b
 def test_a_report_without_findings_still_says_so_in_every_style(style: str):
     empty = report_text.Parts("Nothing was found.", [], [], [], is_baseline=True)
 
-    assert "Nothing was found." in report_text.laid_out(style, empty)
+    assert "Nothing was found." in report_text.body_in_style(style, empty)
 
 
 @pytest.mark.parametrize(

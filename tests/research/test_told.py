@@ -10,11 +10,11 @@ import pytest
 from beacon_site.llm import adapters
 from beacon_site.llm.minilm_embedder import MiniLmEmbedder
 from beacon_site.net.errors import ProviderRejected
-from research.claims.selection import Reading
+from research.claims.selection import PageText
 from research.reporting.delta import Statement, local_vectors, with_pages
 
 DAY = date(2026, 4, 3)
-PAGE = Reading(
+PAGE = PageText(
     1,
     "https://a.example/1",
     "Revolta opens Dunkirk plant",

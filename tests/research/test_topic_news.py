@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from memory.models import Topic, User
 from research.models import DeltaItem, Report, Run, TopicNews
 from research.reports import since_read, topic_news
-from research.reports.topic_news import Told
+from research.reports.topic_news import TopicSummary
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 Act = Callable[[Topic], object]
@@ -34,7 +34,7 @@ def rows(topic: Topic) -> list[TopicNews]:
     return list(TopicNews.objects.filter(topic=topic))
 
 
-def told(topic: Topic) -> Told:
+def told(topic: Topic) -> TopicSummary:
     return topic_news.told_of(rows(topic))[topic.pk]
 
 
@@ -79,7 +79,7 @@ def test_it_is_counted_anew_when(topic: Topic, change: str):
 
     news = since_read.news_of([topic.pk])[topic.pk]
     assert [row.is_stale for row in rows(topic)] == [True]
-    assert told(topic) == Told.of(news) != before
+    assert told(topic) == TopicSummary.of(news) != before
 
 
 def test_what_lists_do_not_tell_counts_nothing_anew(topic: Topic):

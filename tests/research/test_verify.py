@@ -15,7 +15,7 @@ from research.models import Delivery, Run, Schedule, Step
 from research.reports import topic_news
 from research.schedules import scheduling
 from tests.research.factories import make_hit, make_run, make_topic
-from tests.research.notice_cast import email, laid_out, saved_run
+from tests.research.notice_cast import body_in_style, email, saved_run
 from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
 
 
@@ -31,7 +31,7 @@ def topic(admin: User, bob: User) -> Topic:
     scheduling.set_schedule(made, by=admin.actor, preset="daily", time_zone="UTC")
     email(admin)
     run = saved_run(made, "A fact.")
-    laid_out(run)
+    body_in_style(run)
     Step.objects.create(run=run, name="summarise", is_follow_up=True)
     ContentItem.objects.create(
         owner=admin, content="page", source=run.source, kept_with=f"{run.source}/step:1",
@@ -219,4 +219,4 @@ def test_a_follow_up_that_kills_its_workers_is_given_up_after_three(topic: Topic
     step.refresh_from_db()
     assert step.state == Step.State.FAILED
     assert "summarise failed: the worker stopped unexpectedly 3 times" in step.run.warnings[0]
-    assert not pipeline.carry_out_follow_up(step.pk)
+    assert not pipeline.run_follow_up(step.pk)

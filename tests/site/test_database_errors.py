@@ -206,7 +206,7 @@ def test_a_bulk_action_that_takes_too_long_fails_and_is_not_tried_for_ever(slow:
     )
 
     with pytest.raises(OperationalError):
-        tasks.carry_out_bulk_act(str(act.pk))
+        tasks.run_bulk_action(str(act.pk))
 
     act.refresh_from_db()
     assert act.state == BulkAct.State.FAILED

@@ -41,7 +41,7 @@ def log() -> Any:
 
 @pytest.mark.requirement("R236")
 def test_the_token_of_a_one_time_link_stands_in_no_log(db: None, client: Client, log: io.StringIO):
-    _invitation, token = Invitation.give_out(by=None, is_first=True)
+    _invitation, token = Invitation.create_with_token(by=None, is_first=True)
 
     client.get(f"/first-account/{token}/")
 
@@ -51,7 +51,7 @@ def test_the_token_of_a_one_time_link_stands_in_no_log(db: None, client: Client,
 
 @pytest.mark.requirement("R236")
 def test_no_line_of_django_or_of_a_failure_holds_the_token(db: None, log: io.StringIO):
-    _invitation, token = Invitation.give_out(by=None, is_first=True)
+    _invitation, token = Invitation.create_with_token(by=None, is_first=True)
     Client(enforce_csrf_checks=True).post(f"/first-account/{token}/")
     try:
         raise ValueError(f"no page at /invitation/{token}/?next=1")

@@ -388,7 +388,7 @@ def test_a_stop_while_a_process_waits_for_its_new_start_starts_nothing(tmp_path:
 
 
 def test_new_starts_come_later_each_time_and_a_quiet_minute_is_forgiven():
-    patience = runner.Patience()
+    patience = runner.RestartBackoff()
 
     assert [patience.wait_after(now) for now in (0, 1, 2, 3, 4)] == [1.0, 2.0, 5.0, 10.0, None]
     assert patience.wait_after(70) == 1.0

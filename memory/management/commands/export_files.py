@@ -24,7 +24,7 @@ class Command(FilesCommand):
         place: Path = options["place"]
         owner = self.owner_named(options["username"])
         try:
-            count = carrying.carry_out(owner, place)
+            count = carrying.perform(owner, place)
         except MemoryRefused as exc:
             raise CommandError(str(exc)) from exc
         except OSError as exc:

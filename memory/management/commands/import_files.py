@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean, one_line
 from memory.accounts.command_lookup import FilesCommand
 from memory.archive import files as carrying
-from memory.archive.files import Carried
+from memory.archive.files import ImportedFile
 from memory.archive.zips import ImportRejected
 from memory.core.actors import Actor
 
@@ -41,7 +41,7 @@ class Command(FilesCommand):
         except OSError as exc:
             told = {"place": place, "why": exc.strerror or exc}
             raise CommandError(_("Couldn’t read %(place)s: %(why)s") % told) from exc
-        done = carrying.carry_in(
+        done = carrying.save_all_or_none(
             owner, files, by=Actor("import", name), why=_("imported from %(name)s") % {"name": name},
             only_look=not options["apply"],
         )  # fmt: skip
@@ -51,7 +51,7 @@ class Command(FilesCommand):
             self.stderr.write(_("Skipped: %(names)s") % {"names": ", ".join(others[:20])})
         self._end(done, is_stored=options["apply"])
 
-    def _show(self, one: Carried) -> None:
+    def _show(self, one: ImportedFile) -> None:
         if one.problem:
             told = {"path": one.path, "why": one.problem}
             self.stderr.write(_("%(path)s can’t be imported: %(why)s") % told)
@@ -59,7 +59,7 @@ class Command(FilesCommand):
         for warning in one.warnings:
             self.stderr.write(f"{one.path}: {warning}")
 
-    def _end(self, done: list[Carried], *, is_stored: bool) -> None:
+    def _end(self, done: list[ImportedFile], *, is_stored: bool) -> None:
         refused = sum(bool(one.problem) for one in done)
         if refused:
             told = {"refused": refused, "count": len(done)}

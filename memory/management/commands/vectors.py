@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print what the database can do now."""
-        embedding.set_aside_if_off()
+        embedding.forget_model_if_off()
         prepared = prepare()
         if not prepared.version:
             self.stdout.write(

@@ -50,7 +50,7 @@ from memory.pages.oauth import opened_by_app
 from memory.review import trust
 from memory.web.double_submit import submission
 from memory.web.permissions import staff_only
-from memory.web.responses import go_to
+from memory.web.responses import redirect_to
 from memory.web.undo import offer, offer_settings, settings_now, undoes
 
 
@@ -64,7 +64,7 @@ def account_delete(request: BeaconRequest) -> HttpResponse:
     if request.method == "POST" and _is_deleted(request, request.user, form):
         logout(request)
         messages.success(request, _("Your account and all its data have been deleted."))
-        return go_to(request, reverse("memory:sign-in"))
+        return redirect_to(request, reverse("memory:sign-in"))
     return _page(request, request.user, form)
 
 
@@ -78,7 +78,7 @@ def account_export(request: BeaconRequest) -> HttpResponse:
         messages.error(request, str(exc))
     else:
         if jobs.is_small(row):
-            jobs.carry_out(row.pk)
+            jobs.perform(row.pk)
         else:
             row.wake()
     return redirect("memory:account-delete")
@@ -97,7 +97,7 @@ def person_delete(request: BeaconRequest, pk: int) -> HttpResponse:
     if request.method == "POST" and _is_deleted(request, person, form):
         text = _("%(name)s’s account and all its data have been deleted.")
         messages.success(request, text % {"name": person})
-        return go_to(request, reverse("memory:people"))
+        return redirect_to(request, reverse("memory:people"))
     return _page(request, person, form)
 
 
@@ -111,7 +111,7 @@ def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm)
         return False
     try:
         account_deletion.check_typed(person, form.cleaned_data["name"])
-        account_deletion.check_may_go(person)
+        account_deletion.check_not_last_admin(person)
     except InvalidValue as exc:
         form.add_error("name" if exc.errors else None, str(exc))
         return False
@@ -135,7 +135,7 @@ def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> Ht
         "person": person,
         "is_own": is_own,
         "form": form,
-        "goes": account_deletion.what_goes(person),
+        "goes": account_deletion.deletion_summary(person),
         "stays": _why_it_stays(person),
         "tab": "sign-ins" if is_own else "people",
     }
@@ -147,7 +147,7 @@ def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> Ht
 
 def _why_it_stays(person: User) -> str:
     try:
-        account_deletion.check_may_go(person)
+        account_deletion.check_not_last_admin(person)
     except InvalidValue as exc:
         return str(exc)
     return ""

@@ -67,7 +67,7 @@ class ConnectionForm(forms.Form):
         self.fixed = connections.fixed_fields(name)
         self.stored_secret = self.row.reveal_secret()
         super().__init__(data, initial=self._initial(), prefix=name)
-        self._tell_about_key()
+        self._explain_key()
         for field, variable in self.fixed.items():
             self._fix(field, variable)
         if not self.row.secret or "secret" in self.fixed:
@@ -87,7 +87,7 @@ class ConnectionForm(forms.Form):
         if field != "secret":
             self.initial[field] = connections.effective(self.row, field)
 
-    def _tell_about_key(self) -> None:
+    def _explain_key(self) -> None:
         if self.row.secret_is_lost:
             told = _(
                 "The stored key can’t be read because SECRET_KEY has changed. Enter the key again."
@@ -152,7 +152,7 @@ class ConnectionForm(forms.Form):
         )
         self.add_error("base_url", told % {"key": names["secret"], "url": names["base_url"]})
 
-    def look_for_a_change(self, given: dict[str, Any]) -> None:
+    def check_not_changed(self, given: dict[str, Any]) -> None:
         """Reject an overwrite of someone else's change; the next try knows about it."""
         now = str(self.initial["version"])
         if given.get("version", "") in ("", now):
@@ -187,7 +187,7 @@ class ConnectionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Keep a key from being sent to a URL that it wasn't entered for."""
         given: dict[str, Any] = super().clean() or {}
-        self.look_for_a_change(given)
+        self.check_not_changed(given)
         if "base_url" in given and not self.may_have_environment_key(given):
             self.complain_of_environment_key()
         if "base_url" in given and self.keeps_key(given) and self.moves(given):

@@ -386,7 +386,7 @@ def _saved(request: BeaconRequest, name: str) -> tuple[ConnectionForm, bool]:
         if form.is_valid():
             form.save(by=request.user)
             return form, True
-    except connections.Moved:  # between the check and the lock: the next check sees it
+    except connections.ConnectionChanged:  # between the check and the lock: the next check sees it
         form = _posted(request, name)
     return form, False
 

@@ -45,7 +45,7 @@ MOST_COUNTED = 1_000  # beyond it the list says "more than"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The list's filters from its URL; invalid ones are ignored."""
 
     words: str = ""
@@ -58,7 +58,7 @@ class Wanted:
     sort: str = "newest"
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
         kind, sort = query.get("type", ""), query.get("sort", "")
         return cls(
@@ -128,7 +128,7 @@ class Row:
     )  # each with the query string that selects it
 
 
-def items_wanted(user: User, wanted: Wanted) -> ContentQuerySet:
+def items_wanted(user: User, wanted: Filters) -> ContentQuerySet:
     """Return the matching items, unordered."""
     rows = ContentItem.objects.of(user).live()
     if wanted.type:
@@ -153,7 +153,7 @@ def items_wanted(user: User, wanted: Wanted) -> ContentQuerySet:
     return rows
 
 
-def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
+def page(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     """Return one page of rows in the requested order."""
     rows = items_wanted(user, wanted).select_related("topic")
     rows = rows.defer("content", "topic__summary")
@@ -163,7 +163,7 @@ def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
     return Page(_rows(user, found.rows), found.next_cursor)
 
 
-def count_items(user: User, wanted: Wanted) -> int:
+def count_items(user: User, wanted: Filters) -> int:
     """Return how many items there are, at most one more than the limit."""
     return items_wanted(user, wanted).order_by()[: MOST_COUNTED + 1].count()
 
@@ -197,7 +197,7 @@ def title_of(item: Any) -> str:
     return words or item.url or item.action or _("empty")
 
 
-def chips_of(wanted: Wanted) -> list[Chip]:
+def chips_of(wanted: Filters) -> list[Chip]:
     """Return the filters in use, each with the query string without it."""
     names = {
         "q": _("words"), "type": _("type"), "scope": _("scope"), "source": _("source"),
@@ -210,7 +210,7 @@ def chips_of(wanted: Wanted) -> list[Chip]:
     return [Chip(names[name], shown[name], urlencode(rest[name])) for name in asked]
 
 
-def scopes_of(user: User, wanted: Wanted) -> list[tuple[str, str]]:
+def scopes_of(user: User, wanted: Filters) -> list[tuple[str, str]]:
     """Return the scopes that have items, with their labels, the owner's first."""
     used = ContentItem.objects.of(user).live().order_by("scope")
     names = set(used.values_list("scope", flat=True).distinct()[:MOST_SCOPES])
@@ -230,7 +230,7 @@ AT_ONCE = 1_000  # items moved in one request; the rest are left for the next on
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TrashedItems:
     """How many items were moved to Trash together, when, and how many are left."""
 
     number: int
@@ -238,29 +238,29 @@ class Moved:
     left: int = 0
 
 
-def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor) -> Moved:
+def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor) -> TrashedItems:
     """Move these items to Trash.  Raises InvalidValue if there are none."""
     if not keys:
         raise InvalidValue(_("Nothing was moved. Select at least 1 item."))
     return _trash(user, list(keys[:AT_ONCE]), by)
 
 
-def trash_matching(user: User, wanted: Wanted, *, by: Actor) -> Moved:
+def trash_matching(user: User, wanted: Filters, *, by: Actor) -> TrashedItems:
     """Move the matching items to Trash, at most the newest 1,000."""
     found = items_wanted(user, wanted).order_by("-created", "-pk").values_list("pk", flat=True)
     keys = list(found[: AT_ONCE + 1])
     moved = _trash(user, keys[:AT_ONCE], by)
-    return Moved(moved.number, moved.at, found.count() if len(keys) > AT_ONCE else 0)
+    return TrashedItems(moved.number, moved.at, found.count() if len(keys) > AT_ONCE else 0)
 
 
-def _trash(user: User, keys: list[UUID], by: Actor) -> Moved:
+def _trash(user: User, keys: list[UUID], by: Actor) -> TrashedItems:
     at = timezone.now()
     rows = ContentItem.objects.of(user).live().filter(pk__in=keys)
     why = _("moved to Trash in bulk")
-    return Moved(change_all(rows, {"trashed_at": at}, by=by, why=why), at)
+    return TrashedItems(change_all(rows, {"trashed_at": at}, by=by, why=why), at)
 
 
-def put_back(user: User, at: datetime, *, by: Actor) -> int:
+def restore_state(user: User, at: datetime, *, by: Actor) -> int:
     """Restore what was moved to Trash at exactly this time, and return the number of items."""
     rows = ContentItem.objects.of(user).filter(trashed_at=at)
     return change_all(rows, {"trashed_at": None}, by=by, why=_("restored from Trash"))
@@ -288,7 +288,7 @@ USED_IN: list[Callable[[Any], Iterable[Usage]]] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ContentView:
     """A view of the content as the page's form requests it, or the reason why there is none."""
 
     name: str
@@ -311,7 +311,7 @@ class Shown:
         return str(TRANSFORMS[self.name].about) if self.name in TRANSFORMS else ""
 
 
-def shown_of(item: ContentItem, query: Any) -> Shown:
+def shown_of(item: ContentItem, query: Any) -> ContentView:
     """Return the requested view; on an error, keep what was typed."""
     usual = "full" if item.size <= USUALLY_WHOLE else "excerpt"
     name, unit = query.get("transform", "") or usual, query.get("unit", "") or CHARACTERS
@@ -320,8 +320,8 @@ def shown_of(item: ContentItem, query: Any) -> Shown:
         view = transform(item.content, name, n=_number(n), q=q, unit=unit)
     except InvalidValue as exc:
         wrong = next(iter(exc.errors), "")
-        return Shown(name, n, unit, q, problem=str(exc), field=wrong)
-    return Shown(name, n, unit, q, view, view.text[:SHOWN])
+        return ContentView(name, n, unit, q, problem=str(exc), field=wrong)
+    return ContentView(name, n, unit, q, view, view.text[:SHOWN])
 
 
 def _number(typed: str) -> Any:
@@ -353,7 +353,7 @@ class ContentPage:
     snapshots: list[Any] = field(default_factory=list)
 
     @property
-    def set_aside(self) -> str:
+    def quarantine_reason(self) -> str:
         """Return why the item is in quarantine; empty if it isn't."""
         return reason_of(self.item)
 
@@ -460,7 +460,7 @@ def _snapshots_of(item: Any) -> list[Any]:
     return [row.snapshot for row in rows[:FEW_SNAPSHOTS]]
 
 
-def choices_of(shown: Shown) -> dict[str, Any]:
+def choices_of(shown: ContentView) -> dict[str, Any]:
     """Return the choices in the view's form."""
     return {
         "transforms": [

@@ -41,7 +41,7 @@ from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_to, refused
+from memory.web.responses import redirect_to, refused
 from memory.web.undo import offer, offer_revision, undoes
 
 PAGE, ITEMS = 50, 100
@@ -109,7 +109,7 @@ def items_of(snapshot: Any, *, page_number: int) -> tuple[list[ItemRow], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How many items were restored to which scope, and how to undo it (see `take_back`)."""
+    """How many items were restored to which scope, and how to undo it (see `undo_change`)."""
 
     number: int
     scope: str
@@ -139,7 +139,7 @@ def _state_of(owner: User, scope: str) -> str:
     return sha256(repr(list(items.values_list("pk", "version"))).encode()).hexdigest()
 
 
-def take_back(before: Any, *, by: Actor, state: str) -> int:
+def undo_change(before: Any, *, by: Actor, state: str) -> int:
     """Undo a restore with the snapshot of what the scope had before, which is then deleted.
 
     Raises InvalidValue if the scope isn't in the state after the restore.
@@ -166,7 +166,7 @@ LARGEST = 64 * 1024 * 1024  # bytes of a file that a page accepts
 _SCOPE = {"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
 
 
-class TakeForm(forms.Form):
+class SnapshotForm(forms.Form):
     """A scope to save as a named snapshot."""
 
     scope = CleanTextField(
@@ -239,7 +239,7 @@ class UploadSnapshotForm(forms.Form):
 def snapshot_list(request: BeaconRequest) -> HttpResponse:
     """List the snapshots, newest first, with the forms to create or upload one."""
     first = {"scope": request.GET.get("scope", "") or "owner"}
-    return _list(request, take=TakeForm(initial=first))
+    return _list(request, take=SnapshotForm(initial=first))
 
 
 def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
@@ -247,9 +247,9 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
     context: dict[str, Any] = {
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
-        "take": forms.get("take") or TakeForm(),
+        "take": forms.get("take") or SnapshotForm(),
         "upload": forms.get("upload") or UploadSnapshotForm(),
-        "scopes": content_list.scopes_of(request.user, content_list.Wanted()),
+        "scopes": content_list.scopes_of(request.user, content_list.Filters()),
     }
     template = "_snapshots" if request.htmx else "snapshots"
     return render(request, f"memory/{template}.html", context)
@@ -258,9 +258,9 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 @idempotent_post
-def snapshot_take(request: BeaconRequest) -> HttpResponse:
+def snapshot_create(request: BeaconRequest) -> HttpResponse:
     """Save a scope's current items as a snapshot."""
-    form = TakeForm(request.POST if request.method == "POST" else None)
+    form = SnapshotForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         try:
@@ -275,7 +275,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
             )  # fmt: skip
             words %= {"n": f"{made.count:,}"}
             messages.success(request, words, extra_tags=offer_revision(request, made))
-            return go_to(request, made.get_absolute_url())
+            return redirect_to(request, made.get_absolute_url())
     return _list(request, take=form)
 
 
@@ -296,7 +296,7 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
         else:
             said = _("Snapshot uploaded. To add its items to the store, restore it to a scope.")
             messages.success(request, said, extra_tags=offer_revision(request, made))
-            return go_to(request, made.get_absolute_url())
+            return redirect_to(request, made.get_absolute_url())
     return _list(request, upload=form)
 
 
@@ -328,7 +328,7 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
         "number": number,
         "next_number": number + 1 if has_more else 0,
         "form": form,
-        "scopes": content_list.scopes_of(request.user, content_list.Wanted()),
+        "scopes": content_list.scopes_of(request.user, content_list.Filters()),
     }
     template = "_snapshot" if request.htmx else "snapshot"
     return render(request, f"memory/{template}.html", context)
@@ -355,14 +355,14 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     told = {"n": f"{done.number:,}", "scope": done.scope}
     undo = offer(request, "snapshot-restored", before=done.before, state=done.state)
     messages.success(request, words % told, extra_tags=undo)
-    return go_to(request, list_url(done.scope))
+    return redirect_to(request, list_url(done.scope))
 
 
 @undoes("snapshot-restored")
 def _undo_restore(request: BeaconRequest, before: str, state: str) -> str:
     """Undo a restore: the scope has its previous items again."""
     found = _snapshot(request, UUID(before))
-    take_back(found, by=request.actor, state=state)
+    undo_change(found, by=request.actor, state=state)
     said = _("Undone. %(scope)s has its previous items again.") % {"scope": found.scope}
     messages.success(request, said)
     return list_url(found.scope)

@@ -21,9 +21,9 @@ from memory.content.services import clear
 from memory.core.errors import MemoryRefused
 from memory.models import ContentItem, Revision, Sensitivity
 from memory.pages.content import items as content_items
-from memory.pages.content.items import Wanted
+from memory.pages.content.items import Filters
 from memory.pages.records import saved_views
-from memory.web.responses import go_back, go_to, refused
+from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import exact_moment, offer, undoes
 
 
@@ -32,7 +32,7 @@ from memory.web.undo import exact_moment, offer, undoes
 @vary_on_headers("HX-Request")
 def content_list_page(request: BeaconRequest) -> HttpResponse:
     """List the matching items, newest first; over htmx only the list."""
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     page = content_items.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     number = content_items.count_items(request.user, wanted)
     context: dict[str, Any] = {
@@ -105,14 +105,14 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     made = Revision.objects.of(request.user).filter(record_id=item.pk, version=item.version).first()
     if item.version > before and made is not None:
         messages.success(request, said, extra_tags=offer(request, "revision", key=made.pk))
-    return go_back(request, item.get_absolute_url())
+    return redirect_back(request, item.get_absolute_url())
 
 
 @require_POST
 @login_required
 def content_bulk(request: BeaconRequest) -> HttpResponse:
     """Move the selected items, or all that match, to Trash; the list keeps its filters."""
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     back = reverse("memory:content") + (f"?{wanted.query}" if wanted.query else "")
     try:
         if request.POST.get("all"):
@@ -122,9 +122,9 @@ def content_bulk(request: BeaconRequest) -> HttpResponse:
             moved = content_items.trash_ticked(request.user, keys, by=request.actor)
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
-        return go_to(request, back)
+        return redirect_to(request, back)
     _say_moved(request, moved)
-    return go_to(request, back)
+    return redirect_to(request, back)
 
 
 def _keys(request: BeaconRequest) -> list[UUID]:
@@ -137,7 +137,7 @@ def _keys(request: BeaconRequest) -> list[UUID]:
     return found
 
 
-def _say_moved(request: BeaconRequest, moved: content_items.Moved) -> None:
+def _say_moved(request: BeaconRequest, moved: content_items.TrashedItems) -> None:
     words = ngettext(
         "%(n)s item moved to Trash for 30 days.",
         "%(n)s items moved to Trash for 30 days.",
@@ -162,14 +162,14 @@ def content_clear(request: BeaconRequest) -> HttpResponse:
         number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    _say_moved(request, content_items.Moved(number, at))
-    return go_back(request, reverse("memory:content"))
+    _say_moved(request, content_items.TrashedItems(number, at))
+    return redirect_back(request, reverse("memory:content"))
 
 
 @undoes("content-trashed")
 def _restore(request: BeaconRequest, at: str) -> str:
     """Restore what one action moved to Trash."""
-    number = content_items.put_back(request.user, exact_moment(at), by=request.actor)
+    number = content_items.restore_state(request.user, exact_moment(at), by=request.actor)
     if not number:
         raise MemoryRefused(_("These items have changed since then. Nothing was changed."))
     words = ngettext("%(n)s item restored.", "%(n)s items restored.", number)

@@ -44,8 +44,8 @@ from memory.files.limits import (
     size_of,
 )
 from memory.files.reading import Budget, facts_budget, files_of, read_file
-from memory.files.services import Saved, append_to, cleaned, lock_section
-from memory.files.three_way_merge import content_at, put_together
+from memory.files.services import SaveResult, append_to, cleaned, lock_section
+from memory.files.three_way_merge import content_at, merge_changes
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.records import history as record_history
 from memory.web.fields import CleanTextField
@@ -62,7 +62,7 @@ def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
     return file
 
 
-def say_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
+def toast_with_undo(request: BeaconRequest, file: MemoryFile, said: str) -> None:
     """Report a change of the file, with an Undo in the toast."""
     messages.success(request, said, extra_tags=offer_revision(request, file))
 
@@ -147,7 +147,7 @@ def preview_of(file: MemoryFile, text: str) -> Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class MergeScreen:
     """The contents of the merge screen: `number, hunk, chosen` for each place that both changed."""
 
     writers: str
@@ -159,23 +159,23 @@ class Clash:
     others: Sequence[tuple[str, str]] = ()
 
 
-def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> Clash:
+def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> MergeScreen:
     """Return the merge screen of a refused save."""
     later = record_history.revisions_of(file).filter(version__gt=seen).defer("before", "after")
     names = dict.fromkeys(record_history.who(file.owner, one.actor) for one in later[:10])
     merge = conflict.merge
-    return Clash(", ".join(names), conflict.mine, seen, hunks_of(merge, {}), merge.text())
+    return MergeScreen(", ".join(names), conflict.mine, seen, hunks_of(merge, {}), merge.text())
 
 
 def composed(
     file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
-) -> Clash:
+) -> MergeScreen:
     """Return the merge screen with the sides selected so far."""
     mine = cleaned(mine).text
     base, theirs = (content_at(file, version) or "" for version in (seen, based))
-    merge = put_together(base, mine, theirs)
+    merge = merge_changes(base, mine, theirs)
     chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
-    return Clash("", mine, seen, hunks_of(merge, chosen), merge.text(chosen), is_first=False)
+    return MergeScreen("", mine, seen, hunks_of(merge, chosen), merge.text(chosen), is_first=False)
 
 
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
@@ -190,13 +190,13 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     return found if file.version else None
 
 
-def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
+def entry_clash(entry: FileEntry, file: MemoryFile) -> MergeScreen:
     """Return the merge screen of a section restored from Trash; it begins with both texts."""
     back = section_restore.returning(entry, file)
-    merge = put_together(back.base, back.text, str(file.content))
+    merge = merge_changes(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
     hunks = hunks_of(merge, both)
-    return Clash("", back.text, back.seen, hunks, merge.text(both), is_first=False)
+    return MergeScreen("", back.text, back.seen, hunks, merge.text(both), is_first=False)
 
 
 def hunks_of(
@@ -206,7 +206,7 @@ def hunks_of(
     return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
 
 
-def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved:
+def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> SaveResult:
     """Append an entry to its month's file in seed 003's format, once if its form is sent twice.
 
     Raises what `append_to` raises.
@@ -474,7 +474,7 @@ def budget_of(user: User, file: MemoryFile) -> Budget:
 # --- forms ---
 
 
-class _AsTyped(forms.CharField):
+class _RawTextField(forms.CharField):
     """A text that is cleaned and checked by the file's own rules, not by the form."""
 
     def __init__(self, **more: Any) -> None:
@@ -486,7 +486,7 @@ class _AsTyped(forms.CharField):
 class FileForm(forms.Form):
     """The whole text of a file, with the version it is based on (0: there was no file)."""
 
-    content = _AsTyped(
+    content = _RawTextField(
         label=gettext_lazy("Markdown"),
         widget=forms.Textarea(
             attrs={

@@ -134,7 +134,7 @@ def _change(file: MemoryFile, revision: Any, named: Mapping[str, origins.Origin]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompareParams:
     """The parameters of a comparison's URL; invalid ones are ignored."""
 
     older: int = 0
@@ -144,7 +144,7 @@ class Asked:
     is_whole: bool = False
 
     @classmethod
-    def of(cls, query: Any, newest: int) -> Asked:
+    def of(cls, query: Any, newest: int) -> CompareParams:
         """Parse a URL's query; without two versions it is the last change."""
         ends = [query.get(name, "") for name in ("from", "to")]
         numbers = [int(one) for one in ends if one.isascii() and one.isdigit() and len(one) < 9]
@@ -182,7 +182,7 @@ Columns = list[tuple[text_diff.Row | None, text_diff.Row | None]]
 class Comparison:
     """Two versions of a file's text: the rows of the diff, and the author and reason of the newer one."""
 
-    asked: Asked
+    asked: CompareParams
     rows: list[text_diff.Row]
     columns: Columns
     rows_left: int
@@ -196,7 +196,7 @@ class Comparison:
         return self.lines == 0
 
 
-def compare(file: MemoryFile, asked: Asked) -> Comparison:
+def compare(file: MemoryFile, asked: CompareParams) -> Comparison:
     """Compare two versions; unchanged lines are folded unless all are requested."""
     before, after = (content_at(file, one) or "" for one in (asked.older, asked.newer))
     rows = text_diff.diff(before, after)

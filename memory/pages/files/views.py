@@ -21,9 +21,9 @@ from memory.core.errors import MemoryRefused
 from memory.core.file_format import month_of
 from memory.files import condensing as file_condensing
 from memory.files import drafts as file_drafts
-from memory.files.condensing import Asked, NotAsked, Shorter
+from memory.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
 from memory.files.limits import FileConflict, NoSuchFile, OverBudget
-from memory.files.services import Saved, restore_version, save_file
+from memory.files.services import SaveResult, restore_version, save_file
 from memory.llm import connections
 from memory.models import FileDraft, FileEntry, MemoryFile
 from memory.models.remembered import Lock
@@ -36,13 +36,13 @@ from memory.pages.files.editing import (
     file_or_404,
     number,
     page_of,
-    say_with_undo,
+    toast_with_undo,
     tree_of,
 )
 from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.web.fields import cleaned_of
-from memory.web.responses import go_to, next_of, refused, say_cleaned
+from memory.web.responses import next_of, redirect_to, refused, report_cleaned
 from memory.web.undo import offer
 
 
@@ -55,12 +55,12 @@ def condense(request: BeaconRequest, path: str) -> HttpResponse:
     While the model is working (`asked` in the URL), a poll gets an empty answer (204).
     """
     file = file_or_404(request, path)
-    asked = Asked.of(request.GET.get("asked", ""))
+    asked = CondenseRequest.of(request.GET.get("asked", ""))
     problem = ""
     if request.method == "POST":
         try:
             asked = file_condensing.ask(request.user, file)
-        except NotAsked as exc:
+        except CannotAskModel as exc:
             asked, problem = None, str(exc)
         else:
             if not request.htmx:
@@ -77,8 +77,8 @@ def condense(request: BeaconRequest, path: str) -> HttpResponse:
 def _page(
     request: BeaconRequest,
     file: MemoryFile,
-    shorter: Shorter | None,
-    asked: Asked | None,
+    shorter: CondenseProposal | None,
+    asked: CondenseRequest | None,
     problem: str,
 ) -> HttpResponse:
     is_waiting = asked is not None and shorter is None
@@ -102,7 +102,7 @@ def _in_place(request: BeaconRequest) -> bool:
     return bool(request.htmx) and request.htmx.target == "file-condense"
 
 
-def _address(file: MemoryFile, asked: Asked) -> str:
+def _address(file: MemoryFile, asked: CondenseRequest) -> str:
     return f"{reverse('memory:file-condense', args=[file.path])}?asked={asked}"
 
 
@@ -172,7 +172,7 @@ def _ended(text: str, file: MemoryFile) -> str:
     return f"{text}\n" if had_one and text and not text.endswith("\n") else text
 
 
-def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:
+def _saved(request: BeaconRequest, saved: SaveResult, seen: int) -> HttpResponse:
     file = saved.file
     said = _("Saved as version %(version)d.")
     if saved.merged:
@@ -185,7 +185,7 @@ def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:
         messages.success(request, said % {"version": file.version}, extra_tags=undo)
     for warning in saved.warnings:
         messages.warning(request, warning)
-    return go_to(request, file.get_absolute_url())
+    return redirect_to(request, file.get_absolute_url())
 
 
 def _kept(request: BeaconRequest, file: MemoryFile, form: FileForm) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def draft(request: BeaconRequest, path: str) -> HttpResponse:
     if dropped:
         kept = _dropped(request, path, dropped)
         if dropped == request.POST.get("window"):
-            return go_to(request, here if file.version else reverse("memory:files"))
+            return redirect_to(request, here if file.version else reverse("memory:files"))
     else:
         kept = _kept(request, file, form)
     if request.htmx:
@@ -319,11 +319,11 @@ def episode_new(request: BeaconRequest) -> HttpResponse:
         else:
             told = {"path": saved.file.path, "version": saved.file.version}
             said = _("Added to %(path)s, version %(version)d.") % told
-            say_with_undo(request, saved.file, said)
-            say_cleaned(request, cleaned_of(form))
+            toast_with_undo(request, saved.file, said)
+            report_cleaned(request, cleaned_of(form))
             for warning in saved.warnings:
                 messages.warning(request, warning)
-            return go_to(request, saved.file.get_absolute_url())
+            return redirect_to(request, saved.file.get_absolute_url())
     template = "memory/_episode_new.html" if request.htmx else "memory/episode_new.html"
     return render(request, template, {"form": form})
 
@@ -352,7 +352,7 @@ def history(request: BeaconRequest, path: str) -> HttpResponse:
 def compare(request: BeaconRequest, path: str) -> HttpResponse:
     """Show the differences between any two versions, inline or side by side."""
     file = file_or_404(request, path)
-    asked = file_history.Asked.of(request.GET, file.version)
+    asked = file_history.CompareParams.of(request.GET, file.version)
     context: dict[str, Any] = {
         "file": file,
         "tab": "history",
@@ -383,15 +383,15 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
             % {"path": path, "version": exc.version, "wanted": wanted},
         )
         here = reverse("memory:file-compare", args=[path])
-        return go_to(request, f"{here}?from={wanted}&to={exc.version}")
+        return redirect_to(request, f"{here}?from={wanted}&to={exc.version}")
     except MemoryRefused as exc:
         return refused(request, str(exc))
     if saved.file.version == file.version:
         messages.info(request, _("Nothing changed. The text is the same as in that version."))
     else:
         said = _("Version %(version)d restored.") % {"version": wanted}
-        say_with_undo(request, saved.file, said)
-    return go_to(request, file.get_absolute_url())
+        toast_with_undo(request, saved.file, said)
+    return redirect_to(request, file.get_absolute_url())
 
 
 @require_safe
@@ -436,9 +436,9 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
         if file.version == version:
             messages.info(request, _("Nothing changed. It’s already set this way."))
         else:
-            say_with_undo(request, file, said)
+            toast_with_undo(request, file, said)
         if not request.htmx:
-            return go_to(request, _next(request))
+            return redirect_to(request, _next(request))
     context = {
         "file": file,
         "tab": "lock",
@@ -464,7 +464,7 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
             locked = name == "lock-section"
             heading = editing.set_section(file, anchor, by=request.actor, locked=locked)
             return said % {"it": heading}
-    record_acts.carry_out("lock", file, by=request.actor, value=request.POST.get("lock", ""))
+    record_acts.perform("lock", file, by=request.actor, value=request.POST.get("lock", ""))
     return _("Lock for agents set to “%(lock)s”.") % {"lock": file.get_lock_display()}
 
 

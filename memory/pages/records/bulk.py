@@ -149,7 +149,7 @@ def _unpin(record: Any, asked: Mapping[str, Any]) -> Fields:
 def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     if record.trashed_at is not None:
         return {}
-    if isinstance(record, Note) and record.is_standing_identity:
+    if isinstance(record, Note) and record.is_current_identity:
         raise InvalidValue(
             _(
                 "the current soul, agent and user notes can only be replaced, under Agents or Settings"
@@ -275,7 +275,7 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
 # --- running an action ---
 
 
-def carry_out(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
+def perform(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
     """Work on the action for at most `seconds`, and return it; None if it is taken or has ended.
 
     Safe to call twice. Another task resumes what is left.
@@ -453,7 +453,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
         messages.warning(request, str(exc))
     else:
         _begin(request, asked)
-    return _gone_back(request, back)
+    return _redirect_back(request, back)
 
 
 @undoes("bulk", key=UUID)
@@ -492,7 +492,7 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
         words = _("Select %(least)d to %(most)d notes to merge. %(have)d are selected.")
         numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
         messages.warning(request, words % numbers)
-        return _gone_back(request, back)
+        return _redirect_back(request, back)
     return redirect(f"{reverse('memory:notes-merge')}?{urlencode({'ids': ids}, doseq=True)}")
 
 
@@ -504,7 +504,7 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
             request, _("This runs in the background. You can follow its progress on this page.")
         )
         return
-    done = carry_out(act.pk, seconds=IN_REQUEST_SECONDS)
+    done = perform(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.is_unfinished:
         return  # it continues without the request
     may_undo = bool(done.done) and done.act != UNDO
@@ -513,5 +513,5 @@ def _begin(request: BeaconRequest, act: BulkAct) -> None:
     messages.add_message(request, level, outcome(done), extra_tags=tags)
 
 
-def _gone_back(request: BeaconRequest, default: str) -> HttpResponse:
+def _redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
     return redirect(page_of_ours(request.POST.get("next", ""), default))

@@ -33,7 +33,7 @@ from memory.pages.records.record import model_of
 from memory.records import history as record_history
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
-from memory.web.responses import go_to, next_of, say_cleaned
+from memory.web.responses import next_of, redirect_to, report_cleaned
 from memory.web.undo import offer, offer_revision
 
 NOTHING = gettext_lazy("Enter some text.")
@@ -41,7 +41,7 @@ USUAL = ""  # the default stability of the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
 
-class _Typed(forms.CharField):
+class _RawField(forms.CharField):
     """A field whose text goes to `NoteChecks` exactly as typed."""
 
     def __init__(self, **more: Any) -> None:
@@ -58,13 +58,13 @@ class RecordForm(forms.Form):
     TOGETHER: ClassVar[tuple[str, ...]] = ()
     is_pinned = False
 
-    content = _Typed(
+    content = _RawField(
         label=gettext_lazy("Text to remember"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=gettext_lazy("Markdown, at most 64 KiB. This text is searchable."),
     )
-    tags = _Typed(
+    tags = _RawField(
         label=gettext_lazy("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
@@ -132,20 +132,20 @@ class NoteForm(RecordForm):
             "By default, logs are temporary for 30 days and summaries for 7. Rules are stable. Permanent notes never expire."
         ),
     )
-    ttl_days = _Typed(
+    ttl_days = _RawField(
         label=gettext_lazy("Expires after (days)"),
         required=False,
         widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
         help_text=gettext_lazy("Required for a temporary note, optional for a stable one."),
     )
-    confidence = _Typed(
+    confidence = _RawField(
         label=gettext_lazy("Confidence"),
         required=False,
         initial="1",
         widget=forms.NumberInput(attrs={"min": "0", "max": "1", "step": "any"}),
         help_text=gettext_lazy("From 0 to 1. A rule needs at least 0.8."),
     )
-    evidence = _Typed(
+    evidence = _RawField(
         label=gettext_lazy("Evidence"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
@@ -153,7 +153,7 @@ class NoteForm(RecordForm):
             "The basis for this note, one item per line. Optional for rules you write."
         ),
     )
-    scope = _Typed(
+    scope = _RawField(
         label=gettext_lazy("Scope"),
         required=False,
         initial="owner",
@@ -262,7 +262,7 @@ class EditObservationForm(_Editing, ObservationForm):
 class SupersedeForm(forms.Form):
     """The note that replaces another."""
 
-    content = _Typed(
+    content = _RawField(
         label=gettext_lazy("New text"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
@@ -423,8 +423,8 @@ def note_new(request: BeaconRequest) -> HttpResponse:
             form.take(exc)
         else:
             messages.success(request, _("Note saved."), extra_tags=offer_revision(request, note))
-            say_cleaned(request, form.cleaned_labels)
-            return go_to(request, next_of(request, note.get_absolute_url()))
+            report_cleaned(request, form.cleaned_labels)
+            return redirect_to(request, next_of(request, note.get_absolute_url()))
     return _form(request, form, "note", _("New note"))
 
 
@@ -447,8 +447,8 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
             messages.success(
                 request, _("Observation saved."), extra_tags=offer_revision(request, made)
             )
-            say_cleaned(request, form.cleaned_labels)
-            return go_to(request, next_of(request, made.get_absolute_url()))
+            report_cleaned(request, form.cleaned_labels)
+            return redirect_to(request, next_of(request, made.get_absolute_url()))
     return _form(request, form, "observation", _("New observation"))
 
 
@@ -503,8 +503,8 @@ def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     undo = offer(request, "revision", key=last.pk) if last is not None and last.before else ""
     said = _("Saved as version %(version)d.") % {"version": record.version}
     messages.success(request, said, extra_tags=undo)
-    say_cleaned(request, form.cleaned_labels)
-    return go_to(request, next_of(request, record.get_absolute_url()))
+    report_cleaned(request, form.cleaned_labels)
+    return redirect_to(request, next_of(request, record.get_absolute_url()))
 
 
 def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[str, Any]:
@@ -578,7 +578,7 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             undo = offer(request, "superseded", key=made.pk)
             said = _("The new note replaces the old one.")
             messages.success(request, said, extra_tags=undo)
-            return go_to(request, made.get_absolute_url())
+            return redirect_to(request, made.get_absolute_url())
     template = "memory/_note_supersede.html" if request.htmx else "memory/note_supersede.html"
     return render(request, template, {"record": note, "form": form})
 

@@ -52,7 +52,7 @@ SORTS: dict[str, tuple[str, bool, Promise]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedKind:
     """A kind of record with a list page; `page` is its name in URLs and saved views."""
 
     page: str
@@ -66,8 +66,8 @@ class Listed:
         return self.model.record_type()
 
 
-NOTES = Listed("notes", Note, "kind", (NEWEST, OLDEST, CHANGED, EXPIRES))
-OBSERVATIONS = Listed("observations", Observation, "category", (NEWEST, OLDEST, CHANGED))
+NOTES = ListedKind("notes", Note, "kind", (NEWEST, OLDEST, CHANGED, EXPIRES))
+OBSERVATIONS = ListedKind("observations", Observation, "category", (NEWEST, OLDEST, CHANGED))
 PAGES = {listed.page: listed for listed in (NOTES, OBSERVATIONS)}
 BY_TYPE = {listed.type: listed for listed in PAGES.values()}
 
@@ -76,13 +76,13 @@ BY_TYPE = {listed.type: listed for listed in PAGES.values()}
 class ListQuery:
     """The query in a list's URL."""
 
-    listed: Listed
+    listed: ListedKind
     text: str
     asked_sort: str
     question: Question
 
     @classmethod
-    def of(cls, listed: Listed, query: Mapping[str, str]) -> ListQuery:
+    def of(cls, listed: ListedKind, query: Mapping[str, str]) -> ListQuery:
         """Read it from a query string; what can't be read is ignored."""
         text = one_line(clean(query.get("q", ""))[0])[: MOST_TEXT + 1]
         sort = query.get("sort", "")
@@ -316,7 +316,7 @@ class Row:
     @property
     def may_be_trashed(self) -> bool:
         """Whether the row can be moved to Trash: not the current soul, agent and user note."""
-        return self.wanted.listed is not NOTES or not self.record.is_standing_identity
+        return self.wanted.listed is not NOTES or not self.record.is_current_identity
 
     @cached_property
     def url(self) -> str:
@@ -480,12 +480,12 @@ def page_wanted(
         by, falling, _label = SORTS[wanted.sort]
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
     language = bm25_sql.language_of(user)
-    told = _told_of(user, page.rows)
+    told = _origins_of(user, page.rows)
     rows = [_row(one, wanted, language, told) for one in page.rows]
     return Page(rows, page.next_cursor)
 
 
-def _told_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
+def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
     """Return the readable sources of the records, and who wrote them first."""
     return origins.of(user, {text for one in records for text in (one.source, one.writer or "")})
 
@@ -497,18 +497,18 @@ def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origi
     return Row(record, wanted, language, _words_of(told, record), writer)
 
 
-def row_of(user: User, listed: Listed, pk: Any) -> Row:
+def row_of(user: User, listed: ListedKind, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
     records: Any = listed.model.objects.of(user)
     record = _shown(records, listed).get(pk=pk)
-    return _row(record, ListQuery.of(listed, {}), ENGLISH, _told_of(user, [record]))
+    return _row(record, ListQuery.of(listed, {}), ENGLISH, _origins_of(user, [record]))
 
 
 def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
     return told[record.source].words if record.source in told else ""
 
 
-def _shown(records: Any, listed: Listed) -> Any:
+def _shown(records: Any, listed: ListedKind) -> Any:
     """Load only the columns of a row, and a long text only as far as it can unfold."""
     records = records.select_related("topic").defer("content", "topic__summary")
     first = Revision.objects.filter(
@@ -574,12 +574,12 @@ def _ranked(user: User, wanted: ListQuery) -> list[Any]:
 # --- texts of the lists ---
 
 
-def title_of(listed: Listed) -> str:
+def title_of(listed: ListedKind) -> str:
     """Return the list's heading."""
     return _("Notes") if listed is NOTES else _("Observations")
 
 
-def words_of(listed: Listed, total: int, most: int) -> dict[str, str]:
+def words_of(listed: ListedKind, total: int, most: int) -> dict[str, str]:
     """Return the list's texts; `total` is at most one more than `most`."""
     if listed is NOTES:
         return _counted(_of_notes(total, most), total, most)

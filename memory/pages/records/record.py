@@ -62,7 +62,7 @@ class RecordPage:
     chain: list[Any] = field(default_factory=list)
 
     @property
-    def set_aside(self) -> str:
+    def quarantine_reason(self) -> str:
         """Return why the record is in quarantine; empty if it isn't."""
         return reason_of(self.record)
 
@@ -93,7 +93,7 @@ class RecordPage:
         return expiry_words(self.record)
 
     @property
-    def may_be_vouched_for(self) -> bool:
+    def can_be_verified(self) -> bool:
         """Whether a person can still mark it as verified."""
         return bool(self.record.trust != Trust.OWNER)
 

@@ -115,7 +115,7 @@ def views_save(request: BeaconRequest) -> HttpResponse:
         words = _("View “%(name)s” saved.") % {"name": view}
         undo = offer(request, "view-delete", pk=view.pk, saved=view.query)
         messages.success(request, words, extra_tags=undo)
-    return _gone_back(request)
+    return _redirect_back(request)
 
 
 @act("view-delete")
@@ -140,5 +140,5 @@ def _restore_view(request: BeaconRequest, page: str, name: str, query: str) -> s
     return reverse("memory:notes")
 
 
-def _gone_back(request: BeaconRequest) -> HttpResponse:
+def _redirect_back(request: BeaconRequest) -> HttpResponse:
     return redirect(page_of_ours(request.POST.get("next", ""), reverse("memory:notes")))

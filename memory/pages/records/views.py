@@ -38,7 +38,7 @@ from memory.pages.records.listing import (
     NOTES,
     OBSERVATIONS,
     SORTS,
-    Listed,
+    ListedKind,
     ListQuery,
     row_words,
     title_of,
@@ -50,7 +50,7 @@ from memory.records import history as record_history
 from memory.records import kinds as record_kinds
 from memory.records import traces
 from memory.records.kinds import kind_of, models
-from memory.web.responses import go_back, go_to, next_of, refused, say_cleaned
+from memory.web.responses import next_of, redirect_back, redirect_to, refused, report_cleaned
 from memory.web.undo import offer, offer_revision, undoes
 
 
@@ -112,8 +112,8 @@ def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
     said = _("%(count)d notes merged into this one. They stay readable in its history.")
     undo = offer(request, "superseded", key=note.pk)
     messages.success(request, said % {"count": count}, extra_tags=undo)
-    say_cleaned(request, [_("Note")] if note.cleaned else [])
-    return go_to(request, note.get_absolute_url())
+    report_cleaned(request, [_("Note")] if note.cleaned else [])
+    return redirect_to(request, note.get_absolute_url())
 
 
 @undoes("superseded", key=UUID)
@@ -129,7 +129,7 @@ def _unsupersede(request: BeaconRequest, key: UUID) -> str | HttpResponse:
     messages.success(request, said % {"count": len(originals)})
     back = originals[0].get_absolute_url()
     # If it was undone on the newer note's own page, go to the older one.
-    return go_to(request, back) if next_of(request) == note.get_absolute_url() else back
+    return redirect_to(request, back) if next_of(request) == note.get_absolute_url() else back
 
 
 # --- one record ---
@@ -218,7 +218,7 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     said = str(record_acts.ACTS[act].said(record))
     value, name = request.POST.get("lock", ""), str(record)
     try:
-        revision = record_acts.carry_out(act, record, by=request.actor, value=value)
+        revision = record_acts.perform(act, record, by=request.actor, value=value)
     except MemoryRefused as exc:
         return refused(request, str(exc), way=getattr(exc, "way", ""))
     if act == "restore" and str(record) != name:
@@ -238,7 +238,7 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
         response = render(request, "memory/_record_panel.html", context)
         response["HX-Trigger"] = "record-changed"
         return response
-    return go_back(request, page_of(record))
+    return redirect_back(request, page_of(record))
 
 
 @undoes("revision", key=int)
@@ -271,7 +271,7 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
         messages.success(request, said, extra_tags=offer_revision(request, record))
     else:
         messages.info(request, _("Nothing changed. It’s already set this way."))
-    return go_back(request, page_of(record))
+    return redirect_back(request, page_of(record))
 
 
 @require_http_methods(["GET", "POST"])
@@ -286,7 +286,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         "name": record_acts.typed_name(record),
         "next": next_of(request, reverse("memory:trash")),
         "predecessors": record.supersedes.count() if isinstance(record, Note) else 0,
-        "goes": trash_listing.what_goes(record),
+        "goes": trash_listing.deletion_summary(record),
         "stays": record_kinds.kind_of(type).stays,
         "repeats": traces.what_stays(record),
     }
@@ -300,7 +300,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
             return refused(request, str(exc))
         else:
             messages.success(request, _("Deleted permanently, with its history."))
-            return go_to(request, context["next"])
+            return redirect_to(request, context["next"])
     template = "memory/_record_purge.html" if request.htmx else "memory/record_purge.html"
     return render(request, template, context)
 
@@ -326,7 +326,7 @@ def observations(request: BeaconRequest) -> HttpResponse:
     return _list(request, OBSERVATIONS)
 
 
-def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
+def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
     wanted = ListQuery.of(listed, request.GET)
     records = record_listing.records_wanted(request.user, wanted)
     cursor = request.GET.get("cursor", "")
@@ -363,7 +363,7 @@ def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
     return [(name, SORTS[name][2], name == wanted.sort) for name in names]
 
 
-def _large_acts(request: BeaconRequest, listed: Listed) -> list[dict[str, Any]]:
+def _large_acts(request: BeaconRequest, listed: ListedKind) -> list[dict[str, Any]]:
     """Return this list's actions that a task is doing or has just done: one query."""
     lately = Q(finished_at__gt=timezone.now() - JUST, total__gt=bulk.AT_ONCE)
     acts = BulkAct.objects.of(request.user).filter(page=listed.page)
@@ -416,7 +416,7 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     return render(request, template, context)
 
 
-def _save(listed: Listed, record: Any, data: dict[str, Any], request: BeaconRequest) -> None:
+def _save(listed: ListedKind, record: Any, data: dict[str, Any], request: BeaconRequest) -> None:
     save: Any = edit_note if listed is NOTES else edit_observation
     save(
         record,
@@ -427,7 +427,9 @@ def _save(listed: Listed, record: Any, data: dict[str, Any], request: BeaconRequ
     )
 
 
-def _conflict(request: BeaconRequest, listed: Listed, form: InlineForm, pk: UUID) -> dict[str, Any]:
+def _conflict(
+    request: BeaconRequest, listed: ListedKind, form: InlineForm, pk: UUID
+) -> dict[str, Any]:
     """Keep what was typed, show the current version, and base the next save on it."""
     model: Any = listed.model
     theirs = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
@@ -437,7 +439,7 @@ def _conflict(request: BeaconRequest, listed: Listed, form: InlineForm, pk: UUID
     return {"record": theirs, "theirs": theirs}
 
 
-def _row(request: BeaconRequest, listed: Listed, pk: UUID) -> HttpResponse:
+def _row(request: BeaconRequest, listed: ListedKind, pk: UUID) -> HttpResponse:
     row = record_listing.row_of(request.user, listed, pk)
     list_url = reverse(f"memory:{listed.page}")
     words = row_words()

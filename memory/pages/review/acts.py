@@ -27,7 +27,7 @@ from memory.review.outdated import outdated
 from memory.review.services import held_in, wait_again
 
 
-def take_back(proposal: Proposal, *, by: Actor) -> None:
+def undo_change(proposal: Proposal, *, by: Actor) -> None:
     """Undo what accepting the proposal wrote, and make it pending again.
 
     Raises Decided if it wasn't accepted (or is already undone), and what undoing raises if its
@@ -68,7 +68,7 @@ def _superseding_undone(held: Proposal, last: Revision, by: Actor) -> bool:
             _("There’s a newer %(kind)s note now. To restore an older one, open Agents → Identity.")
             % {"kind": record.get_kind_display()}
         )
-    identity.bring_back_soul(held.owner, older, by=by)
+    identity.restore_soul(held.owner, older, by=by)
     return True
 
 
@@ -80,7 +80,7 @@ MOST_TOLD = 3
 
 
 @dataclass(slots=True)
-class Decided:
+class BulkDecision:
     """The result for many proposals: how many were decided, which failed, how many are left.
 
     `apart` are those that need their own decision and weren't accepted. `at` is stored with all
@@ -134,13 +134,13 @@ def decide(
     by: Actor,
     why: str = "",
     seconds: float = SECONDS,
-) -> Decided:
+) -> BulkDecision:
     """Accept or reject each of the proposals, within the time limit of a request.
 
     Dangerous or outdated ones aren't accepted in bulk.
     """
     rows = list(proposals)
-    done = Decided(act, at=timezone.now())
+    done = BulkDecision(act, at=timezone.now())
     if act == "accept":
         behind = outdated(owner, rows)
         together = [
@@ -173,7 +173,7 @@ class Waiting:
     problems: list[str] = field(default_factory=list)
 
 
-def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
+def restore_state(owner: User, at: datetime, *, by: Actor) -> Waiting:
     """Reopen what one action decided at that time, and undo what it wrote.
 
     The newest come first: of two changes to a file, only the newer can be undone by itself.
@@ -187,8 +187,8 @@ def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
         one.owner = owner
         was_accepted = one.state == Proposal.State.ACCEPTED
         try:
-            (take_back if was_accepted else review_services.put_back)(one, by=by)
-        except review_services.Decided:
+            (undo_change if was_accepted else review_services.restore_state)(one, by=by)
+        except review_services.AlreadyDecided:
             continue  # another window was faster
         except MemoryRefused as exc:
             again.problems.append(f"{title_of(one)}: {exc}")
@@ -217,10 +217,10 @@ def rejected_for(owner: User, why: str) -> Any:
     return mine.filter(state=Proposal.State.REJECTED, decision_reason=why)
 
 
-def put_back_for(owner: User, why: str, *, by: Actor) -> int:
+def restore_state_for(owner: User, why: str, *, by: Actor) -> int:
     """Make what was rejected for that reason pending again; return how many."""
     moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
-    return sum(put_back(owner, at, by=by).number for at in moments)
+    return sum(restore_state(owner, at, by=by).number for at in moments)
 
 
 def nothing_chosen() -> str:

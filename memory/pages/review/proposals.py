@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.diff import Piece, Row
-from beacon_site.text.injection import instruction_spans, smells_of_instructions
+from beacon_site.text.injection import injection_reason, instruction_spans
 from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.models import (
@@ -37,7 +37,7 @@ from memory.models.proposals import Danger
 from memory.review import services as review_services
 from memory.review.outdated import Outdated, outdated, with_newer_texts
 from memory.review.risks import reasons_of
-from memory.review.verdict import MERGE, TRASH, Overtaken
+from memory.review.verdict import MERGE, TRASH, MergeConflict
 
 Span = tuple[int, int]
 _MARK = '<mark class="offending">{}</mark>'
@@ -78,7 +78,7 @@ def marked(rows: Iterable[Row]) -> list[Row]:
     ]
     if not any(spans):
         added = [text if row.kind != "same" else "" for row, text in zip(rows, texts, strict=True)]
-        if smells_of_instructions("".join(added)):
+        if injection_reason("".join(added)):
             spans = [[(0, len(text))] if text.strip() else [] for text in added]
     return [_row(row, found) if found else row for row, found in zip(rows, spans, strict=True)]
 
@@ -138,7 +138,7 @@ class Preview:
     changes: tuple[Change, ...] = ()
     is_merged: bool = False
     warnings: tuple[str, ...] = ()
-    conflict: Overtaken | None = None
+    conflict: MergeConflict | None = None
     problem: str = ""
 
     @property
@@ -159,10 +159,10 @@ def preview(
                     "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT_MS}ms"]
                 )
             last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
-            applied = review_services.carry_out(proposal, wanted, by, seen)
+            applied = review_services.perform(proposal, wanted, by, seen)
             found = changes_since(last, [applied.record, *applied.others], by)
             transaction.set_rollback(True)
-    except Overtaken as exc:
+    except MergeConflict as exc:
         return Preview(conflict=exc)
     except MemoryRefused as exc:
         return Preview(problem=str(exc))
@@ -266,7 +266,7 @@ _FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The list's filters from its URL; invalid ones are ignored."""
 
     state: str = Proposal.State.WAITING.value
@@ -274,7 +274,7 @@ class Wanted:
     by: str = ""  # the writer, in the form of actors: agent:claude
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
         state, record_type = query.get("state", ""), query.get("type", "")
         return cls(
@@ -331,7 +331,7 @@ class ProposalRow:
         return any(change.act == "merge" for change in changes)
 
     @property
-    def conflict(self) -> Overtaken | None:
+    def conflict(self) -> MergeConflict | None:
         """Return the conflict that accepting it unchanged would cause."""
         return self.preview.conflict if self.preview else None
 
@@ -351,7 +351,7 @@ class ProposalRow:
         return bool(with_newer_texts(self.proposal, self.outdated))
 
 
-def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
+def rows_of(owner: User, wanted: Filters) -> QuerySet[Any]:
     """Return the matching proposals, unordered."""
     mine = Proposal.objects.of(owner)
     is_open = Q(state=Proposal.State.WAITING, expires_at__gt=timezone.now())

@@ -29,8 +29,8 @@ from memory.review import quarantine as aside
 from memory.review import services as reviewing
 from memory.review.levels import DEFAULT, KINDS
 from memory.review.quarantine import MODELS
-from memory.review.verdict import TRASH, Overtaken
-from memory.web.responses import go_back, go_to, in_inbox, is_in_inbox, next_of
+from memory.review.verdict import TRASH, MergeConflict
+from memory.web.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
 from memory.web.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
 
 USUAL = "usual"  # a kind without its own rule uses the default
@@ -83,7 +83,7 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
         records = aside.chosen(request.user, request.POST.getlist("record"))
     if name not in aside.ACTS or not records:
         messages.warning(request, _("Select at least one record in quarantine."))
-        return go_back(request, reverse("research:inbox") + "?show=quarantine")
+        return redirect_back(request, reverse("research:inbox") + "?show=quarantine")
     done = aside.act(request.user, records, name, by=request.actor)
     if name == "release":
         words = ngettext("%(n)d record released.", "%(n)d records released.", done.number)
@@ -97,10 +97,10 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
     if done.problems:
         why = " ".join(done.problems[:MOST_TOLD])
         messages.warning(request, _("Not changed: %(why)s") % {"why": why})
-    return go_back(request, reverse("research:inbox") + "?show=quarantine")
+    return redirect_back(request, reverse("research:inbox") + "?show=quarantine")
 
 
-def _say_left(request: BeaconRequest, done: aside.Done) -> None:
+def _say_left(request: BeaconRequest, done: aside.QuarantineResult) -> None:
     if done.left:
         words = ngettext(
             "%(n)d left. Repeat to continue.", "%(n)d left. Repeat to continue.", done.left
@@ -108,14 +108,14 @@ def _say_left(request: BeaconRequest, done: aside.Done) -> None:
         messages.warning(request, words % {"n": done.left})
 
 
-def _undo_tag(request: BeaconRequest, done: aside.Done) -> str:
+def _undo_tag(request: BeaconRequest, done: aside.QuarantineResult) -> str:
     return offer(request, "quarantine", action=done.key)
 
 
 @undoes("quarantine")
 def _quarantine_again(request: BeaconRequest, action: str) -> str:
     """Undo a release or a move to Trash: the records are in quarantine again."""
-    done = aside.take_back(request.user, UUID(action), by=request.actor)
+    done = aside.undo_change(request.user, UUID(action), by=request.actor)
     if not done.number:
         raise MemoryRefused(_("The records have changed since then. Nothing was changed."))
     words = ngettext("Back in quarantine.", "%(n)d are back in quarantine.", done.number)
@@ -242,17 +242,17 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     token = request.POST.get("seen", "")
     try:
         applied = reviewing.accept(found, by=request.actor, after=after or None, seen=token)
-    except Overtaken as exc:
+    except MergeConflict as exc:
         mine = {"content": exc.merge.text()}
         fields = review_page.edit_fields(found, mine)
         return _page(request, found, conflict=exc, fields=fields, is_open=True)
-    except reviewing.Decided as exc:
+    except reviewing.AlreadyDecided as exc:
         if after:  # keep what was typed visible
             found = _proposal(request, pk)
             fields = review_page.edit_fields(found, typed)
             return _page(request, found, problem=str(exc), fields=fields, is_late=True)
         messages.info(request, str(exc))
-        return go_to(request, next_of(request, found.get_absolute_url()))
+        return redirect_to(request, next_of(request, found.get_absolute_url()))
     except MemoryRefused as exc:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
@@ -264,7 +264,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         said = _("Merged with the current version and saved: %(what)s.") % told
     words = " ".join([said, *map(str, applied.warnings)])
     messages.success(request, words, extra_tags=_reopen(request, found.decided_at))
-    return go_to(request, _on(request))
+    return redirect_to(request, _on(request))
 
 
 @require_POST
@@ -276,10 +276,10 @@ def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
         reviewing.reject(found, by=request.actor, why=request.POST.get("why", ""))
     except MemoryRefused as exc:
         messages.info(request, str(exc))
-        return go_to(request, next_of(request, found.get_absolute_url()))
+        return redirect_to(request, next_of(request, found.get_absolute_url()))
     undo = _reopen(request, found.decided_at)
     messages.success(request, _("Rejected. Nothing was stored."), extra_tags=undo)
-    return go_to(request, _on(request))
+    return redirect_to(request, _on(request))
 
 
 def _reopen(request: BeaconRequest, at: datetime | None) -> str:
@@ -298,7 +298,7 @@ def _on(request: BeaconRequest) -> str:
 @undoes("proposals-decided", key=exact_moment)
 def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     """Reopen what one action decided, and undo what accepting wrote."""
-    again = review_acts.put_back(request.user, key, by=request.actor)
+    again = review_acts.restore_state(request.user, key, by=request.actor)
     if not again.number:
         why = " ".join(again.problems[: review_acts.MOST_TOLD])
         raise MemoryRefused(why or _("This has been decided again since then."))
@@ -315,8 +315,8 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
 def review_bulk(request: BeaconRequest) -> HttpResponse:
     """Accept or reject the selected proposals, or all pending ones; the list keeps its filters."""
     act = request.POST.get("act", "")
-    asked = review_page.Wanted.of(request.GET)
-    wanted = review_page.Wanted(type=asked.type, by=asked.by)
+    asked = review_page.Filters.of(request.GET)
+    wanted = review_page.Filters(type=asked.type, by=asked.by)
     rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
     if not request.POST.get("all"):
         rows = rows.filter(pk__in=_ticked(request))
@@ -325,13 +325,13 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
         is_late = act in review_acts.ACTS and bool(_ticked(request))
         why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
         messages.warning(request, why)
-        return go_back(request, reverse("research:inbox"))
+        return redirect_back(request, reverse("research:inbox"))
     why = request.POST.get("why", "")
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
     undo = _reopen(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
-    return go_back(request, reverse("research:inbox"))
+    return redirect_back(request, reverse("research:inbox"))
 
 
 def _ticked(request: BeaconRequest) -> list[UUID]:

@@ -55,7 +55,7 @@ _TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, Scratchpad
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class ForgetCount:
     """How many records of one type would be deleted, and how many of those a person edited."""
 
     type: str
@@ -82,7 +82,7 @@ def from_source(owner: User, source: str) -> list[QuerySet[Any]]:
     for model in _TYPES:
         rows = model.objects.of(owner).live().filter(_came_from(model, source))
         if model is Note:
-            rows = rows.exclude(pk__in=Note.objects.of(owner).standing_identity().values("pk"))
+            rows = rows.exclude(pk__in=Note.objects.of(owner).current_identity().values("pk"))
         if model is TopicFact:
             rows = rows.exclude(state=TopicFact.State.STRUCK).filter(topic__trashed_at=None)
         found.append(rows)
@@ -106,7 +106,7 @@ def _came_from(model: type[Remembered], source: str) -> Q:
     return came | Q(scope=source) if model is ScratchpadEntry else came
 
 
-def what_would_go(owner: User, source: str) -> list[Going]:
+def forget_preview(owner: User, source: str) -> list[ForgetCount]:
     """Return by type what `forget_source` would move to Trash: two queries per type."""
     going = []
     for rows in from_source(owner, source):
@@ -114,9 +114,9 @@ def what_would_go(owner: User, source: str) -> list[Going]:
         if count:
             record_type = rows.model.record_type()
             by_hand = rows.filter(_touched(rows.model)).order_by().count()
-            going.append(Going(record_type, str(kind_of(record_type).noun), count, by_hand))
+            going.append(ForgetCount(record_type, str(kind_of(record_type).noun), count, by_hand))
     if waiting := review_acts.waiting_from(owner, source).order_by().count():
-        going.append(Going("proposal", _("pending proposals"), waiting, 0))
+        going.append(ForgetCount("proposal", _("pending proposals"), waiting, 0))
     return going
 
 
@@ -146,7 +146,7 @@ def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, in
                 fields = {"trashed_at": timezone.now()}
                 wanted = [(record, fields) for record in batch]
                 rows.model.change_many(wanted, by=by, why=why, source=f"forget:{key}")
-                _tell_topics(batch)
+                _update_topic_copies(batch)
         count += review_acts.reject_from(owner, source, by=by, why=f"forget:{key}")
         if not count:
             problem = _("There’s nothing from “%(source)s”, or it’s already in Trash.")
@@ -182,7 +182,7 @@ def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]
     return list(rows.select_for_update(of=("self",), no_key=True))
 
 
-def _tell_topics(batch: Sequence[Any]) -> None:
+def _update_topic_copies(batch: Sequence[Any]) -> None:
     """Update the copies of topics whose facts have changed."""
     for owner_id, topic_id in {
         (fact.owner_id, fact.topic_id) for fact in batch if isinstance(fact, TopicFact)
@@ -190,7 +190,7 @@ def _tell_topics(batch: Sequence[Any]) -> None:
         Topic.notify_changed(owner_id, topic_id)
 
 
-def lying_in_trash(owner: User, key: uuid.UUID) -> int:
+def count_in_trash(owner: User, key: uuid.UUID) -> int:
     """Return how many records of the action `key` are still in Trash, or rejected."""
     told = Revision.objects.of(owner).filter(source=f"forget:{key}")
     rejected: int = review_acts.rejected_for(owner, f"forget:{key}").count()
@@ -206,7 +206,7 @@ def _ids(told: Any, model: type[Remembered]) -> list[Any]:
     return list(of_type.order_by().values_list("record_id", flat=True)[: MOST + 1])
 
 
-def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
+def undo_change(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
     """Restore what the action `key` deleted, except what has changed since.
 
     Returns how many were restored, and why others couldn't be.
@@ -224,7 +224,7 @@ def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]
             back, problems = _restored(model, untouched, by=by)
             came += back
             refused += problems
-        came += review_acts.put_back_for(owner, source, by=by)
+        came += review_acts.restore_state_for(owner, source, by=by)
     return came, refused
 
 

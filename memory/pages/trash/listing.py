@@ -40,9 +40,9 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import (
     ContentItem,
     LibraryDocument,
-    PutAway,
     Remembered,
     Revision,
+    TrashedRows,
     Use,
     User,
     origins,
@@ -108,7 +108,7 @@ class TrashRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The page's filters from its URL; invalid ones are ignored."""
 
     record_type: str = ""
@@ -116,7 +116,7 @@ class Wanted:
     who: str = ""
 
     @classmethod
-    def of(cls, query: Any) -> Wanted:
+    def of(cls, query: Any) -> Filters:
         """Read them from a query string."""
         kind, who = query.get("type", ""), query.get("who", "")
         words = one_line(query.get("q", "").replace("\x00", ""))[:LONGEST_SEARCH]
@@ -129,28 +129,28 @@ class Wanted:
         return bool(self.record_type or self.words or self.who)
 
 
-def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
+def found(user: User, wanted: Filters) -> Iterator[tuple[str, QuerySet[Any]]]:
     """Yield each kind of record with those of the user's that match."""
     for name, rows in trashed(user, wanted.record_type):
         if not wanted.is_narrowed and name in _ALONG:
-            rows = rows.exclude(pk__in=_went_along(user))
+            rows = rows.exclude(pk__in=_trashed_with_another(user))
         for word in wanted.words.split():
             rows = rows.filter(_says(rows.model, word))
         yield name, _by_whom(rows, user, wanted.who) if wanted.who else rows
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedRecords:
     """The records of a bulk action: the selected ones, else all that match the page's filters."""
 
-    wanted: Wanted = Wanted()
+    wanted: Filters = Filters()
     keys: Sequence[str] = ()
 
     @classmethod
-    def of(cls, query: Any) -> Chosen | None:
+    def of(cls, query: Any) -> SelectedRecords | None:
         """Read them from a form; None if nothing is selected."""
         if "all" in query:
-            return cls(Wanted.of(query))
+            return cls(Filters.of(query))
         keys = query.getlist("record")[:PAGE]
         return cls(keys=keys) if keys else None
 
@@ -171,18 +171,18 @@ class Chosen:
                 yield name, rows.filter(pk__in=ids[name])
 
 
-def _went_along(user: User) -> QuerySet[Any]:
+def _trashed_with_another(user: User) -> QuerySet[Any]:
     """Return the IDs of records that went to Trash with another, and are restored with it."""
-    told = Concat(Value(PutAway.source_of("")), Cast("record_id", CharField()))
-    sources = PutAway.objects.of(user).annotate(told=told).values("told")
+    told = Concat(Value(TrashedRows.source_of("")), Cast("record_id", CharField()))
+    sources = TrashedRows.objects.of(user).annotate(told=told).values("told")
     moved = Revision.objects.of(user).filter(source__in=sources, after__has_key="trashed_at")
     return moved.values("record_id")
 
 
-def number_along(user: User) -> int:
+def count_trashed_with(user: User) -> int:
     """Return how many records went to Trash along with another."""
     parts = [
-        rows.filter(pk__in=_went_along(user)).values("pk")
+        rows.filter(pk__in=_trashed_with_another(user)).values("pk")
         for name, rows in trashed(user)
         if name in _ALONG
     ]
@@ -240,7 +240,7 @@ def page(
     cursor: str = "",
     size: int = PAGE,
     scopes: Sequence[str] | None = None,
-    wanted: Wanted | None = None,
+    wanted: Filters | None = None,
 ) -> Page:
     """Return one page of Trash, latest first: two queries, and one for what is restored along.
 
@@ -264,7 +264,7 @@ def page(
     rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in rows_found]
     _name(user, rows_shown[:size])
     if wanted:
-        _tell_along(rows_shown[:size])
+        _add_restored_with(rows_shown[:size])
     last = rows_shown[size - 1] if len(rows_found) > size else None
     return Page(rows_shown[:size], cursor_of(last.trashed_at, last.pk) if last else None)
 
@@ -283,7 +283,7 @@ def _name(user: User, rows: Iterable[TrashRow]) -> None:
         row.why = "" if revision.reason == _("moved to Trash") else revision.reason
 
 
-def _tell_along(rows: Sequence[TrashRow]) -> None:
+def _add_restored_with(rows: Sequence[TrashRow]) -> None:
     """Add to each row what is restored with it: one query, and what a kind reports itself."""
     by_kind: dict[str, list[Any]] = {}
     for row in rows:
@@ -296,7 +296,7 @@ def _tell_along(rows: Sequence[TrashRow]) -> None:
         row.along = along.get(row.pk, ())
 
 
-def what_goes(record: Remembered) -> list[str]:
+def deletion_summary(record: Remembered) -> list[str]:
     """Return in words what is permanently deleted together with one record."""
     kind, pk = kind_of(record.record_type()), record.pk
     history = Revision.objects.filter(record_type=record.record_type(), record_id=pk).count()
@@ -313,7 +313,7 @@ def what_goes(record: Remembered) -> list[str]:
     return told
 
 
-def counts(user: User, chosen: Chosen | None = None) -> dict[str, int]:
+def counts(user: User, chosen: SelectedRecords | None = None) -> dict[str, int]:
     """Return how many records of each kind are in Trash, without empty kinds.
 
     With `chosen`, only those are counted.
@@ -332,7 +332,7 @@ def counts(user: User, chosen: Chosen | None = None) -> dict[str, int]:
 
 
 @dataclass(slots=True)
-class Emptied:
+class EmptyTrashResult:
     """The result of emptying Trash: how many were deleted, how many couldn't be, how many are left."""
 
     gone: int = 0
@@ -352,8 +352,8 @@ def empty(
     by: Actor,
     seconds: float = EMPTY_SECONDS,
     older_than: int = 0,
-    chosen: Chosen | None = None,
-) -> Emptied:
+    chosen: SelectedRecords | None = None,
+) -> EmptyTrashResult:
     """Permanently delete records in Trash, for at most `seconds`: all, the selected, or the older
     ones.
 
@@ -364,7 +364,7 @@ def empty(
         problem = _("That doesn’t match. Type “%(word)s” to confirm.")
         problem %= {"word": word()}
         raise InvalidValue(problem, errors={"word": [problem]})
-    until, done = time.monotonic() + seconds, Emptied()
+    until, done = time.monotonic() + seconds, EmptyTrashResult()
     before = timezone.now() - timedelta(days=older_than)
     for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
         rows = rows.filter(trashed_at__lte=before)
@@ -376,7 +376,7 @@ def empty(
 
 
 def _empty(
-    rows: QuerySet[Any], keys: Sequence[UUID], by: Actor, until: float, done: Emptied
+    rows: QuerySet[Any], keys: Sequence[UUID], by: Actor, until: float, done: EmptyTrashResult
 ) -> None:
     """Purge a few records, whose copies are searched for together."""
     if time.monotonic() > until:
@@ -425,7 +425,7 @@ class Restored:
             self.problems.append(f"“{shorten(str(record), 60)}”: {why}")
 
 
-def restore_chosen(user: User, chosen: Chosen, *, seconds: float = SECONDS) -> Restored:
+def restore_chosen(user: User, chosen: SelectedRecords, *, seconds: float = SECONDS) -> Restored:
     """Restore the selected records one by one, within the time limit of a request.
 
     Newest first: a replacement comes before what it replaced.
@@ -452,7 +452,7 @@ def _restore(user: User, record: Any, done: Restored) -> None:
     record.owner, name = user, str(record)
     try:
         with transaction.atomic():
-            revision = record_acts.carry_out("restore", record, by=user.actor)
+            revision = record_acts.perform("restore", record, by=user.actor)
     except MemoryRefused as exc:
         done.leave(record, str(exc))
     except DatabaseError:
@@ -470,7 +470,7 @@ def renamed(name: str, record: Remembered) -> str:
     return words % {"name": shorten(name, 80), "new": shorten(str(record), 80)}
 
 
-def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
+def undo_change(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
     """Move to Trash again what these revisions restored, except what has changed since.
 
     Returns how many were moved, and why others weren't.

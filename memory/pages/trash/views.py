@@ -21,9 +21,9 @@ from memory.models import origins
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.trash import forget as trash_forget
 from memory.pages.trash import listing as trash_listing
-from memory.pages.trash.listing import Chosen, Wanted
+from memory.pages.trash.listing import Filters, SelectedRecords
 from memory.records import kinds as record_kinds
-from memory.web.responses import go_back, go_to, next_of
+from memory.web.responses import next_of, redirect_back, redirect_to
 from memory.web.undo import offer, undoes
 
 
@@ -47,7 +47,7 @@ def forget(request: BeaconRequest) -> HttpResponse:
             ) % {"count": count}
             undo = offer(request, "source-deleted", key=key)
             messages.success(request, said, extra_tags=undo)
-            return go_to(request, context["next"] or reverse("memory:notes"))
+            return redirect_to(request, context["next"] or reverse("memory:notes"))
     if asked:
         context |= _going(request, asked)
     context |= _act(request)
@@ -61,7 +61,7 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
         source = trash_forget.checked_source(asked)
     except InvalidValue as exc:
         return {"problem": str(exc)}
-    going = trash_forget.what_would_go(request.user, source)
+    going = trash_forget.forget_preview(request.user, source)
     return {
         "source": source,
         "origin": origins.of(request.user, [source])[source],
@@ -77,13 +77,13 @@ def _act(request: BeaconRequest) -> dict[str, Any]:
         key = UUID(request.GET.get("act", ""))
     except ValueError:
         return {}
-    return {"act": key, "act_count": trash_forget.lying_in_trash(request.user, key)}
+    return {"act": key, "act_count": trash_forget.count_in_trash(request.user, key)}
 
 
 @undoes("source-deleted", key=UUID)
 def _restore_source(request: BeaconRequest, key: UUID) -> str:
     """Restore what was deleted with that key."""
-    came, problems = trash_forget.take_back(request.user, key, by=request.actor)
+    came, problems = trash_forget.undo_change(request.user, key, by=request.actor)
     if came or not problems:
         said = ngettext(
             "%(count)d record restored.",
@@ -108,7 +108,7 @@ OLDER = (0, 7, 14, 21)  # days: emptying offers to delete what is older
 def trash(request: BeaconRequest) -> HttpResponse:
     """List the matching records in Trash, latest first."""
     counts, nouns = trash_listing.counts(request.user), record_kinds.nouns()
-    wanted = Wanted.of(request.GET)
+    wanted = Filters.of(request.GET)
     page = trash_listing.page(request.user, cursor=request.GET.get("cursor", ""), wanted=wanted)
     context: dict[str, Any] = {
         "matching": _matching(request, wanted, page.next_cursor is not None),
@@ -116,7 +116,7 @@ def trash(request: BeaconRequest) -> HttpResponse:
         "next_cursor": page.next_cursor,
         "kinds": [(name, nouns[name], counts[name]) for name in nouns if name in counts],
         "total": sum(counts.values()),
-        "along": 0 if wanted.is_narrowed else trash_listing.number_along(request.user),
+        "along": 0 if wanted.is_narrowed else trash_listing.count_trashed_with(request.user),
         "wanted": wanted,
         "record_type": wanted.record_type,
         "days": TRASH_DAYS,
@@ -125,21 +125,21 @@ def trash(request: BeaconRequest) -> HttpResponse:
     return render(request, f"memory/{'_trash' if over_htmx else 'trash'}.html", context)
 
 
-def _matching(request: BeaconRequest, wanted: Wanted, has_more: bool) -> int:
+def _matching(request: BeaconRequest, wanted: Filters, has_more: bool) -> int:
     """Return how many match in all; 0 if one page shows them."""
     if not has_more and "cursor" not in request.GET:
         return 0
-    return sum(trash_listing.counts(request.user, Chosen(wanted)).values())
+    return sum(trash_listing.counts(request.user, SelectedRecords(wanted)).values())
 
 
 @require_POST
 @login_required
 def trash_restore(request: BeaconRequest) -> HttpResponse:
     """Restore the selected records, or all that match, with one Undo."""
-    chosen = Chosen.of(request.POST)
+    chosen = SelectedRecords.of(request.POST)
     if chosen is None:
         messages.info(request, _("Select at least one record to restore."))
-        return go_back(request, reverse("memory:trash"))
+        return redirect_back(request, reverse("memory:trash"))
     done = trash_listing.restore_chosen(request.user, chosen)
     came = len(done.revisions)
     if came:
@@ -157,13 +157,13 @@ def trash_restore(request: BeaconRequest) -> HttpResponse:
             done.left,
         )
         messages.warning(request, words % {"n": done.left})
-    return go_back(request, reverse("memory:trash"))
+    return redirect_back(request, reverse("memory:trash"))
 
 
 @undoes("trash-restored")
 def _trash_again(request: BeaconRequest, revisions: list[int]) -> str:
     """Move to Trash again what one action restored."""
-    moved, problems = trash_listing.take_back(request.user, revisions)
+    moved, problems = trash_listing.undo_change(request.user, revisions)
     if not moved:
         raise MemoryRefused(" ".join(problems) or _("Nothing was changed."))
     words = ngettext(
@@ -178,12 +178,12 @@ def _trash_again(request: BeaconRequest, revisions: list[int]) -> str:
 @login_required
 def trash_empty(request: BeaconRequest) -> HttpResponse:
     """Permanently delete all, the selected or the older records in Trash, once the word is typed."""
-    chosen, problem = Chosen.of(request.POST), ""
+    chosen, problem = SelectedRecords.of(request.POST), ""
     asked = request.POST.get("older", "")
     older = int(asked) if asked in map(str, OLDER) else 0
     if "ask" in request.POST and chosen is None:
         messages.info(request, _("Select at least one record to delete."))
-        return go_back(request, reverse("memory:trash"))
+        return redirect_back(request, reverse("memory:trash"))
     if request.method == "POST" and "ask" not in request.POST:
         typed = request.POST.get("word", "")
         try:
@@ -194,13 +194,13 @@ def trash_empty(request: BeaconRequest) -> HttpResponse:
             problem = str(exc)
         else:
             _say(request, done)
-            return go_to(request, reverse("memory:trash"))
+            return redirect_to(request, reverse("memory:trash"))
     context = _emptying(request, chosen) | {"problem": problem, "older": older}
     template = "_trash_empty" if request.htmx else "trash_empty"
     return render(request, f"memory/{template}.html", context)
 
 
-def _emptying(request: BeaconRequest, chosen: Chosen | None) -> dict[str, Any]:
+def _emptying(request: BeaconRequest, chosen: SelectedRecords | None) -> dict[str, Any]:
     """Return the page's summary of what would be deleted."""
     counts, nouns = trash_listing.counts(request.user, chosen), record_kinds.nouns()
     return {
@@ -213,7 +213,7 @@ def _emptying(request: BeaconRequest, chosen: Chosen | None) -> dict[str, Any]:
     }
 
 
-def _say(request: BeaconRequest, done: trash_listing.Emptied) -> None:
+def _say(request: BeaconRequest, done: trash_listing.EmptyTrashResult) -> None:
     words = ngettext(
         "%(n)d record deleted permanently.", "%(n)d records deleted permanently.", done.gone
     ) % {"n": done.gone}

@@ -18,7 +18,7 @@ from beacon_site.management_base import MigratedCommand
 from memory.accounts import tokens
 from memory.accounts.agents import mcp_url
 from research.mcp import server, web
-from research.mcp.calls import Caller, give_back
+from research.mcp.calls import Caller, close_connection
 
 logger = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class Command(MigratedCommand):
                 )
                 % BY_HAND
             )
-        give_back()
+        close_connection()
         anyio.run(server.serve_stdio, Caller(find=lambda: tokens.find(text)))
 
     def _by_address(self) -> None:
@@ -67,7 +67,7 @@ class Command(MigratedCommand):
             raise CommandError(
                 _("BEACON_MCP_PORT is 0, so the MCP server over HTTP is turned off.")
             )
-        give_back()
+        close_connection()
         told = False
         while True:
             try:

@@ -23,7 +23,7 @@ from memory.models import Topic, User
 from research.budgets.budget import DEFAULTS
 from research.execution import pipeline, starting
 from research.execution.starting import NotNow
-from research.models import Report, Run, RunInTheWay
+from research.models import Report, Run, RunAlreadyActive
 from research.runs import page as run_page
 
 POLL_SECONDS = 0.5
@@ -60,7 +60,7 @@ class Command(MigratedCommand):
             run = starting.start_run(
                 topic, trigger=Run.Trigger.COMMAND, by=user.actor, depth=options["depth"]
             )
-        except RunInTheWay as exc:
+        except RunAlreadyActive as exc:
             if exc.run is None:
                 raise CommandError(str(exc)) from exc
             self.stderr.write(_("%(what)s Waiting for that run.") % {"what": exc})
@@ -72,7 +72,7 @@ class Command(MigratedCommand):
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
             self.stderr.write(_("No worker is running, so this command executes the run itself."))
-            self._carry_out(run)
+            self._perform(run)
         elif not options["wait"]:
             self.stderr.write(_("Run %(run)d queued.") % {"run": run.pk})
             return
@@ -98,14 +98,14 @@ class Command(MigratedCommand):
         except MemoryRefused as exc:
             raise CommandError(str(exc)) from exc
 
-    def _carry_out(self, run: Run) -> None:
+    def _perform(self, run: Run) -> None:
         # A postponed run (a service was down) is claimed again when its time has come.
         pipeline.execute(run.pk, worker=f"command:{os.getpid()}")
 
     def _follow_up(self, run: Run) -> None:
         """Carry out the follow-ups of a saved run if there is no worker to do it."""
         for step_id in run.steps.filter(is_follow_up=True).values_list("pk", flat=True):
-            pipeline.carry_out_follow_up(step_id)
+            pipeline.run_follow_up(step_id)
 
     def _wait(self, run: Run) -> None:
         since = time.monotonic()
@@ -114,14 +114,14 @@ class Command(MigratedCommand):
             if not run.is_unfinished:
                 return
             if run.waiting_since is not None:
-                raise CommandError(_whom_it_waits_for(run), returncode=WAITS_FOR_A_PERSON)
+                raise CommandError(_waiting_label(run), returncode=WAITS_FOR_A_PERSON)
             nobody_works = "worker" in health.silent(health.ages())
             if nobody_works:
                 # Without a worker there is no tick either, so runs of a killed one are freed here.
                 Run.objects.sweep()
             waits_too_long = time.monotonic() - since > NOBODY_TOOK_IT
             if run.status == Run.Status.QUEUED and (waits_too_long or nobody_works):
-                self._carry_out(run)
+                self._perform(run)
             time.sleep(POLL_SECONDS)
 
     def _print(self, run: Run) -> None:
@@ -137,7 +137,7 @@ class Command(MigratedCommand):
             self.stdout.write(report.as_markdown(), ending="")
 
 
-def _whom_it_waits_for(run: Run) -> str:
+def _waiting_label(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     told = _("%(what)s Review it at %(address)s. The report is written after that.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
