@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.faults import without_lines as out
-from tests.faults.without_lines import Patch
+from tests.faults import removed_guards as out
+from tests.faults.removed_guards import Patch
 
 
 @dataclass(frozen=True, slots=True)
