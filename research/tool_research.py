@@ -72,7 +72,7 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     title = one_line(clean(asked.topic)[0])
     topic = _topic(context, title)
     if topic is not None and not context.may_read(topic):
-        return refused("refused", _("An agent can’t research this. Ask the user to."))
+        return refused("refused", _("Agents can’t research this. Ask the user to do it."))
     if topic is None and not _may_make(context, title):
         text = _(
             "Topic “%(topic)s” doesn’t exist. Because you’ve read untrusted text, only the user "

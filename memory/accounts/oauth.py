@@ -350,7 +350,7 @@ def asked(values: Mapping[str, Sequence[str]]) -> Asked:
     if repeated:
         raise refuse("invalid_request", _("A parameter is repeated."))
     if one["response_type"] != "code":
-        raise refuse("unsupported_response_type", _("The response type must be code."))
+        raise refuse("unsupported_response_type", _("The response type must be “code”."))
     is_s256 = one["code_challenge_method"] == "S256"
     if not is_s256 or not _CHALLENGE.fullmatch(one["code_challenge"]):
         raise refuse("invalid_request", _("PKCE with the method S256 is required."))

@@ -107,7 +107,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
     if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
         raise ImportRejected(
             _(
-                "The zip file would unpack to %(have)s MiB. That’s above the limit of %(most)s MiB, or implausible for its contents. Nothing was unpacked."
+                "Unpacked, the zip file would take up %(have)s MiB. That’s over the limit of %(most)s MiB, or implausible for its contents. Nothing was unpacked."
             )
             % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
         )

@@ -71,7 +71,7 @@ def end(session: Session, *, by: Actor) -> bool:
         if held.ended_at is not None or held.trashed_at is not None:
             return False
         held.messages.unfinished().update(
-            state=Message.State.FAILED, lease_until=None, notice=_("The conversation was ended.")
+            state=Message.State.FAILED, lease_until=None, notice=_("The conversation has ended.")
         )
         held.change(by=by, ended_at=timezone.now(), why=_("ended"))
         row, _made = Reflection.objects.get_or_create(

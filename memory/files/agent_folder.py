@@ -116,7 +116,7 @@ class Folder:
         have = sum(sizes.values()) - sizes.get(besides, 0) + size
         if have > MOST_BYTES:
             words = _(
-                "Your folder would have %(have)s bytes, and the limit is %(most)s. Nothing was saved. Shorten or delete files you no longer need."
+                "Your folder would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten or delete files you no longer need."
             )
             raise LimitReached(words % {"have": f"{have:,}", "most": f"{MOST_BYTES:,}"})
 

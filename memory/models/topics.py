@@ -262,7 +262,9 @@ class Topic(Remembered):
     def expire_now(self, *, by: Actor) -> None:
         """Expire the working memory now. Runs, reports and the timeline are kept."""
         if self.memory_is_live():
-            self.change(by=by, why=_("memory expired manually"), expires_at=timezone.now())
+            self.change(
+                by=by, why=_("memory manually marked as expired"), expires_at=timezone.now()
+            )
 
     def revive(self, *, by: Actor, until: datetime) -> None:
         """Restore expired memory until `until`, unless a run renews it."""

@@ -60,7 +60,7 @@ class ConsentForm(forms.Form):
         max_length=LONGEST_NAME,
         error_messages={"required": gettext_lazy("Enter a name. It shows who wrote what.")},
         help_text=gettext_lazy(
-            "Shown on everything the app writes. With the name of an existing agent, the app shares that agent’s working data."
+            "Shown on everything the app writes. If you enter the name of an existing agent, the app shares that agent’s working data."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )

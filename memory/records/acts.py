@@ -92,7 +92,9 @@ ACTS: dict[str, Act] = {
     "unlock": Act(
         lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")
     ),
-    "accept": Act(_accept, lambda _record: _lazy("Verified. It’s now trusted as your own.")),
+    "accept": Act(
+        _accept, lambda _record: _lazy("Verified. It’s now trusted as if you had written it.")
+    ),
 }
 
 

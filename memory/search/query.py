@@ -12,7 +12,8 @@ from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 
-# The values of each operator; () allows any text. Error messages list them.
+# The values of each operator; () allows any text. Error messages list them. What an operator
+# filters by is in `filters._CONDITIONS`, and for the index in `filters._OF_INDEX`.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "type": ("note", "observation", "fact", "report", "section"),
     "kind": ("log", "summary", "rule", "soul", "agent", "user"),

@@ -251,7 +251,8 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
 # --- actions on a fact ---
 
 
-# For each button: what it does, its message, and whether it offers Undo.
+# For each button: what it does, its message, and whether it offers Undo. Marking as wrong takes a
+# reason, so it's in `fact_strike`.
 FactAct = tuple[Callable[[TopicFact, Actor], object], str | Promise, bool]
 _ACTS: dict[str, FactAct] = {
     "take-back": (lambda fact, by: fact.unstrike(by=by), gettext_lazy("Fact restored."), False),

@@ -306,7 +306,7 @@ def link_end(request: BeaconRequest, pk: uuid.UUID | str) -> str:
         text = _("Link to “%(title)s” revoked.")
         messages.success(request, text % {"title": link.report.title}, extra_tags=undo)
     else:
-        messages.info(request, _("This link is already revoked."))
+        messages.info(request, _("This link has already been revoked."))
     return reverse("research:shared-links")
 
 

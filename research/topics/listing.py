@@ -152,7 +152,7 @@ class TopicRow:
     @property
     def spark_words(self) -> str:
         """Return a text description of the sparkline for screen readers."""
-        return _("New facts in the last runs, oldest first: %(counts)s") % {
+        return _("New facts in recent runs, oldest first: %(counts)s") % {
             "counts": ", ".join(map(str, self.new_counts))
         }
 

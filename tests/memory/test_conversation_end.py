@@ -132,7 +132,7 @@ def test_ending_stops_an_answer_that_is_still_worked_out(session: Session):
     conversation_end.end(session, by=session.owner.actor)
 
     waiting.refresh_from_db()
-    assert (waiting.state, waiting.notice) == ("failed", "The conversation was ended.")
+    assert (waiting.state, waiting.notice) == ("failed", "The conversation has ended.")
     assert conversation_turn.answer(waiting.pk) is False
 
 

@@ -198,7 +198,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
         label=gettext_lazy("Language"),
         choices=choices,
         help_text=gettext_lazy(
-            "The language you write in. Search matches its word forms. Pages are always in English. Each topic’s search languages are in its settings."
+            "The language you write in. Search uses it to match word forms. Pages are always in English. Each topic’s search languages are in its settings."
         ),
     )
 
@@ -217,7 +217,9 @@ class ProfileForm(ListsTimeZones, _OfUser):
                 "Lets your admin contact you. To get reports by email, add a channel in Notifications."
             ),
             "interests": gettext_lazy("Subjects you follow, in your own words."),
-            "shortcuts": gettext_lazy("Single keys, such as / and g t. Press ? for a list."),
+            "shortcuts": gettext_lazy(
+                "Shortcuts with single keys, such as / and g t. Press ? for a list."
+            ),
         }
         widgets: ClassVar[dict[str, Any]] = {
             "display_name": forms.TextInput(attrs={"autocomplete": "name"}),

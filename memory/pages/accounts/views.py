@@ -552,7 +552,7 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
             text = _("Access revoked. To give %(name)s access again, connect the app again.")
         messages.success(request, text % {"name": token.agent})
     else:
-        messages.info(request, _("This token is already revoked."))
+        messages.info(request, _("This token has already been revoked."))
     if request.htmx:
         return _tokens_page(request, _form(request))
     return redirect("memory:tokens")
