@@ -80,7 +80,7 @@ class FakeLanguageModel:
 
     An answer is a text, a dictionary or pydantic object (sent as JSON), a whole Answer, or an
     exception.  With a schema it is validated like a real one, and ProviderNonsense is raised if it
-    doesn't fit.  `default` is the answer when nothing is enqueued; without it, NothingEnqueued is
+    doesn't fit.  `default` is the answer when nothing is enqueued; without it, NoAnswerQueued is
     raised.  Usage is counted by characters.
 
     Listeners get the text in `pieces` steps, with `pace` seconds before each.

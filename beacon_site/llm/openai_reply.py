@@ -260,7 +260,7 @@ class StreamReading:
         """Read to the end, calling on_text at most five times a second.
 
         `expect_the_end` is called when only the closing event is missing.  Raises
-        WroteTooMuch, BodyTooLarge, and whatever `chunks` and on_text raise.
+        TooManyTokens, BodyTooLarge, and whatever `chunks` and on_text raise.
         """
         for event in self._events(chunks):
             self._take(event)

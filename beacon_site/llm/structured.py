@@ -87,7 +87,7 @@ def without_thoughts(text: str) -> str:
 def parse_answer(text: str, schema: type[Shape]) -> Shape:
     """Return the first JSON in `text` that fits `schema`: bare, fenced or inside prose.
 
-    Raises NotAsAsked, with pydantic's complaints about the longest candidate.
+    Raises SchemaMismatch, with pydantic's complaints about the longest candidate.
     """
     complaint, longest, other_shape = "", -1, False
     for candidate in _candidates(text):

@@ -111,7 +111,7 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
     """Send the email and return a sentence about the result.
 
     `handing_over` is called after signing in, just before the email is sent.  Until then, nothing
-    can have arrived.  Raises ProviderUnavailable, ProviderRejected, MailUnsure.
+    can have arrived.  Raises ProviderUnavailable, ProviderRejected, DeliveryUncertain.
     """
     if settings.BEACON_MAIL == NONE:
         raise ProviderUnavailable(

@@ -5,7 +5,7 @@ cache with an atomic `add`.  If the cache can't be reached, each process keeps t
 so a search never fails because Redis is down (R56).  Only the vendor's own hosts are limited, not
 another server that the admin set as base URL.
 
-    PACE = OneEvery("arXiv", "arxiv.org", seconds=3)
+    PACE = MinInterval("arXiv", "arxiv.org", seconds=3)
     with PACE.turn(url):
         reply = http.get(url, params)
 """

@@ -151,7 +151,7 @@ class Bearer(HttpBearer):
     def __call__(self, request: HttpRequest) -> Caller:
         """Return the caller.
 
-        Raises Problem: 401 without a token, 403 for one of another scope.  Raises Refused (403)
+        Raises Problem: 401 without a token, 403 for one of another scope.  Raises SourceBlocked (403)
         if an agent that its owner blocked tries to write.
         """
         caller = authenticated(request)

@@ -42,7 +42,7 @@ class Listing(BaseModel, Generic[T]):
     next: str | None = None
 
 
-PAGE: Any = in_query(...)  # def list_notes(request, page: Paged = PAGE)
+PAGE: Any = in_query(...)  # def list_notes(request, page: PageParams = PAGE)
 
 
 def listing(

@@ -195,7 +195,7 @@ def _clean(value: Any) -> Any:
 
 
 def decoded(kind: Kind, line: dict[str, Any]) -> Any:
-    """Return an unsaved row without an owner, built from a line.  Raises Unfit.
+    """Return an unsaved row without an owner, built from a line.  Raises InvalidRow.
 
     Missing columns get the default of a new row, since an older Beacon didn't have them.
     """
@@ -210,7 +210,7 @@ def decoded(kind: Kind, line: dict[str, Any]) -> Any:
 
 
 def _check_keys(name: str, keys: Any) -> None:
-    """Check that a many-to-many value is a list of IDs.  Raises Unfit."""
+    """Check that a many-to-many value is a list of IDs.  Raises InvalidRow."""
     try:
         for key in keys if isinstance(keys, list) else [None]:
             uuid.UUID(str(key))
@@ -219,7 +219,7 @@ def _check_keys(name: str, keys: Any) -> None:
 
 
 def _value(field: models.Field[Any, Any], value: Any) -> Any:
-    """Convert a JSON value for the field.  Raises Unfit."""
+    """Convert a JSON value for the field.  Raises InvalidRow."""
     if value is None:
         if field.null:
             return None

@@ -279,7 +279,7 @@ def why_no_model(file: MemoryFile) -> str:
 
 
 def ask(owner: User, file: MemoryFile) -> CondenseRequest:
-    """Have a worker ask the model for a shorter text. Raises NotAsked if that isn't possible."""
+    """Have a worker ask the model for a shorter text. Raises CannotAskModel if that isn't possible."""
     if problem := why_no_model(file):
         raise CannotAskModel(problem)
     if connections.llm_profile() is None:
@@ -386,7 +386,7 @@ def _messages(file: MemoryFile) -> list[Message]:
 
 
 def _fit(file: MemoryFile, answer: str) -> str:
-    """Return the text of a model's answer. Raises NoShorter, or what the limits raise."""
+    """Return the text of a model's answer. Raises InvalidCondensedText, or what the limits raise."""
     found = _FENCED.match(answer)
     text = cleaned((found[1] if found else answer).strip() + "\n").text
     if not is_visible(text):

@@ -115,7 +115,7 @@ def look(copy: Copy) -> bool:
 
 
 def write(copy: Copy) -> None:
-    """Write the stored text to disk. Raises ChangedMeanwhile, OSError."""
+    """Write the stored text to disk. Raises ConcurrentChange, OSError."""
     if copy.is_stale:
         copy.read()
         if copy.is_edited:  # created since then, so the next check handles it

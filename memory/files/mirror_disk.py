@@ -82,7 +82,7 @@ class Disk:
     def read(self, path: str, *, settled: bool = False) -> DiskFile:
         """Return the file at `path`, with `settled` only once it no longer changes.
 
-        Raises ChangedMeanwhile if it keeps changing, OSError.
+        Raises ConcurrentChange if it keeps changing, OSError.
         """
         folder, _slash, name = path.partition("/")
         found = None
@@ -102,7 +102,7 @@ class Disk:
     def write(self, path: str, content: bytes, expected: str) -> tuple[str, bytes | None]:
         """Write `content` to `path` atomically, safe against power loss, and return its stamp.
 
-        An edit that was written in the meantime is returned with it. Raises ChangedMeanwhile if the
+        An edit that was written in the meantime is returned with it. Raises ConcurrentChange if the
         file no longer has the stamp `expected`, OSError.
         """
         folder, _slash, name = path.partition("/")
@@ -133,7 +133,7 @@ class Disk:
             return stamp, late
 
     def remove(self, path: str, expected: str) -> None:
-        """Delete the file.  Raises ChangedMeanwhile, OSError."""
+        """Delete the file.  Raises ConcurrentChange, OSError."""
         folder, _slash, name = path.partition("/")
         with self._inside(folder) as inside:
             if _stamp_at(inside, name) != expected:

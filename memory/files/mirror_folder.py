@@ -97,7 +97,7 @@ def _row() -> MirrorFolder | None:
 
 
 def _check(folder: MirrorFolder) -> None:
-    """Raise NotUsable if the folder belongs to another Beacon. Claim it if it belongs to none."""
+    """Raise FolderNotUsable if the folder belongs to another Beacon. Claim it if it belongs to none."""
     root = Path(settings.BEACON_MIRROR_DIR)
     mark = root / MARK
     try:

@@ -107,7 +107,7 @@ def verdict(
     `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
     topic.  A file has `path`, `after` (the complete new text) and `target` (its row, if any); a note
     that supersedes another has that one as `target`.  `quoted` are the owner's own words that it is
-    based on.  A person's write is never held, and a quarantined one always is.  Raises Refused if the
+    based on.  A person's write is never held, and a quarantined one always is.  Raises SourceBlocked if the
     owner blocked `by`.
     """
     if by.is_person:
@@ -160,7 +160,7 @@ def hold(
 
     `kind` is the kind of write or the record type, and `after` is what `APPLY` of that type takes.
     Raises InvalidValue for what could never be stored, LimitReached if too many proposals are pending,
-    Refused if the owner blocked the source.
+    SourceBlocked if the owner blocked the source.
     """
     blocked.check(owner, by, source)
     record_type = RECORD_TYPES.get(kind, kind)
@@ -246,9 +246,9 @@ def accept(
 ) -> ApplyResult:
     """Apply the write as the person's own, and return the resulting record.
 
-    `after` is the person's edited version, `seen` the token of the text they saw (from `Overtaken`), and
-    `at` the time shared by proposals accepted together (default: now).  Raises Decided if it isn't
-    pending, Overtaken (with base, mine and theirs) if its target has changed in the same lines, and what
+    `after` is the person's edited version, `seen` the token of the text they saw (from `MergeConflict`), and
+    `at` the time shared by proposals accepted together (default: now).  Raises AlreadyDecided if it isn't
+    pending, MergeConflict (with base, mine and theirs) if its target has changed in the same lines, and what
     the record's own rules raise.  The proposal stays pending in all these cases.
     """
     _only_people(by)
@@ -294,7 +294,7 @@ def _written(held: Proposal, applied: ApplyResult, by: Actor, last: int) -> list
 
 
 def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None = None) -> None:
-    """Reject the proposal, which can be undone.  Raises Decided if it isn't pending.
+    """Reject the proposal, which can be undone.  Raises AlreadyDecided if it isn't pending.
 
     `at` is the time shared by proposals rejected together (default: now).
     """
@@ -310,7 +310,7 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
 
 
 def restore_state(proposal: Proposal, *, by: Actor) -> None:
-    """Reopen a rejected proposal.  Raises Decided if it wasn't rejected."""
+    """Reopen a rejected proposal.  Raises AlreadyDecided if it wasn't rejected."""
     _only_people(by)
     with transaction.atomic():
         held = held_in(proposal, Proposal.State.REJECTED)
@@ -319,7 +319,7 @@ def restore_state(proposal: Proposal, *, by: Actor) -> None:
 
 
 def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
-    """Return the proposal's row, locked.  Raises Decided if it has another state."""
+    """Return the proposal's row, locked.  Raises AlreadyDecided if it has another state."""
     held = _locked(proposal)
     if held.state != state:
         told = {"wanted": state.label, "state": held.get_state_display()}
@@ -359,7 +359,7 @@ def _locked(proposal: Proposal) -> Proposal:
 
 
 def _held(proposal: Proposal) -> Proposal:
-    """Return the proposal's row, locked.  Raises Decided if it isn't pending."""
+    """Return the proposal's row, locked.  Raises AlreadyDecided if it isn't pending."""
     row = _locked(proposal)
     if row.state != Proposal.State.WAITING:
         told = {"state": row.get_state_display()}

@@ -218,7 +218,7 @@ def start_run(
     `fields` are additional fields of the run, as for Run.objects.start. `loaded` is when the page
     with the button was loaded: a short run may have ended before a second click arrives.
 
-    Raises RunInTheWay if a run is unfinished or was already started from that page, InvalidValue
+    Raises RunAlreadyActive if a run is unfinished or was already started from that page, InvalidValue
     for an unknown depth, and NotNow if the topic is archived or in the trash, or if its owner has
     started BEACON_RUNS_PER_HOUR runs within the hour (R233).
     """
@@ -239,7 +239,7 @@ def start_run(
 
 
 def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) -> None:
-    """Raise RunInTheWay if `by` started a run after the page was loaded and it has already ended."""
+    """Raise RunAlreadyActive if `by` started a run after the page was loaded and it has already ended."""
     if loaded is None:
         return
     by_hand = Run.objects.filter(topic=topic, actor=str(by), trigger=Run.Trigger.PERSON)
@@ -252,7 +252,7 @@ def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
     """Queue a failed or cancelled run again, from `step` or after its last finished step.
 
     Notifies a worker. Returns False if the run neither failed nor was cancelled. Raises NotNow as
-    start_run does (a retry counts as a start), RunInTheWay if another run is unfinished, and
+    start_run does (a retry counts as a start), RunAlreadyActive if another run is unfinished, and
     StepNotFinished.
     """
     with transaction.atomic():

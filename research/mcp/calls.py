@@ -50,7 +50,7 @@ class Caller:
         """Yield the context and scopes of one call, in the owner's time zone and language.
 
         Use it in a separate thread, because it releases the thread's database connection at the
-        end. Raises NotOpen for a token that is unknown, revoked or expired.
+        end. Raises InvalidToken for a token that is unknown, revoked or expired.
         """
         try:
             token = self.find()

@@ -44,7 +44,7 @@ logger = structlog.get_logger(__name__)
 MOST_BYTES = 12 * 1024 * 1024  # of one message, the same as for a form
 MOST_CONNECTIONS = 200
 TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-FOUND = "beacon.token"  # where Door stores the text of a request's token
+FOUND = "beacon.token"  # where AccessMiddleware stores the text of a request's token
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 

@@ -180,7 +180,7 @@ class RunQuerySet(LeasedJobQuerySet):
     ) -> Run:
         """Queue a run of `topic` with its current settings, unless `fields` overrides them.
 
-        Raises RunInTheWay if another is unfinished. The database constraint decides, not a query.
+        Raises RunAlreadyActive if another is unfinished. The database constraint decides, not a query.
         """
         fields.setdefault("settings", settings_now(topic))
         try:
@@ -528,7 +528,7 @@ class Run(LeasedJob):
         since. If it was stopped early, it continues to search and read from that point.
 
         Returns False if the run neither failed nor was cancelled. Raises StepNotFinished, and
-        RunInTheWay if another run of the topic is unfinished.
+        RunAlreadyActive if another run of the topic is unfinished.
         """
         fields = self.waiting_again() | _AS_IF_NEW
         if self.rerun_of_id is None:

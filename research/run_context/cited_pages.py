@@ -28,7 +28,7 @@ from research.models import Hit, Run
 __all__ = ["CitedPage", "Pages", "QuoteLocation", "load", "numbers"]
 
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
-SLICE = 0.05  # seconds that `Ahead` works at a time
+SLICE = 0.05  # seconds that `PagePreparer` works at a time
 _READ = (Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE)
 MOST_CARRIERS = 8  # other pages named as having the same text
 

@@ -148,7 +148,7 @@ class RunContext:
         self.stop_reason = run.stop_reason
         self.ahead: PagePreparer | None = None  # checks to run while the model writes
         self.heartbeat = run.heartbeat()
-        self._rank_passages = 0.0
+        self._checked_at = 0.0
         self._began = time.monotonic()
         self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
 
@@ -332,9 +332,9 @@ class RunContext:
         Raises Cancelled, Interrupted or JobLost. Sets `is_stopping` if a stop was requested.
         """
         now = time.monotonic()
-        if not at_once and now - self._rank_passages < LOOK_SECONDS:
+        if not at_once and now - self._checked_at < LOOK_SECONDS:
             return
-        self._rank_passages = now
+        self._checked_at = now
         if self.heartbeat.is_lost:
             raise JobLost(str(self.run.pk))
         row = (

@@ -254,7 +254,7 @@ def _progress_text(done: list[dict[str, Any]], count: int, hits: int) -> str:
 def services_of(work: RunContext, queries: list[str]) -> list[Service]:
     """Return the topic's services in order.
 
-    Raises NothingToAsk if there is none.
+    Raises NoSearchService if there is none.
     """
     ready, lacking = [], []
     for name in connections.search_services(work.settings.services):

@@ -266,7 +266,7 @@ class PlanNotWaiting(Exception):
 
 
 def hold(work: RunContext) -> None:
-    """Raise AwaitsPerson if the run's settings require a review of its plan.
+    """Raise AwaitsPlanReview if the run's settings require a review of its plan.
 
     Not for a run that repeats another, is stopping, or has begun to search. Raises Cancelled if the
     run was cancelled or its topic archived.

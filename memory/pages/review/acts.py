@@ -30,7 +30,7 @@ from memory.review.services import held_in, wait_again
 def undo_change(proposal: Proposal, *, by: Actor) -> None:
     """Undo what accepting the proposal wrote, and make it pending again.
 
-    Raises Decided if it wasn't accepted (or is already undone), and what undoing raises if its
+    Raises AlreadyDecided if it wasn't accepted (or is already undone), and what undoing raises if its
     records have changed since; nothing is changed then.
     """
     with transaction.atomic():
