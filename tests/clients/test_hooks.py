@@ -56,7 +56,7 @@ def recorded(event: str, **more: Any) -> dict[str, Any]:
     return {
         "session_id": "0b4c2f6e-4b7a-4d0e-9f0b-2f1f0a0c7f11",
         "transcript_path": None,
-        "cwd": "/home/alice/queue",
+        "cwd": "/srv/queue",
         "permission_mode": "default",
         "hook_event_name": event,
         **more,
@@ -71,7 +71,7 @@ def by_cursor(event: str, **more: Any) -> dict[str, Any]:
         "model": "default",
         "hook_event_name": event,
         "cursor_version": "2.4.0",
-        "workspace_roots": ["/home/alice/queue"],
+        "workspace_roots": ["/srv/queue"],
         "user_email": None,
         **more,
     }

@@ -14,7 +14,7 @@ from memory.core.file_format import agent_of, checked_path, folder_of
 from memory.files import agent_folder
 from memory.files.services import restore_version, save_file
 from memory.models import MemoryFile, Proposal, Revision, Trust
-from memory.records.undo import undo
+from memory.records.history import undo
 from memory.review import services as review_services
 from memory.review.levels import set_levels
 from memory.tools.types import ToolContext

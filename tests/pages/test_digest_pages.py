@@ -285,11 +285,12 @@ def test_a_guessed_link_ends_nothing(db: None, wrong: str):
     assert answer.status_code == 404 and "This link doesn’t work" in text(answer)
 
 
-def test_the_rail_and_the_tabs_say_that_digests_stand_under_reports(client_of: Any, alice: User):
+def test_digests_are_a_tab_of_topics(client_of: Any, alice: User):
     html = client_of(alice).get(reverse("research:digests")).content.decode()
 
     current = re.findall(r'<a[^>]*href="([^"]+)"[^>]*aria-current="page"', html)
-    assert current == [reverse("research:reports"), reverse("research:digests")]
+    rail, tab, bar = current
+    assert rail == bar == reverse("research:topics") and tab == reverse("research:digests")
 
 
 def test_a_mailed_sentence_has_a_direction_of_its_own(alice: User, topic: Topic) -> None:

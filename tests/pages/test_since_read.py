@@ -245,7 +245,7 @@ def test_topics_say_what_is_new_since_they_were_read(browser: Client, topic: Top
 def test_home_tells_a_topic_once_however_many_reports_came(browser: Client, topic: Topic):
     page = browser.get("/").content.decode()
 
-    assert page.count('<li class="unread">') == 1
+    assert page.count('<li class="unread home-topic') == 1
     assert "Runs #2 to #4" in page and f'href="{url("topic", topic)}" data-row-link' in page
 
 

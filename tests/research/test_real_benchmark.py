@@ -209,7 +209,7 @@ def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pyte
         asked["added"] = [(page.text, page.previous, str(page.published_at)) for page in readings]
         return [SimpleNamespace(sentence=f"{topic}: a shop opened.", quote="A shop opened.")]
 
-    selection = SimpleNamespace(Reading=SimpleNamespace, find=find)
+    selection = SimpleNamespace(PageText=SimpleNamespace, find=find)
     rereading = SimpleNamespace(outcome=outcome)
     for name, module in (("claims", selection), ("reporting", rereading)):
         child = {"claims": "selection", "reporting": "rereading"}[name]

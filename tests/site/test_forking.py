@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django import conf
 from django.db import connections
 
 from beacon_site.launcher import forking
 
 
 @pytest.fixture
-def options(settings: Any) -> Iterator[dict[str, Any]]:
+def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The database's options, which are restored together with the kind of process."""
     server = connections.settings["default"]
-    before, process = server["OPTIONS"], settings.BEACON_PROCESS
-    server["OPTIONS"] = dict(before)
-    yield server["OPTIONS"]
-    server["OPTIONS"] = before
-    settings.BEACON_PROCESS = process
+    monkeypatch.setitem(server, "OPTIONS", dict(server["OPTIONS"]))
+    monkeypatch.setattr(conf.settings, "BEACON_PROCESS", conf.settings.BEACON_PROCESS)
+    return server["OPTIONS"]
 
 
 @pytest.mark.parametrize(
@@ -26,9 +25,9 @@ def options(settings: Any) -> Iterator[dict[str, Any]]:
     [("web", "BEACON_STATEMENT_SECONDS"), ("worker", "BEACON_TASK_STATEMENT_SECONDS")],
 )
 def test_each_process_has_its_own_time_limit_for_statements(
-    options: dict[str, Any], settings: Any, process: str, limit: str
+    options: dict[str, Any], process: str, limit: str
 ):
     forking.become(process)
 
-    assert f"statement_timeout={getattr(settings, limit)}000" in options["options"]
-    assert process == settings.BEACON_PROCESS
+    assert f"statement_timeout={getattr(conf.settings, limit)}000" in options["options"]
+    assert process == conf.settings.BEACON_PROCESS
