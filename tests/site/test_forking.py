@@ -15,20 +15,27 @@ from beacon_site.launcher import forking
 def options(settings: Any) -> Iterator[dict[str, Any]]:
     server = connections.settings["default"]
     before, process = server["OPTIONS"], settings.BEACON_PROCESS
-    server["OPTIONS"] = dict(before)
+    server["OPTIONS"] = {**before, "pool": {}}
     yield server["OPTIONS"]
     server["OPTIONS"] = before
     settings.BEACON_PROCESS = process
 
 
 @pytest.mark.parametrize(
-    ("process", "limit"),
-    [("web", "BEACON_STATEMENT_SECONDS"), ("worker", "BEACON_TASK_STATEMENT_SECONDS")],
+    ("process", "limit", "connections_of"),
+    [("web", "BEACON_STATEMENT_SECONDS", 24), ("worker", "BEACON_TASK_STATEMENT_SECONDS", 40)],
 )
-def test_each_process_has_its_own_time_limit_for_statements(
-    options: dict[str, Any], settings: Any, process: str, limit: str
+def test_each_process_has_its_own_limits_of_the_database(
+    options: dict[str, Any],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    process: str,
+    limit: str,
+    connections_of: int,
 ):
+    monkeypatch.setenv("CELERY_CUSTOM_WORKER_POOL", "beacon_site.worker_threads:TaskPool")
     forking.become(process)
 
     assert f"statement_timeout={getattr(settings, limit)}000" in options["options"]
+    assert options["pool"]["max_size"] == connections_of
     assert process == settings.BEACON_PROCESS

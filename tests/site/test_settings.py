@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 
 from beacon_site import env
+from beacon_site.launcher import runner
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READ_ONE = "from django.conf import settings; settings.DEBUG"
@@ -164,6 +165,34 @@ def test_each_process_that_serves_has_the_limits(process: str, statement: str):
     )
 
     assert ended.stdout.split() == ["10s", "1min", statement]
+
+
+def test_a_connection_that_a_task_returns_keeps_no_advisory_lock():
+    asked = (
+        "import django; django.setup()\n"
+        "from django.db import connection\n"
+        "def ask(sql):\n"
+        "    with connection.cursor() as cursor:\n"
+        "        cursor.execute('SELECT pg_backend_pid(), ' + sql)\n"
+        "        return cursor.fetchone()\n"
+        "first = ask('pg_advisory_lock(1, 2)')[0]\n"
+        "connection.close()\n"
+        "again, held = ask('(SELECT count(*) FROM pg_locks '\n"
+        "    \"WHERE locktype = 'advisory' AND pid = pg_backend_pid())\")\n"
+        "print(first == again, held)\n"
+        "connection.close_pool()\n"
+    )
+    worker = {"BEACON_PROCESS": "worker", "DJANGO_SETTINGS_MODULE": "beacon_site.settings"}
+    ended = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, **worker, **runner.THREADED},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout.split() == ["True", "0"]
 
 
 def test_the_options_of_the_address_reach_the_connection(db: None):
