@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site import __version__, embedded, env, logs
+from beacon_site.db.advisory_locks import release_all_locks
 from beacon_site.embedded import installed
 from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 
@@ -182,12 +183,6 @@ BEACON_STATEMENT_SECONDS = env.number("BEACON_STATEMENT_SECONDS", 30, most=3_600
 BEACON_TASK_STATEMENT_SECONDS = env.number("BEACON_TASK_STATEMENT_SECONDS", 600, most=3_600)
 
 
-def _release_locks(connection: Any) -> None:
-    """Release the advisory locks that an interrupted task left in a pooled connection."""
-    connection.execute("SELECT pg_advisory_unlock_all()")
-    connection.commit()  # does nothing unless it was returned in the middle of a transaction
-
-
 def database_of(process: str) -> dict[str, Any]:
     """Return the database's settings for a process, with the time limit of its statements."""
     answers_requests = process in {"web", "mcp"}
@@ -213,7 +208,7 @@ def database_of(process: str) -> dict[str, Any]:
         database["OPTIONS"]["pool"] = {
             "min_size": 1, "max_size": 24 if answers_requests else 40,
             "timeout": 5, "reconnect_timeout": 2, "max_idle": 60,
-            "reset": None if answers_requests else _release_locks,  # in a thread of the pool
+            "reset": None if answers_requests else release_all_locks,  # in a thread of the pool
         }  # fmt: skip
     return database
 
