@@ -53,7 +53,7 @@ def _write_heartbeats(kinds: dict[str, str]) -> None:
             connection.close()
         if _ended.wait(ALIVE_SECONDS):
             return
-        worker_threads.end_if_too_large()
+        worker_threads.end_if_unhealthy()
 
 
 def _begin(kinds: dict[str, str]) -> None:
@@ -124,6 +124,7 @@ def _mark_runs_before_stopping(name: str) -> None:
 
 
 def _marked_first(name: str, then: Any, number: int, frame: Any) -> None:
+    worker_threads.take_no_more()
     if not _ended.is_set():
         _drop_broken_output()
         _leave(name)

@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site import __version__, embedded, env, logs
+from beacon_site.db.advisory_locks import release_all_locks
 from beacon_site.embedded import installed
 from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
 
@@ -186,7 +187,7 @@ def database_of(process: str) -> dict[str, Any]:
     """Return the database's settings for a process, with the time limit of its statements."""
     answers_requests = process in {"web", "mcp"}
     seconds = BEACON_STATEMENT_SECONDS if answers_requests else BEACON_TASK_STATEMENT_SECONDS
-    return {
+    database = {
         **env.database(
             "DATABASE_URL",
             _urls["DATABASE_URL"],
@@ -196,18 +197,23 @@ def database_of(process: str) -> dict[str, Any]:
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }
+    has_threads = bool(os.environ.get("CELERY_CUSTOM_WORKER_POOL"))  # see worker_threads.py
+    if answers_requests or has_threads:
+        # Only where many threads share a process.  CONN_MAX_AGE must be 0 with a pool.
+        # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the
+        # next request starts over.  Otherwise pages failed for twice as long as Postgres was gone.
+        # A request waits 5 s.  With 2 s, a busy machine answered 503 although reconnecting was about
+        # to succeed.  A task has more connections than its thread: its lease, files read ahead.
+        # Two web processes and a worker have 88 of Postgres's 100, which leaves some to commands.
+        database["OPTIONS"]["pool"] = {
+            "min_size": 1, "max_size": 24 if answers_requests else 40,
+            "timeout": 5, "reconnect_timeout": 2, "max_idle": 60,
+            "reset": None if answers_requests else release_all_locks,  # in a thread of the pool
+        }  # fmt: skip
+    return database
 
 
 DATABASES: dict[str, dict[str, Any]] = {"default": database_of(BEACON_PROCESS)}
-_has_threads = bool(os.environ.get("CELERY_CUSTOM_WORKER_POOL"))  # a worker, see worker_threads.py
-if BEACON_PROCESS in {"web", "mcp"} or _has_threads:
-    # Only where many threads share a process.  CONN_MAX_AGE must be 0 with a pool.
-    # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the next
-    # request starts over.  Otherwise pages failed for twice as long as Postgres was gone.  A request
-    # waits 5 s.  With 2 s, a busy machine answered 503 although reconnecting was about to succeed.
-    DATABASES["default"]["OPTIONS"]["pool"] = {
-        "min_size": 1, "max_size": 16, "timeout": 5, "reconnect_timeout": 2, "max_idle": 60,
-    }  # fmt: skip
 
 CACHES = {
     "default": {

@@ -67,7 +67,9 @@ def make_place() -> None:
 
 def on_exit(server: Any) -> None:
     """Delete the counts."""
-    shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
+    made = Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR", ""))
+    if made.name.startswith(COUNTS):  # it is another's if the server ended before `make_place`
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _is_gone(number: int) -> bool:

@@ -8,6 +8,7 @@ its tasks as long as they take (celery issues 9203 and 10490).
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import signal
 import threading
@@ -32,7 +33,11 @@ RESEARCH = "research"
 OTHER_THREADS = 2
 NEVER = float("inf")
 MEMORY_LIMIT = 500_000_000  # bytes of an idle worker
+LOOK_SECONDS = 30.0  # at most between two looks at the limits
+FROZEN_SECONDS = 300.0  # without a look, because a thread keeps the interpreter's lock
+STOP_SECONDS = 25.0  # for a worker that stops itself, since it waits for its threads
 _pools: list[TaskPool] = []
+_stopping = threading.Event()
 
 
 class Job:
@@ -41,7 +46,6 @@ class Job:
     def __init__(self, arguments: tuple[Any, ...], **callbacks: Any) -> None:
         self.arguments = arguments
         self.callbacks = callbacks
-        self.thread = 0
         self.soft_at = self.hard_at = NEVER
 
     @property
@@ -56,7 +60,6 @@ class Job:
 
     def begin(self) -> None:
         now = time.monotonic()
-        self.thread = threading.get_ident()
         self.soft_at = now + (self.callbacks["soft_timeout"] or NEVER)
         self.hard_at = now + (self.callbacks["timeout"] or NEVER)
 
@@ -74,8 +77,9 @@ class TaskPool(BasePool):  # type: ignore[misc]
         """Start the threads."""
         self._changed = threading.Condition()
         self._waiting: dict[bool, deque[Job]] = {True: deque(), False: deque()}
-        self._running: set[Job] = set()
+        self._running: dict[int, Job] = {}  # by thread
         self._stopped = False
+        self.was_interrupted = False
         _pools.append(self)
         for is_research, number in ((True, self.limit - OTHER_THREADS), (False, OTHER_THREADS)):
             for n in range(number):
@@ -124,41 +128,56 @@ class TaskPool(BasePool):  # type: ignore[misc]
             return {**super()._get_info(), "running": len(self._running)}
 
     def _work(self, is_research: bool) -> None:
-        waiting = self._waiting[is_research]
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: waiting or self._stopped)
-                if self._stopped:
-                    return
-                job = waiting.popleft()
-                job.begin()
-                self._running.add(job)
-                self._changed.notify_all()  # for its limits
+        while not self._stopped:
+            job: Job | None = None
             try:
-                apply_target(job.callbacks["target"], job.arguments, {}, **_own(job.callbacks))
+                try:
+                    if job := self._next(is_research):
+                        own = _own(job.callbacks)
+                        apply_target(job.callbacks["target"], job.arguments, {}, **own)
+                finally:
+                    # Without the pool's lock, which a late SoftTimeLimitExceeded could leave locked.
+                    self._running.pop(threading.get_ident(), None)
             except SoftTimeLimitExceeded:
                 pass  # it arrived as the task ended
             except BaseException:
-                logger.exception("task not finished", task=str(job.arguments[0]))
-            finally:
-                with self._changed:
-                    self._running.discard(job)
+                logger.exception("task not finished", task=str(job.arguments[0]) if job else "")
+
+    def _next(self, is_research: bool) -> Job | None:
+        waiting = self._waiting[is_research]
+        with self._changed:
+            self._changed.wait_for(lambda: waiting or self._stopped)
+            if self._stopped:
+                return None
+            job = waiting.popleft()
+            job.begin()
+            self._running[threading.get_ident()] = job
+            self._changed.notify_all()  # for its limits
+            return job
 
     def _limit(self) -> None:
         while True:
             with self._changed:
                 if self._stopped:
-                    return
-                at = min((min(job.soft_at, job.hard_at) for job in self._running), default=NEVER)
-                self._changed.wait(None if at == NEVER else max(0.0, at - time.monotonic()))
-                over = [job for job in self._running if job.hard_at <= time.monotonic()]
-                for job in self._running:
+                    break
+                if not _stopping.is_set():
+                    _kill_in(FROZEN_SECONDS)
+                limits = (min(job.soft_at, job.hard_at) for job in list(self._running.values()))
+                self._changed.wait(
+                    min(LOOK_SECONDS, max(0.0, min(limits, default=NEVER) - time.monotonic()))
+                )
+                running = list(self._running.items())
+                over = [job for _thread, job in running if job.hard_at <= time.monotonic()]
+                for thread, job in running:
                     if job.soft_at <= time.monotonic():
                         job.soft_at = NEVER
-                        _raise_in(job.thread, SoftTimeLimitExceeded)
+                        self.was_interrupted = True
+                        _raise_in(thread, SoftTimeLimitExceeded)
             for job in over:
                 job.hard_at = NEVER
                 self._give_up(job)
+        if not _stopping.is_set():
+            faulthandler.cancel_dump_traceback_later()
 
     def _give_up(self, job: Job) -> None:
         """End the process, since a thread can't be killed.  The launcher starts another."""
@@ -178,18 +197,45 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 
 
+def _kill_in(seconds: float) -> None:
+    """End this process after these seconds, unless this is called again.
+
+    A thread in C does it, so it works while a Python thread keeps the interpreter's lock.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True, file=2)
+
+
 def end_process(why: str, **more: Any) -> None:
-    """Stop this worker as a signal does, so that its other runs save their progress."""
+    """Stop this worker as a signal does, so that its other runs save their progress.
+
+    It is killed after STOP_SECONDS, since Python waits for threads that aren't daemons as it ends.
+    """
     logger.critical("worker stops itself", why=why, **more)
+    if not _stopping.is_set():
+        _stopping.set()
+        _kill_in(STOP_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def end_if_too_large() -> None:
-    """Stop an idle worker of threads that has grown, as a pool of processes replaces its children."""
-    if _pools and not any(pool.is_busy for pool in _pools):
-        size = psutil.Process().memory_info().rss
-        if size > MEMORY_LIMIT:
-            end_process("it has grown too large", megabytes=size // 10**6)
+def take_no_more() -> None:
+    """Start no more tasks.  Called as a signal stops the worker: Celery then first waits a while."""
+    for pool in _pools:
+        pool.on_stop()
+
+
+def end_if_unhealthy() -> None:
+    """Stop an idle worker of threads that has grown or interrupted a task, so that another starts.
+
+    A pool of processes replaces its children then.  An interrupted task can leave anything behind,
+    such as an advisory lock of a pooled connection.
+    """
+    if not _pools or any(pool.is_busy for pool in _pools):
+        return
+    size = psutil.Process().memory_info().rss
+    if size > MEMORY_LIMIT:
+        end_process("it has grown too large", megabytes=size // 10**6)
+    elif any(pool.was_interrupted for pool in _pools):
+        end_process("a task was interrupted at its time limit")
 
 
 # --- what Celery's worker is started with ---------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -50,26 +51,28 @@ def tick() -> None:
     Two beats can run this at once: each part claims its rows one by one.
     """
     failure: Exception | None = None
-    for part in (
-        *(kind.objects.sweep for kind in leased_jobs.kinds()),
-        _start_due,
-        _start_rechecks,
-        _go_on,
-        digests.make_due,
-        *(kind.objects.dispatch for kind in leased_jobs.kinds()),
-        scheduling.pause_failing,
-        topic_news.catch_up,
-        _forget_old_processes,
-    ):
+    kinds = [(kind._meta.model_name, kind.objects) for kind in leased_jobs.kinds()]
+    parts: list[tuple[str, Callable[[], object]]] = [
+        *((f"sweep {name}", jobs.sweep) for name, jobs in kinds),
+        ("start due", _start_due),
+        ("start rechecks", _start_rechecks),
+        ("resume unreviewed", planning.resume_unreviewed),
+        ("make digests", digests.make_due),
+        *((f"dispatch {name}", jobs.dispatch) for name, jobs in kinds),
+        ("pause failing", scheduling.pause_failing),
+        ("catch up news", topic_news.catch_up),
+        ("forget old processes", _forget_old_processes),
+    ]
+    for name, part in parts:
         try:
             done = part()
         except Exception as exc:
             # One failing part must not keep the others from running. The task fails afterwards.
-            logger.exception("part of a tick failed", part=part.__name__)
+            logger.exception("part of a tick failed", part=name)
             failure = exc
         else:
             if done:
-                logger.info("tick", part=part.__name__.strip("_"), done=done)
+                logger.info("tick", part=name, done=done)
     if failure is not None:
         raise failure
 
@@ -80,10 +83,6 @@ def _start_due() -> int:
 
 def _start_rechecks() -> int:
     return rechecking.start_due(timezone.now())
-
-
-def _go_on() -> int:
-    return planning.resume_unreviewed()
 
 
 def _forget_old_processes() -> int:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum, unique
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -56,6 +57,12 @@ def advisory_lock(lock: LockId, key: Key = 0, *, wait: bool | float = False) -> 
     finally:
         if acquired:
             _execute("SELECT pg_advisory_unlock(%s, %s)", lock, key)
+
+
+def release_all_locks(pooled: Any) -> None:
+    """Release what an interrupted task has left locked in a connection that it returns to the pool."""
+    pooled.execute("SELECT pg_advisory_unlock_all()")
+    pooled.commit()  # does nothing unless it was returned in the middle of a transaction
 
 
 def lock_until_commit(lock: LockId, key: Key = 0) -> None:

@@ -82,7 +82,8 @@ class Heartbeat:
                 except (DatabaseError, InterfaceError) as exc:
                     # The next beat tries again; if all fail, the lease expires.
                     logger.warning("heartbeat failed", of=self._name, error=str(exc))
-                    connection.close()
+                finally:
+                    connection.close()  # others need it in the meantime
         finally:
             connection.close()
 
@@ -126,18 +127,25 @@ class LeasedJobQuerySet(models.QuerySet[Any]):
 
     def sweep(self) -> int:
         """Free the jobs of lost workers, and give up those that crashed too often. Return how many."""
-        given_up = 0
+        freed = self.lost().exclude(self._crashed_too_often())
+        done = freed.update(**self._crash(), **self.model.waiting_again())
         crashed = self.lost().filter(self._crashed_too_often())
         for job in crashed.select_related(*self.model.RELATED):
-            with transaction.atomic():
-                # A worker that renews its lease at this moment keeps the job.
-                lost = self.lost().filter(pk=job.pk, attempt=job.attempt)
-                if lost.update(lease_until=Now() + job.LEASE, **self._crash()):
-                    job.crashes += 1
-                    job.give_up()
-                    given_up += 1
-        freed = self.lost().exclude(self._crashed_too_often())
-        return given_up + freed.update(**self._crash(), **self.model.waiting_again())
+            try:
+                done += self._give_up(job)
+            except Exception:  # the next sweep tries again, and other jobs don't wait for it
+                logger.exception("lost job not given up", job=job._meta.label_lower, pk=str(job.pk))
+        return done
+
+    @transaction.atomic
+    def _give_up(self, job: Any) -> int:
+        # A worker that renews its lease at this moment keeps the job.
+        lost = self.lost().filter(pk=job.pk, attempt=job.attempt)
+        if not lost.update(lease_until=Now() + job.LEASE, **self._crash()):
+            return 0
+        job.crashes += 1
+        job.give_up()
+        return 1
 
     def dispatch(self) -> int:
         """Wake a worker for each waiting job without a recent message. Return how many."""

@@ -38,7 +38,7 @@ def load(environment: dict[str, str]) -> None:
     No thread and no connection may be left, because a fork has a copy of one and not of the other.
     """
     os.environ |= environment
-    # Its metrics are then in files; the web server chooses the folder (beacon_site.web_server).
+    # Its metrics are then in files; the web server makes a folder for them (beacon_site.web_server).
     os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.gettempdir())
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
     os.chdir(PROJECT)  # gunicorn and Celery import from the current folder
@@ -136,8 +136,11 @@ def _become_head(
 def become(process: str) -> None:
     """Set what depends on the kind of process in settings that were loaded for another kind."""
     import_module("django.conf").settings.BEACON_PROCESS = process
-    limits = import_module("beacon_site.settings").database_of(process)["OPTIONS"].get("options")
-    import_module("django.db").connections.settings["default"]["OPTIONS"]["options"] = limits or ""
+    own = import_module("beacon_site.settings").database_of(process)["OPTIONS"]
+    options = import_module("django.db").connections.settings["default"]["OPTIONS"]
+    options["options"] = own.get("options") or ""
+    if "pool" in options and "pool" in own:
+        options["pool"] = own["pool"]
 
 
 def _rename(name: str) -> None:

@@ -97,14 +97,23 @@ def total(owner: User) -> int:
 
 
 def write(
-    owner: User, path: Path, *, tell: Callable[[int], object] = lambda done: None
+    owner: User,
+    path: Path,
+    *,
+    tell: Callable[[int], object] = lambda done: None,
+    attempt: int = 0,
+    check: Callable[[], object] = lambda: None,
 ) -> dict[str, int]:
     """Write the owner's archive to `path` and return its number of rows by kind.
 
     Everything is read from one snapshot.  `tell` is called with the number of rows written so far.
+    `attempt` names the unfinished file, so that a worker that lost the job doesn't write into it.
+    `check` is called before the file is put in its place, and raises if it mustn't be.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
+    for left in path.parent.glob(f"{path.stem}.*.part"):
+        left.unlink(missing_ok=True)
+    part = path.with_suffix(f".{attempt}.part")
     try:
         with _one_moment(), zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             counts = _write_rows(owner, archive, tell)
@@ -114,6 +123,7 @@ def write(
                         file.write(piece.encode("utf-8", "replace"))
             archive.writestr(MANIFEST, json.dumps(manifest(owner, counts), indent=2) + "\n")
         part.chmod(0o600)
+        check()
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

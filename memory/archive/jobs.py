@@ -162,12 +162,24 @@ def _perform(row: Archive) -> None:
             result = look(row, only_look=not row.is_confirmed)
             state = Archive.State.DONE if row.is_confirmed else Archive.State.CHECKED
         else:
-            result = {"counts": exporter.write(row.owner, row.file, tell=_teller(row))}
+            counts = exporter.write(
+                row.owner,
+                row.file,
+                tell=_teller(row),
+                attempt=row.attempt,
+                check=partial(_check_held, row),
+            )
+            result = {"counts": counts}
             state, row.size = Archive.State.DONE, row.file.stat().st_size
         if not row.end(state, result=result, size=row.size, finished_at=Now()):
             raise JobLost(str(row.pk))
     if row.is_confirmed:
         row.file.unlink(missing_ok=True)
+
+
+def _check_held(row: Archive) -> None:
+    if not row.renew():
+        raise JobLost(str(row.pk))
 
 
 def look(row: Archive, *, only_look: bool) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
+from beacon_site.db.leased_jobs import JobLost
 from beacon_site.http import zone_of
 from beacon_site.llm.base import Message as Said
 from beacon_site.net.errors import ProviderError
@@ -101,10 +102,13 @@ def finish(reflection_id: int) -> bool:
 def _finish(session: Session, row: Reflection) -> None:
     try:
         with timezone.override(zone_of(session.owner.time_zone)), row.heartbeat() as heartbeat:
-            for part in (_consolidate, _log_requests, _summarise, _reflect_if_worthwhile):
-                if heartbeat.is_lost:
-                    return
+            for part in (_consolidate, _log_requests, _summarise):
                 part(session)
+                if heartbeat.is_lost:
+                    raise JobLost(str(row.pk))
+            _reflect_if_worthwhile(session, row)
+    except JobLost:
+        logger.warning("session taken over by another worker", session=str(session.pk))
     except SoftTimeLimitExceeded:
         row.fail(_("it took longer than the time limit"))
     except MemoryRefused as exc:
@@ -115,7 +119,10 @@ def _finish(session: Session, row: Reflection) -> None:
 
 
 def _skip(row: Reflection, why: str) -> None:
-    reflection_services.skip(row.owner, source=row.source, why=why)
+    try:
+        reflection_services.skip(row.owner, source=row.source, why=why, claimed=row)
+    except JobLost:
+        logger.warning("session taken over by another worker", source=row.source)
 
 
 def _why_blocked(session: Session) -> str:
@@ -308,13 +315,13 @@ def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
 # --- reflection -----------------------------------------------------------------------------------
 
 
-def _reflect_if_worthwhile(session: Session) -> None:
+def _reflect_if_worthwhile(session: Session, row: Reflection) -> None:
     """Reflect on the session if it was worth it: six messages, two of them the person's."""
     said = said_in(session)
     own = [one.content for one in said if one.role == "user"]
     source = source_of(session.pk)
     if why := why_not_talk(len(said), len(own)):
-        reflection_services.skip(session.owner, source=source, why=why)
+        reflection_services.skip(session.owner, source=source, why=why, claimed=row)
         return
     answers = [one.content for one in said if one.role == "assistant"]
     result = without_marks(answers[-1]) if answers else ""
@@ -334,4 +341,5 @@ def _reflect_if_worthwhile(session: Session) -> None:
             task=shorten(task, LONGEST_REQUEST),
             findings=findings_in(result),
         ),
+        claimed=row,
     )

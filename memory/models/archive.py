@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import models
+from django.db import models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -94,7 +95,7 @@ class Archive(LeasedJob):
     def fail(self, problem: str) -> None:
         """End it with a problem that its owner sees. Nothing of it was stored."""
         if self.end(self.State.FAILED, problem=problem, finished_at=Now()) and self.is_import:
-            self.file.unlink(missing_ok=True)
+            transaction.on_commit(partial(self.file.unlink, missing_ok=True))
 
     def give_up(self) -> None:
         why = gettext(
@@ -103,6 +104,7 @@ class Archive(LeasedJob):
         self.fail(why % {"n": self.crashes})
 
     def discard(self) -> None:
-        """Delete the row and its file."""
-        self.file.unlink(missing_ok=True)
+        """Delete the row and its files, also those that killed workers left."""
+        for file in self.file.parent.glob(f"{self.pk}.*"):
+            file.unlink(missing_ok=True)
         self.delete()

@@ -311,9 +311,16 @@ MOST_REASON = 600  # characters of it in a proposal
 _ENDED = (Reflection.State.DONE, Reflection.State.SKIPPED, Reflection.State.FAILED)
 
 
-def skip(owner: User, *, source: str, why: str, topic: Topic | None = None) -> Reflection:
-    """Record that work is not reflected on, and why."""
-    reflection = _row(owner, source, topic)
+def skip(
+    owner: User,
+    *,
+    source: str,
+    why: str,
+    topic: Topic | None = None,
+    claimed: Reflection | None = None,
+) -> Reflection:
+    """Record that work is not reflected on, and why.  `claimed` is its row, if that is a job."""
+    reflection = claimed or _row(owner, source, topic)
     if reflection.state not in _ENDED:
         _end(reflection, Reflection.State.SKIPPED, why)
     return reflection
@@ -332,15 +339,17 @@ def reflect(
     messages: Sequence[str] = (),
     told: EntryContent | None = None,
     last_try: bool = True,
+    claimed: Reflection | None = None,
 ) -> Reflection:
     """Reflect on finished work, once per source however often it is called.
 
     `trust` is the lowest trust of the work's origins: `external` for web text, and then every write
     waits for a person.  `messages` are the owner's own words in it.  `told` is the text of the entry
-    without a model (default: the first sentences of the result).  Errors are stored in the row.
-    Raises only ProviderUnavailable, if nothing was written yet and it isn't the `last_try`.
+    without a model (default: the first sentences of the result).  `claimed` is its row, if that is
+    a job.  Errors are stored in the row.  Raises only ProviderUnavailable, if nothing was written
+    yet and it isn't the `last_try`, and JobLost.
     """
-    reflection = _row(owner, source, topic)
+    reflection = claimed or _row(owner, source, topic)
     if reflection.state in _ENDED:
         return reflection
     if changes_of(owner, source):
@@ -414,9 +423,8 @@ def _by_model(
     reflection.calls = []
 
     def keep(call: CallRecord) -> None:
-        reflection.calls = [*reflection.calls, call.as_json()]
-        reflection.rounds = call.round
-        reflection.save(update_fields=["calls", "rounds", "by"])
+        calls = [*reflection.calls, call.as_json()]
+        _save(reflection, calls=calls, rounds=call.round, by=reflection.by)
 
     return run_loop(
         "reflect",
@@ -479,11 +487,16 @@ def _row(owner: User, source: str, topic: Topic | None) -> Reflection:
 
 
 def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflection:
-    """Store the outcome; Activity gets a line if anything was written."""
-    reflection.state, reflection.why = state, clean(why)[0]
-    reflection.changes = changes_of(reflection.owner, reflection.source)
-    reflection.finished_at = timezone.now()
-    reflection.save()
+    """Store the outcome; Activity gets a line if anything was written.  Raises JobLost."""
+    _save(
+        reflection,
+        **{name: getattr(reflection, name) for name in ("by", "rounds", "assessment", "calls")},
+        state=state,
+        why=clean(why)[0],
+        changes=changes_of(reflection.owner, reflection.source),
+        finished_at=timezone.now(),
+        lease_until=None,
+    )
     _add_reasoning(reflection)
     if state == Reflection.State.SKIPPED:
         return reflection
@@ -499,6 +512,16 @@ def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflectio
     )
     logger.info("reflected", source=reflection.source, state=state, by=reflection.by)
     return reflection
+
+
+def _save(reflection: Reflection, **fields: Any) -> None:
+    """Save fields.  Raises JobLost if it is a job that another worker has, or that has ended."""
+    if reflection.state == Reflection.State.RUNNING:
+        reflection.put(**fields)
+        return
+    for name, value in fields.items():
+        setattr(reflection, name, value)
+    reflection.save(update_fields=list(fields))
 
 
 def _add_reasoning(reflection: Reflection) -> None:

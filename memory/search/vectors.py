@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 from django.apps import apps
+from django.conf import settings
 from django.core.cache import cache
 from django.core.exceptions import EmptyResultSet
 from django.db import DatabaseError, connection, transaction
@@ -242,7 +243,8 @@ REMEMBERED = 24 * 3600  # seconds for which a question's vector is cached
 FURTHEST = 1.3  # a cosine of 0.155
 # longer than an endpoint may take, so that its error can be shown
 PATIENCE = embedders.ASKING_SECONDS + 1
-STARTING_PATIENCE = 0.2  # if the local model isn't loaded yet, which takes seconds
+# For a page or an agent, if the local model isn't loaded yet, which takes seconds. Tasks have time.
+STARTING_PATIENCE = 0.2
 # superseded records of a type that are compared, the most recently replaced first
 MOST_REPLACED = 5_000
 GIVEN_UP = 30  # seconds until a failed embedder is asked again
@@ -346,7 +348,8 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         return Unavailable(str(known[failing]))
     is_ready = getattr(embedder, "is_ready", True)
     try:
-        patience = PATIENCE if is_ready else STARTING_PATIENCE
+        is_short = not is_ready and settings.BEACON_PROCESS in {"web", "mcp"}
+        patience = STARTING_PATIENCE if is_short else PATIENCE
         vector = ended_within(patience, lambda: embedder.embed([text]))[0]
     except TimeoutError:  # the local model keeps loading and can answer the next question
         if not is_ready:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError, connection
+from django.db import DataError, OperationalError, connection, transaction
 
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import BulkAct, Note, Observation, Revision
@@ -242,6 +242,23 @@ def test_an_act_that_fails_inside_ends_and_says_so(
     act.refresh_from_db()
     assert (act.state, act.done, act.problem) == ("failed", 0, "ZeroDivisionError")
     assert act.finished_at is not None
+
+
+def test_an_act_that_reaches_the_statement_limit_fails(
+    alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch
+):
+    def slow(act: BulkAct) -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 20")
+            cursor.execute("SELECT pg_sleep(5)")
+
+    monkeypatch.setattr(bulk, "_batch", slow)
+    act = bulk.ask(alice, "notes", "pin", query="q=fares")
+    with pytest.raises(OperationalError):
+        bulk.perform(act.pk)
+
+    act.refresh_from_db()
+    assert (act.state, act.problem) == ("failed", "The database took too long")
 
 
 @pytest.mark.parametrize(("fault", "state"), [(DataError, "failed"), (OperationalError, "waiting")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from beacon_site.llm.base import Answer, ToolCall, Usage
 from beacon_site.llm.fakes import FakeLanguageModel
@@ -153,6 +154,17 @@ def test_a_session_in_the_trash_leaves_nothing(session: Session):
 
     assert not Note.objects.of(session.owner).filter(kind="summary").exists()
     assert not Reflection.objects.due().exists()
+
+
+def test_a_worker_that_lost_the_session_ends_nothing(session: Session, monkeypatch: Any):
+    def another_claims(_session: Session) -> None:
+        Reflection.objects.update(attempt=F("attempt") + 1)
+
+    monkeypatch.setattr(conversation_end, "_summarise", another_claims)
+    reflection = ended(session)
+
+    assert (reflection.state, reflection.attempt) == ("running", 2)
+    assert reflection.lease_until is not None and reflection.finished_at is None
 
 
 @pytest.mark.requirement("R110")

@@ -121,7 +121,8 @@ def test_an_embedder_that_does_not_answer_holds_nobody_up(alice: Any, fake, monk
 
 
 @pytest.mark.usefixtures("extension")
-def test_while_the_local_model_is_loaded_words_are_searched_at_once(alice: Any, fake):
+def test_while_the_local_model_is_loaded_words_are_searched_at_once(alice: Any, fake, settings):
+    settings.BEACON_PROCESS = "web"
     plain = fake.embed
     fake.is_ready = False
     fake.embed = lambda texts: (time.sleep(1), plain(texts))[1]
@@ -131,6 +132,16 @@ def test_while_the_local_model_is_loaded_words_are_searched_at_once(alice: Any, 
 
     assert time.monotonic() - began < 0.3 + vectors.STARTING_PATIENCE
     assert isinstance(found, Unavailable) and "the local embedder is starting" in found.reason
+
+
+@pytest.mark.usefixtures("extension")
+def test_a_task_waits_until_the_local_model_is_loaded(alice: Any, fake, settings):
+    settings.BEACON_PROCESS = "worker"
+    plain = fake.embed
+    fake.is_ready = False
+    fake.embed = lambda texts: (time.sleep(vectors.STARTING_PATIENCE + 0.3), plain(texts))[1]
+
+    assert not isinstance(nearest(alice, "car", ["note"], 5), Unavailable)
 
 
 @pytest.mark.requirement("R214")

@@ -7,16 +7,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import structlog
+from django.db.models import F
 from django.utils import timezone
 
 from beacon_site import broker
 from beacon_site.db import leased_jobs
+from memory.archive import exporter
 from memory.archive import jobs as archives
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.models import Archive, BulkAct, Message, Reflection, Topic
 from memory.pages.records import bulk
 from research.models import Delivery, Run, Step
+from research.tasks import tick
 from tests.research import cast
 from tests.research.factories import make_run
 from tests.research.notice_cast import body_in_style, email, saved_run
@@ -132,3 +136,57 @@ def test_a_renewed_lease_is_not_swept(job: Any):
 
     assert type(job).objects.sweep() == 0
     assert held.release()
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_job_that_cannot_be_given_up_holds_up_no_other(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    stuck, other = (bulk.ask(topic.owner, "notes", "pin", query="") for _n in range(2))
+    for job in (stuck, other):
+        claimed(job)
+    lose(stuck)
+    BulkAct.objects.filter(pk=stuck.pk).update(crashes=2)
+
+    def broken(_act: BulkAct) -> None:
+        raise OSError("read-only")
+
+    monkeypatch.setattr(BulkAct, "give_up", broken)
+    with structlog.testing.capture_logs() as lines:
+        assert BulkAct.objects.sweep() == 1
+
+    assert [line["pk"] for line in lines] == [str(stuck.pk)]
+    stuck.refresh_from_db()
+    other.refresh_from_db()
+    assert (stuck.state, stuck.crashes, other.state) == ("running", 2, "waiting")
+
+
+@pytest.mark.usefixtures("sent", "topic")
+def test_the_log_of_a_tick_names_the_part_that_failed(monkeypatch: pytest.MonkeyPatch):
+    def broken() -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(BulkAct.objects, "sweep", broken)
+    with structlog.testing.capture_logs() as lines, pytest.raises(OSError, match="no"):
+        tick()
+
+    assert "sweep bulkact" in [line.get("part") for line in lines]
+
+
+@pytest.mark.usefixtures("sent")
+def test_an_export_that_another_worker_took_over_leaves_its_file(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    row = archives.ask_export(topic.owner)
+    files = exporter.files
+
+    def taken_over(owner: Any) -> Any:
+        Archive.objects.update(attempt=F("attempt") + 1)
+        row.file.write_bytes(b"the other's")
+        return files(owner)
+
+    monkeypatch.setattr(exporter, "files", taken_over)
+    archives.perform(row.pk)
+
+    assert row.file.read_bytes() == b"the other's"
+    assert [file.name for file in row.file.parent.glob(f"{row.pk}*")] == [row.file.name]

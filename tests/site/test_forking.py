@@ -15,19 +15,25 @@ from beacon_site.launcher import forking
 def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The database's options, which are restored together with the kind of process."""
     server = connections.settings["default"]
-    monkeypatch.setitem(server, "OPTIONS", dict(server["OPTIONS"]))
+    monkeypatch.setitem(server, "OPTIONS", {**server["OPTIONS"], "pool": {}})
     monkeypatch.setattr(conf.settings, "BEACON_PROCESS", conf.settings.BEACON_PROCESS)
     return server["OPTIONS"]
 
 
 @pytest.mark.parametrize(
-    ("process", "limit"),
-    [("web", "BEACON_STATEMENT_SECONDS"), ("worker", "BEACON_TASK_STATEMENT_SECONDS")],
+    ("process", "limit", "connections_of"),
+    [("web", "BEACON_STATEMENT_SECONDS", 24), ("worker", "BEACON_TASK_STATEMENT_SECONDS", 40)],
 )
-def test_each_process_has_its_own_time_limit_for_statements(
-    options: dict[str, Any], process: str, limit: str
+def test_each_process_has_its_own_limits_of_the_database(
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    process: str,
+    limit: str,
+    connections_of: int,
 ):
+    monkeypatch.setenv("CELERY_CUSTOM_WORKER_POOL", "beacon_site.worker_threads:TaskPool")
     forking.become(process)
 
     assert f"statement_timeout={getattr(conf.settings, limit)}000" in options["options"]
+    assert options["pool"]["max_size"] == connections_of
     assert process == conf.settings.BEACON_PROCESS

@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 
 from beacon_site import env
+from beacon_site.launcher import runner
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READ_ONE = "from django.conf import settings; settings.DEBUG"
@@ -164,6 +165,40 @@ def test_each_process_that_serves_has_the_limits(process: str, statement: str):
     )
 
     assert ended.stdout.split() == ["10s", "1min", statement]
+
+
+def test_a_connection_that_a_task_returns_keeps_no_advisory_lock():
+    asked = """
+import django, time
+django.setup()
+from django.db import connection
+
+def ask(sql, *given):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + sql, given)
+        return cursor.fetchone()[0]
+
+first = ask("pg_backend_pid()")
+ask("pg_advisory_lock(1, 2)::text")
+connection.close()
+locks = "count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s"
+until = time.monotonic() + 10  # a thread of the pool does it
+while ask(locks, first) and time.monotonic() < until:
+    time.sleep(0.05)
+print(ask(locks, first), ask("count(*) FROM pg_stat_activity WHERE pid = %s", first))
+connection.close_pool()
+"""
+    worker = {"BEACON_PROCESS": "worker", "DJANGO_SETTINGS_MODULE": "beacon_site.settings"}
+    ended = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, **worker, **runner.THREADED},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout.split() == ["0", "1"]
 
 
 def test_the_options_of_the_address_reach_the_connection(db: None):

@@ -43,6 +43,14 @@ def test_what_a_killed_one_left_goes_and_what_a_living_one_counts_stays(place: P
     web_server.on_exit(None)
 
 
+def test_a_folder_that_it_did_not_create_stays(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(place))
+    web_server.on_exit(None)
+    assert place.exists()
+
+
 def test_two_processes_are_one_in_what_is_told(tmp_path: Path) -> None:
     count = (
         "from beacon_site import request_log as f; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
-from beacon_site import worker_threads
+from beacon_site import celery, worker_threads
 from beacon_site.worker_threads import TaskPool
 from tests.site.waiting import eventually
 
@@ -104,10 +106,81 @@ def test_only_an_idle_worker_ends_because_it_has_grown(
     monkeypatch.setattr(worker_threads, "MEMORY_LIMIT", 1)
     ends = threading.Event()
     done = give(pool, ends.wait)
-    worker_threads.end_if_too_large()
+    worker_threads.end_if_unhealthy()
     assert told == []
 
     ends.set()
     assert eventually(lambda: done and not pool.is_busy)
-    worker_threads.end_if_too_large()
+    worker_threads.end_if_unhealthy()
     assert told == ["it has grown too large"]
+
+
+def test_a_worker_that_interrupted_a_task_ends_when_it_is_idle(
+    pool: TaskPool, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[Any] = []
+    monkeypatch.setattr(worker_threads, "end_process", lambda why, **more: told.append(why))
+    monkeypatch.setattr(worker_threads, "MEMORY_LIMIT", float("inf"))
+
+    def work() -> None:
+        while True:
+            time.sleep(0.01)
+
+    worker_threads.end_if_unhealthy()
+    assert told == []
+    give(pool, work, soft_timeout=0.2)
+    assert eventually(lambda: pool.was_interrupted and not pool.is_busy)
+    worker_threads.end_if_unhealthy()
+    assert told == ["a task was interrupted at its time limit"]
+
+
+def test_a_signal_that_stops_the_worker_keeps_waiting_tasks_from_starting(
+    pool: TaskPool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(celery, "_ended", threading.Event())
+    monkeypatch.setattr(celery, "_drop_broken_output", lambda: None)
+    monkeypatch.setattr(celery, "_leave", lambda name: None)
+    ends, waits = threading.Event(), threading.Event()
+    running = give(pool, ends.wait)
+    waiting = give(pool, waits.set)
+    assert eventually(lambda: pool._running)
+
+    def celerys(number: int, frame: Any) -> None:
+        ends.set()
+        assert eventually(lambda: running == [True])
+        assert not waits.wait(0.3) and waiting == []
+
+    celery._marked_first("worker", celerys, 15, None)
+
+
+IN_ITS_OWN_PROCESS = """
+import re, signal, sys, threading, time
+from beacon_site import worker_threads
+from beacon_site.worker_threads import TaskPool
+worker_threads.FROZEN_SECONDS = worker_threads.STOP_SECONDS = 1.0
+pool = TaskPool(limit=3)
+pool.start()
+time.sleep(0.2)
+"""
+
+
+FROZEN = "re.match('(a+)+$', 'a' * 60 + 'b')"  # keeps the interpreter's lock
+WAITS = """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+threading.Thread(target=time.sleep, args=(60,)).start()
+worker_threads.end_process('test')
+"""
+
+
+@pytest.mark.parametrize(("body", "shown"), [(FROZEN, "match"), (WAITS, "_shutdown")])
+def test_a_worker_that_cannot_end_by_itself_is_killed(body: str, shown: str):
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ITS_OWN_PROCESS + body],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr and f"in {shown}" in done.stderr
