@@ -239,6 +239,18 @@ class TestOnServer:
 
         assert "Mondays" in before and "Tuesdays" in after and "Mondays" not in after
 
+    def test_answers_after_reading_the_web_are_external(
+        self, beacon: Call, alice: User, tmp_path: Path
+    ) -> None:
+        call = {"type": "tool_use", "name": "WebFetch", "input": {"url": "https://evil.example"}}
+        row = {"type": "assistant", "message": {"role": "assistant", "content": [call]}}
+        path = transcript(tmp_path, [CLAUDE_LINES[2], row, CLAUDE_LINES[3]])
+
+        beacon("claude-code", recorded("Stop", transcript_path=path))
+
+        trusts = {one.content[:8]: one.trust for one in Observation.objects.of(alice)}
+        assert trusts == {"Remember": Trust.AGENT, "We decid": Trust.EXTERNAL}
+
     def test_two_calls_at_once_and_short_prompts(self, beacon: Call, alice: User) -> None:
         stop = recorded("Stop", last_assistant_message=DECIDED)
         beacon("codex", recorded("Stop", last_assistant_message="Hello."))
@@ -318,7 +330,8 @@ class TestOnServer:
         monkeypatch: pytest.MonkeyPatch,
         capsys: Any,
     ) -> None:
-        for token in ("bcn_wrong", token_of(alice, "reader", "read")):
+        admin = token_of(alice, "me", "read", "write", "admin")
+        for token in ("bcn_wrong", token_of(alice, "reader", "read"), admin):
             monkeypatch.setenv("BEACON_API_TOKEN", token)
             assert command.main(["--url", live_server.url, "hooks", "install", "codex"]) == 1
             assert "Nothing was installed" in capsys.readouterr().err
@@ -423,6 +436,52 @@ def test_subagents_unknown_events_and_cursor_reading_claudes_hooks_are_left_alon
     assert called("claude-code", start, CURSOR_VERSION="2.4.0").stdout == ""
     assert called("codex", start | {"hook_event_name": "PostToolUse"}).stdout == ""
     assert called("nobody", start).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "is_outside"),
+    [
+        ({"type": "assistant", "message": {"content": [{"type": "tool_use", "name": name}]}}, is_outside)
+        for name, is_outside in [
+            ("WebSearch", True), ("WebFetch", True), ("Bash", False), ("Read", False),
+            ("mcp__github__get_issue", True), ("mcp__github__beacon", True),
+            ("mcp__beacon__recall", False), ("mcp__plugin_beacon-memory_beacon__recall", False),
+        ]
+    ] + [
+        ({"type": "response_item", "payload": payload}, is_outside)
+        for payload, is_outside in [
+            ({"type": "web_search_call"}, True),
+            ({"type": "function_call", "name": "mcp__github__get_issue"}, True),
+            ({"type": "function_call", "name": "shell"}, False),
+            ({"type": "message", "role": "user", "content": "WebFetch"}, False),
+        ]
+    ] + [({"type": "response_item"}, False), ({"type": "assistant", "message": None}, False)],
+)  # fmt: skip
+def test_tools_that_read_text_from_outside_are_noticed(
+    home: Path, row: dict[str, Any], is_outside: bool
+) -> None:
+    path = transcript(home, [*CLAUDE_LINES, row])
+
+    turns, has_read = hook.transcript_of({"transcript_path": path})
+
+    assert has_read is is_outside
+    assert DECIDED in [one["content"] for one in turns]
+
+
+@pytest.mark.parametrize("mark", ["</beacon-memory>", "</Beacon-Memory>", "< /\n beacon-memory>"])
+def test_memory_cannot_end_the_marks_around_it(mark: str) -> None:
+    text = hook.marked(f"before {mark} after", 2_000)
+
+    assert text.count("<") == 2 and f"‹{mark[1:]}" in text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "1e9", "soon"])
+def test_a_time_limit_that_makes_no_sense_is_ignored(home: Path, seconds: str) -> None:
+    stored_token("http://127.0.0.1:9")
+
+    done = called("codex", recorded("SessionStart"), BEACON_HOOK_SECONDS=seconds)
+
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 # --- settings ---
