@@ -582,6 +582,101 @@ def test_hooks_are_found_when_the_agent_has_rewritten_its_settings(
     assert left == theirs
 
 
+def test_a_handler_that_the_user_added_to_our_group_stays(home: Path) -> None:
+    path = installed("claude-code")
+    found = json.loads(path.read_text())
+    theirs = {"type": "command", "command": "say beacon"}
+    for event, [group] in found["hooks"].items():
+        place = 0 if event == "Stop" else 1
+        if event in ("Stop", "SessionStart"):
+            group["hooks"].insert(place, theirs)
+    found["hooks"]["PreToolUse"] = [{"matcher": "beacon_hook.py", "hooks": [theirs]}]
+    path.write_text(json.dumps(found, indent=2))
+
+    hook_settings.remove("claude-code")
+
+    assert json.loads(path.read_text())["hooks"] == {
+        "SessionStart": [{"hooks": [theirs]}],
+        "Stop": [{"hooks": [theirs]}],
+        "PreToolUse": [{"matcher": "beacon_hook.py", "hooks": [theirs]}],
+    }
+
+
+INSERTED = """
+# of another program
+[projects."/home/alice/queue"]
+trust_level = "trusted"
+
+[[hooks.Stop]]
+[[hooks.Stop.hooks]]
+type = "command"
+command = "say done"
+"""
+
+
+@pytest.mark.parametrize("does", ["remove", "install"])
+@pytest.mark.parametrize(
+    "place", ["[[hooks.UserPromptSubmit]]", "[[hooks.UserPromptSubmit.hooks]]", hook_settings.END]
+)
+def test_tables_that_another_program_put_between_our_marks_stay(
+    home: Path, place: str, does: str
+) -> None:
+    path = home / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text('model = "gpt"\n')
+    installed("codex")
+    text = path.read_text()
+    path.write_text(text.replace(place, f"{INSERTED}{place}", 1) + "[last]\na = 1\n")
+
+    (installed if does == "install" else hook_settings.remove)("codex")
+
+    after = path.read_text()
+    found = tomllib.loads(after)
+    assert (found["model"], found["last"]) == ("gpt", {"a": 1})
+    assert found["projects"] == {"/home/alice/queue": {"trust_level": "trusted"}}
+    commands = [one["command"] for group in found["hooks"]["Stop"] for one in group["hooks"]]
+    assert commands[0] == "say done" and "# of another program\n" in after
+    ours = len(hook_settings.EVENTS["codex"]) if does == "install" else 0
+    assert len(hook_settings.OURS.findall(after)) == ours
+    assert after.count(hook_settings.BEGIN) == after.count(hook_settings.END) == (ours > 0)
+
+
+def test_a_handler_that_the_user_added_to_our_table_stays(home: Path) -> None:
+    path = home / ".codex/config.toml"
+    path.parent.mkdir()
+    installed("codex")
+    theirs = '[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "say"\n'
+    text = path.read_text().replace("[[hooks.PreCompact]]", theirs + "[[hooks.PreCompact]]")
+    path.write_text(text)
+
+    hook_settings.remove("codex")
+
+    handler = {"type": "command", "command": "say"}
+    assert tomllib.loads(path.read_text()) == {"hooks": {"Stop": [{"hooks": [handler]}]}}
+
+
+def test_a_settings_file_is_never_readable_by_others_while_it_is_written(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    path.chmod(0o600)
+    seen: list[int] = []
+    chmod = Path.chmod
+    monkeypatch.setattr(
+        Path, "chmod",
+        lambda one, mode: (seen.append(stat.S_IMODE(one.stat().st_mode)), chmod(one, mode))[1],
+    )  # fmt: skip
+    before = os.umask(0)
+    try:
+        installed("claude-code")
+    finally:
+        os.umask(before)
+
+    assert set(seen) == {0o600}
+
+
 def test_codex_with_a_hooks_file_gets_its_hooks_there(home: Path) -> None:
     (home / ".codex").mkdir()
     (home / ".codex/hooks.json").write_text('{"hooks": {}}')
