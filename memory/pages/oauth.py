@@ -102,9 +102,10 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
             try:
                 asked = oauth.asked(dict(values.lists()))
             except SentBack as exc:
-                return _sent(exc.url)
+                # A link to Beacon mustn't lead elsewhere by itself (RFC 9700, 4.11.2).
+                return _sent(exc.url) if method == "POST" else _refused(request, exc, exc.url)
             except OAuthError as exc:
-                return render(request, "memory/oauth_refused.html", {"why": str(exc)}, status=400)
+                return _refused(request, exc)
             return page(request, asked)
 
         return answer
@@ -118,7 +119,7 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
 @_asked_by("GET")
 def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Show what an app asks for. The person is signed in, so no stranger makes Beacon fetch."""
-    name = oauth.suggested_name(request.user, asked.client)
+    name = oauth.suggested_name(request.user, asked)
     return _consent_page(request, asked, ConsentForm(asked, initial={"name": name}))
 
 
@@ -164,6 +165,12 @@ def _values(request: BeaconRequest, name: str) -> list[str]:
 def _sent(url: str) -> HttpResponse:
     """Send the browser to the app. Django's own class knows only the schemes of the web."""
     return opened_by_app(HttpResponse(status=303, headers={"Location": url}))
+
+
+def _refused(request: BeaconRequest, why: OAuthError, back: str = "") -> HttpResponse:
+    """Say why the app got no access, with a link back to it if it registered the URL."""
+    context = {"why": str(why), "back": back, "host": oauth.host_of(back)}
+    return opened_by_app(render(request, "memory/oauth_refused.html", context, status=400))
 
 
 def _too_many(request: BeaconRequest, wait: int) -> HttpResponse:
