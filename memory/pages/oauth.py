@@ -30,6 +30,7 @@ from memory.web.fields import CleanTextField
 logger = structlog.get_logger(__name__)
 
 REGISTRATIONS_PER_HOUR = 20  # from one address
+NETWORK_REGISTRATIONS_PER_HOUR = 60  # from one IPv6 /48
 REQUESTS_PER_MINUTE = 60  # of one person, since each can make Beacon fetch a document
 STATUS = {"invalid_client": 401, "temporarily_unavailable": 429}
 
@@ -227,6 +228,10 @@ def token(request: HttpRequest) -> HttpResponse:
 @_for_apps("oauth-register", lambda: REGISTRATIONS_PER_HOUR, 3600)
 def register(request: HttpRequest) -> HttpResponse:
     """Register an app by its metadata."""
+    network = sign_ins.counted_address_of(request, bits=48)
+    if sign_ins.over_limit("oauth-network", network, NETWORK_REGISTRATIONS_PER_HOUR, 3600):
+        words = _("Too many requests from this network. Try again later.")
+        raise OAuthError("temporarily_unavailable", words)
     if _length(request) > MOST_METADATA:
         words = _("The metadata is larger than %(most)s bytes.") % {"most": f"{MOST_METADATA:,}"}
         raise OAuthError("invalid_client_metadata", words)

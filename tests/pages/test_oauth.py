@@ -552,6 +552,21 @@ def test_a_flood_from_one_address_is_stopped(app: App) -> None:
     assert int(app.register(redirect_uris=[BACK])["Retry-After"]) > 0
 
 
+def test_a_flood_from_one_ipv6_network_is_stopped(app: App) -> None:
+    body = json.dumps({"redirect_uris": [BACK]})
+
+    def registers(address: str) -> int:
+        return app.server.post(
+            "/oauth/register", body, "application/json", REMOTE_ADDR=address
+        ).status_code
+
+    statuses = [registers(f"2001:db8:1:{n:x}::1") for n in range(61)]
+
+    assert statuses == [201] * 60 + [429]
+    assert registers("2001:db8:2::1") == 201
+    assert registers("192.0.2.1") == 201
+
+
 def test_a_flood_from_many_addresses_does_not_fill_the_disk(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
