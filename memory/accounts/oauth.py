@@ -71,7 +71,7 @@ class OAuthError(Exception):
 
 
 class SentBack(OAuthError):
-    """A refusal that the app can be told itself, at its redirect URI."""
+    """A refusal with the URL that takes it to the app."""
 
     def __init__(self, code: str, words: str, url: str) -> None:
         super().__init__(code, words)

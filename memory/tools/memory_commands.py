@@ -296,7 +296,7 @@ def _rename(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     folder.check_free(new)
     if held := _why_held(context, files):
         words = _(
-            "Error: You can't rename %(path)s now: %(why)s. Nothing was renamed. Ask the user, or create a new file instead."
+            "Error: You can’t rename %(path)s now: %(why)s. Nothing was renamed. Ask the user, or create a new file instead."
         )
         raise CommandRefused("refused", words % {"path": old.shown, "why": held})
     folder.rename(files, old, new, by=context.by, source=context.source)
