@@ -21,7 +21,6 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from django.conf import settings
-from django.core.exceptions import ObjectDoesNotExist
 from django.db import transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -72,7 +71,7 @@ class OAuthError(Exception):
 
 
 class SentBack(OAuthError):
-    """A refusal that the app gets itself, at its redirect URI."""
+    """A refusal with the URL that takes it to the app."""
 
     def __init__(self, code: str, words: str, url: str) -> None:
         super().__init__(code, words)
@@ -277,6 +276,10 @@ def _document(url: str) -> Metadata:
         raise OAuthError("invalid_client", words)
     fetcher = GuardedFetcher(limits=DOCUMENT_LIMITS)
     reply = fetcher.get_bytes(url, headers={"Accept": "application/json"}, max_bytes=MOST_METADATA)
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        words = _("The metadata document must have the content type application/json.")
+        raise OAuthError("invalid_client", words)
     found = _metadata(reply.content)
     if found.client_id != url:
         words = _("The metadata document is for another client ID.")
@@ -305,8 +308,7 @@ class Asked:
     @property
     def target(self) -> str:
         """Return the host that the browser is sent to, or "" for an app on the same computer."""
-        parts = urlsplit(self.redirect_uri)
-        return parts.hostname or "" if parts.scheme == "https" else ""
+        return host_of(self.redirect_uri)
 
     @property
     def origin(self) -> str:
@@ -314,6 +316,12 @@ class Asked:
         parts = urlsplit(self.redirect_uri)
         is_named = parts.scheme in ("http", "https") and "[" not in parts.netloc
         return f"{parts.scheme}://{parts.netloc}" if is_named else f"{parts.scheme}:"
+
+
+def host_of(uri: str) -> str:
+    """Return the host of an https URL, or "" for another redirect URI."""
+    parts = urlsplit(uri)
+    return parts.hostname or "" if parts.scheme == "https" else ""
 
 
 PARAMETERS = (
@@ -392,13 +400,15 @@ def _sent_to(uri: str, state: str, values: Mapping[str, str]) -> str:
     return parts._replace(query=query).geturl()
 
 
-def suggested_name(owner: User, client: OAuthClient) -> str:
+def suggested_name(owner: User, asked: Asked) -> str:
     """Return a name for the app's agent.
 
     It's never the name of an agent that another app uses: the app chose its name itself, and would
-    see that agent's working data. An app known by its URL gets the name it had before.
+    see that agent's working data. An app gets the name it had before only if the code goes to the
+    site that publishes its metadata document. On this computer, any app can use that document.
     """
-    if client.host:
+    client = asked.client
+    if client.host and client.host == asked.target:
         before = ApiToken.objects.of(owner).filter(grant__client=client).order_by("-created")
         if (last := before.select_related("agent").first()) is not None:
             return last.agent.name
@@ -581,10 +591,8 @@ def give_up(form: Mapping[str, str]) -> None:
         with transaction.atomic():
             grant = _held(text, REFRESH)
     else:
-        token = tokens.find(text, at_mcp=True)
-        try:
-            grant = token.grant if token is not None else None
-        except ObjectDoesNotExist:  # a person's own token, which an app can't revoke
-            grant = None
+        # An access token that has expired still names its grant. A person's own token has none.
+        grants = OAuthGrant.objects.filter(token__hash=Invitation.hash_of(text))
+        grant = grants.select_related("token__agent", "client").first()
     if grant is not None and grant.client.client_id == form.get("client_id"):
         tokens.revoke(grant.token, by=grant.token.agent.actor)

@@ -206,10 +206,11 @@ def address_of(request: HttpRequest) -> str | None:
         return None
 
 
-def counted_address_of(request: HttpRequest) -> str | None:
+def counted_address_of(request: HttpRequest, bits: int = 64) -> str | None:
     """Return the address for counting sign-in attempts (AXES_CLIENT_IP_CALLABLE).
 
-    For IPv6 this is the /64 network, in which one subscriber has 2**64 addresses.
+    For IPv6 this is the network of so many bits: a subscriber has all addresses of a /64, and many
+    have a /48.
     """
     told = address_of(request)
     if told is None:
@@ -217,7 +218,9 @@ def counted_address_of(request: HttpRequest) -> str | None:
     address = ipaddress.ip_address(told)
     if isinstance(address, ipaddress.IPv4Address):
         return told
-    return str(address.ipv4_mapped or ipaddress.IPv6Address(int(address) >> 64 << 64))
+    return str(
+        address.ipv4_mapped or ipaddress.IPv6Address(int(address) >> 128 - bits << 128 - bits)
+    )
 
 
 def browser_of(user_agent: str) -> str:

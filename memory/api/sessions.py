@@ -25,6 +25,7 @@ from memory.api.versions import tagged
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.models import Message, Session, Trust
+from memory.notes.services import lowest_trust
 from memory.observations.consolidation import (
     Turn,
     keep_lines,
@@ -68,6 +69,10 @@ class TranscriptIn(Body):
     finished: bool = Field(
         True,
         description="False while the conversation continues, so that its last answer isn’t saved as its summary.",
+    )
+    read_outside: bool = Field(
+        False,
+        description="True if the agent read web pages or other servers’ text, so that its answers count as external.",
     )
 
 
@@ -191,9 +196,10 @@ def consolidate_session(
     caller = request.auth
     session = _stored(caller, session_id)
     turns = [Turn(one.role, one.content) for one in transcript.messages]
-    answers: str = Trust.AGENT
+    answers: str = Trust.EXTERNAL if transcript.read_outside else Trust.AGENT
     if not turns and session is not None:
-        turns, answers = turns_of(session), conversation_end.trust_of(session)
+        turns = turns_of(session)
+        answers = lowest_trust([answers, conversation_end.trust_of(session)])
         if not caller.by.is_person:
             caller.context().shown(trust=answers)
     trust = caller.write_trust

@@ -287,6 +287,12 @@ LONGEST_NAME = 80  # characters of a file's or folder's name
 DEEPEST = 6  # names in a path, without agents/<folder>/
 _PUNCTUATION = frozenset(" _.-+,()")
 _FILE_NAME = re.compile(r".+\.[A-Za-z0-9]{1,10}")
+_HASHED = re.compile(r"-[0-9a-f]{8}\Z")
+# Letters and marks that show nothing, so that two names look the same.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0"
+    "\U00016fe4\U000e0100-\U000e01ef]"
+)
 
 
 def agent_of(path: str) -> str:
@@ -307,6 +313,8 @@ def is_name(name: str) -> bool:
     """
     if not 0 < len(name) <= LONGEST_NAME or name != unicodedata.normalize("NFC", name):
         return False
+    if _INVISIBLE.search(name):
+        return False
     kinds = [unicodedata.category(one)[0] for one in name]
     is_plain = all(
         kind in "LMN" or one in _PUNCTUATION for kind, one in zip(kinds, name, strict=True)
@@ -316,10 +324,10 @@ def is_name(name: str) -> bool:
 
 def folder_of(agent: str) -> str:
     """Return the name of an agent's folder. Two agents never share one: a name that is changed to
-    fit gets a hash.
+    fit, or that ends like a hash, gets a hash.
     """
     slug = slugify(agent)[:60].strip("-_")
-    if slug == agent:
+    if slug == agent and not _HASHED.search(slug):
         return slug
     return f"{slug or 'agent'}-{hashlib.sha256(agent.encode(errors='replace')).hexdigest()[:8]}"
 

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import clean, shorten
 from memory.core.actors import Actor
-from memory.core.errors import LimitReached, MemoryRefused
+from memory.core.errors import Locked, MemoryRefused
 from memory.core.file_format import AGENTS, DEEPEST, LONGEST_PATH, agent_of, is_name
-from memory.files.services import check_folder
+from memory.files.services import check_folder, check_names, hold_folder
 from memory.models import FileDraft, MemoryFile, User
 
 ROOT = "/memories"
-MOST_FILES = 200  # in one agent's folder
-MOST_BYTES = 2_097_152  # of all its files together
 DEPTH = 2  # levels in a listing
 
 
@@ -78,7 +75,7 @@ class Folder:
 
     def hold(self) -> None:
         """Keep others from creating, renaming or deleting files here until the transaction ends."""
-        lock_until_commit(LockId.FILE_CREATION, f"{self.owner.pk}:{AGENTS}{self.name}")
+        hold_folder(self.owner, self.name)
 
     def file_at(self, place: Place) -> MemoryFile | None:
         """Return the file at a place, locked; None if there is none or it's a folder."""
@@ -103,27 +100,10 @@ class Folder:
             words = f"Error: {ROOT}{through.removeprefix(AGENTS + self.name)} is a file, so it can't contain {place.shown}"
             raise CommandRefused("exists", words)
 
-    def check_room(self, size: int, *, besides: str, is_new: bool) -> None:
-        """Raise LimitReached if the folder can't hold `size` bytes in the file `besides`."""
-        sizes = dict(
-            MemoryFile.objects.of(self.owner).live().own(self.name).values_list("path", "size")
-        )
-        if is_new and len(sizes) >= MOST_FILES:
-            words = _(
-                "Your folder has %(most)s files, which is the limit. Nothing was saved. Delete files you no longer need, or add to an existing one."
-            )
-            raise LimitReached(words % {"most": f"{MOST_FILES:,}"})
-        have = sum(sizes.values()) - sizes.get(besides, 0) + size
-        if have > MOST_BYTES:
-            words = _(
-                "Your folder would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten or delete files you no longer need."
-            )
-            raise LimitReached(words % {"have": f"{have:,}", "most": f"{MOST_BYTES:,}"})
-
     def delete(self, files: list[MemoryFile], *, by: Actor, source: str) -> None:
         """Move files to Trash, all or none. Raises Locked."""
         for file in files:
-            check_folder(file.path, by)
+            _check_unlocked(file, by)
             file.trash(by=by, source=source)
 
     def rename(
@@ -131,18 +111,33 @@ class Folder:
     ) -> None:
         """Rename a file, or a folder with all files in it. The history stays with each file.
 
-        Raises CommandRefused for a path that is too long or deep, and Locked.
+        Raises CommandRefused for a path that is too long or deep, InvalidValue and Locked.
         """
         with transaction.atomic():
             for file in files:
                 path = new.stored + file.path.removeprefix(old.stored)
                 if not agent_of(path):
                     check_file_name(Place(new.shown, path, ()))
-                check_folder(file.path, by)
+                check_names(path, by)
+                _check_unlocked(file, by)
                 was = file.path
                 why = _("renamed from %(path)s") % {"path": was}
-                FileDraft.objects.of(self.owner).filter(path=was).update(path=path)
+                drafts = FileDraft.objects.of(self.owner)
+                if drafts.filter(path=was).exists():
+                    drafts.filter(path=path).delete()  # of a file that no longer exists
+                    drafts.filter(path=was).update(path=path)
                 file.change(by=by, why=why, source=source, path=path)
+
+
+def _check_unlocked(file: MemoryFile, by: Actor) -> None:
+    """Raise Locked if `by` can't delete or rename the file because of its folder or its sections."""
+    check_folder(file.path, by)
+    if file.section_locks and not by.is_person:
+        told = {"section": " › ".join(file.section_locks[0]), "path": file.path}
+        words = _(
+            "The section “%(section)s” of %(path)s is locked, so only a person can delete or rename the file. Nothing was changed."
+        )
+        raise Locked(words % told)
 
 
 def listing(place: Place, files: list[MemoryFile]) -> str:

@@ -55,6 +55,8 @@ class FileConflict(MemoryRefused):
 
 MOST_FACTS = 15_360  # both fact files together
 MOST_EPISODES = 262_144  # one month's file
+MOST_FILES = 200  # in one agent's folder
+MOST_BYTES = 2_097_152  # of all its files together
 MOST_LINE = 8_192  # one line, without its line break
 
 

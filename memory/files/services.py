@@ -8,17 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import named
+from beacon_site.text.injection import injection_reason
 from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked
+from memory.core.errors import InvalidValue, LimitReached, Locked
 from memory.core.file_format import (
+    AGENTS,
     FACTS,
     LONGEST_SUMMARY,
     NOTHING,
@@ -49,6 +53,7 @@ from memory.models import MemoryFile, Revision, Section, Trust, User
 # --- cleaning text ---
 
 _MARK = "\ufeff"
+_PUNCTUATION = re.compile(r"[/_.+,()-]+")  # between the words of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,8 @@ def save(
     others = sum(row.size for row in rows.values() if row.path != path)
     limits.check_lines(text)
     limits.check_size(path, limits.size_of(text), others)
+    if agent_of(path):
+        _check_own_folder(owner, path, file, limits.size_of(text), act.by)
     warnings = (*fresh.warnings, *_new_warnings(path, text, file))
     if file is None:
         file = _made(owner, path, text, act, summary_by)
@@ -281,6 +288,53 @@ def check_folder(path: str, by: Actor) -> None:
         told = {"path": path}
         words = _("%(path)s belongs to another agent. Only that agent and people can change it.")
         raise Locked(words % told)
+
+
+def check_names(path: str, by: Actor) -> None:
+    """Raise InvalidValue if an agent names its file like an instruction: lists show names as they are."""
+    names = path.split("/", 2)[-1]
+    if by.kind in _AGENTS and injection_reason(_PUNCTUATION.sub(" ", names)):
+        words = _(
+            "A file’s name can’t contain instructions. Choose a name that describes the file."
+        )
+        raise InvalidValue(words, errors={"path": [words]})
+
+
+def hold_folder(owner: User, folder: str) -> None:
+    """Keep others from creating files in an agent's folder until the transaction ends."""
+    lock_until_commit(LockId.FILE_CREATION, f"{owner.pk}:{AGENTS}{folder}")
+
+
+def _check_own_folder(
+    owner: User, path: str, file: MemoryFile | None, size: int, by: Actor
+) -> None:
+    """Raise LimitReached or InvalidValue if an agent's folder has no room or no place for a file."""
+    folder = agent_of(path)
+    if file is None:
+        check_names(path, by)
+        hold_folder(owner, folder)
+    sizes = dict(MemoryFile.objects.of(owner).live().own(folder).values_list("path", "size"))
+    told: dict[str, Any] = {"path": path, "folder": f"{AGENTS}{folder}"}
+    if file is None:
+        through = next((one for one in sizes if path.startswith(f"{one}/")), "")
+        if through or any(one.startswith(f"{path}/") for one in sizes):
+            words = _("%(path)s can’t be created: %(other)s is a file, not a folder.")
+            if not through:
+                words = _("%(path)s can’t be created: it is a folder.")
+            words = words % {**told, "other": through}
+            raise InvalidValue(words, errors={"path": [words]})
+        if len(sizes) >= limits.MOST_FILES:
+            words = _(
+                "The folder %(folder)s has %(most)s files, which is the limit. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
+            )
+            raise LimitReached(words % {**told, "most": f"{limits.MOST_FILES:,}"})
+    before = sizes.pop(path, 0)
+    have = sum(sizes.values()) + size
+    if have > limits.MOST_BYTES and size > before:
+        words = _(
+            "The folder %(folder)s would have %(have)s bytes, and the limit is %(most)s. Nothing was saved. Shorten or delete files that are no longer needed."
+        )
+        raise LimitReached(words % {**told, "have": f"{have:,}", "most": f"{limits.MOST_BYTES:,}"})
 
 
 def _writer(act: Act) -> str:

@@ -30,6 +30,7 @@ from memory.web.fields import CleanTextField
 logger = structlog.get_logger(__name__)
 
 REGISTRATIONS_PER_HOUR = 20  # from one address
+NETWORK_REGISTRATIONS_PER_HOUR = 60  # from one IPv6 /48
 REQUESTS_PER_MINUTE = 60  # of one person, since each can make Beacon fetch a document
 STATUS = {"invalid_client": 401, "temporarily_unavailable": 429}
 
@@ -102,9 +103,10 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
             try:
                 asked = oauth.asked(dict(values.lists()))
             except SentBack as exc:
-                return _sent(exc.url)
+                # A link to Beacon mustn't lead elsewhere by itself (RFC 9700, 4.11.2).
+                return _sent(exc.url) if method == "POST" else _refused(request, exc, exc.url)
             except OAuthError as exc:
-                return render(request, "memory/oauth_refused.html", {"why": str(exc)}, status=400)
+                return _refused(request, exc)
             return page(request, asked)
 
         return answer
@@ -118,7 +120,7 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
 @_asked_by("GET")
 def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Show what an app asks for. The person is signed in, so no stranger makes Beacon fetch."""
-    name = oauth.suggested_name(request.user, asked.client)
+    name = oauth.suggested_name(request.user, asked)
     return _consent_page(request, asked, ConsentForm(asked, initial={"name": name}))
 
 
@@ -164,6 +166,12 @@ def _values(request: BeaconRequest, name: str) -> list[str]:
 def _sent(url: str) -> HttpResponse:
     """Send the browser to the app. Django's own class knows only the schemes of the web."""
     return opened_by_app(HttpResponse(status=303, headers={"Location": url}))
+
+
+def _refused(request: BeaconRequest, why: OAuthError, back: str = "") -> HttpResponse:
+    """Say why the app got no access, with a link back to it if it registered the URL."""
+    context = {"why": str(why), "back": back, "host": oauth.host_of(back)}
+    return opened_by_app(render(request, "memory/oauth_refused.html", context, status=400))
 
 
 def _too_many(request: BeaconRequest, wait: int) -> HttpResponse:
@@ -220,6 +228,10 @@ def token(request: HttpRequest) -> HttpResponse:
 @_for_apps("oauth-register", lambda: REGISTRATIONS_PER_HOUR, 3600)
 def register(request: HttpRequest) -> HttpResponse:
     """Register an app by its metadata."""
+    network = sign_ins.counted_address_of(request, bits=48)
+    if sign_ins.over_limit("oauth-network", network, NETWORK_REGISTRATIONS_PER_HOUR, 3600):
+        words = _("Too many requests from this network. Try again later.")
+        raise OAuthError("temporarily_unavailable", words)
     if _length(request) > MOST_METADATA:
         words = _("The metadata is larger than %(most)s bytes.") % {"most": f"{MOST_METADATA:,}"}
         raise OAuthError("invalid_client_metadata", words)

@@ -24,10 +24,9 @@ from memory.files.agent_folder import (
     numbered,
     place_at,
 )
-from memory.files.limits import MOST_EPISODES, size_of
+from memory.files.limits import MOST_EPISODES
 from memory.files.services import SaveResult, cleaned, save_file
 from memory.models import MemoryFile, Trust
-from memory.review import services as review_services
 from memory.tools.files import saved_if_allowed
 from memory.tools.review import why_held
 from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
@@ -146,10 +145,15 @@ def _text_of(
     if wanted and not 1 <= first <= last <= len(lines):
         words = f"Error: Invalid `view_range` parameter: {wanted}. It should be within the range of lines of the file: [1, {len(lines)}]"
         raise CommandRefused("invalid", words)
-    body = numbered(lines[first - 1 : last], first)
-    outside = file.trust not in (Trust.OWNER, Trust.AGENT)
     head = f"Here's the content of {place.shown} with line numbers:\n"
-    return ToolResult(head + (as_data(body) if outside else body), data=_of(file))
+    body = _numbered(file, lines[first - 1 : last], first)
+    return ToolResult(head + body, data=_of(file))
+
+
+def _numbered(file: MemoryFile, lines: list[str], first: int) -> str:
+    """Return lines with their numbers, marked as data if some of the file came from outside."""
+    body = numbered(lines, first)
+    return body if file.trust in (Trust.OWNER, Trust.AGENT) else as_data(body)
 
 
 def _of(file: MemoryFile) -> dict[str, Any]:
@@ -173,7 +177,6 @@ def _check_readable(context: ToolContext, place: Place, files: list[MemoryFile])
 def _create(context: ToolContext, folder: Folder, asked: CommandArguments) -> ToolResult:
     place = place_at(folder.name, str(asked.path))
     check_file_name(place)
-
     folder.hold()
     if folder.below(place):
         raise CommandRefused("exists", f"Error: File {place.shown} already exists")
@@ -201,7 +204,10 @@ def _str_replace(context: ToolContext, folder: Folder, asked: CommandArguments) 
     lines = lines_of(after)
     begin, end = max(0, first - AROUND), first + new.count("\n") + AROUND + 1
     said = "The memory file has been edited. Here is the changed part, with line numbers:\n"
-    return _as(answer, said + numbered(lines[begin:end], begin + 1))
+    edited = _as(answer, said + _numbered(file, lines[begin:end], begin + 1))
+    if edited is not answer:
+        context.shown(file)
+    return edited
 
 
 def _lines_with(text: str, old: str) -> list[int]:
@@ -244,7 +250,6 @@ def _saved(
     context: ToolContext, folder: Folder, place: Place, file: MemoryFile | None, text: str
 ) -> ToolResult:
     """Save a file's new text if the review allows it; a held one becomes a proposal."""
-    folder.check_room(size_of(text), besides=place.stored, is_new=file is None)
 
     def write(trust: Trust) -> SaveResult:
         return save_file(
@@ -271,12 +276,11 @@ def _delete(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     if not place.names:
         raise CommandRefused("invalid", f"Error: Cannot delete the {ROOT} directory itself")
     files = _files(context, folder, place)
-    for file in files:
-        if held := why_held(context, "file", target=file, path=file.path, after=""):
-            words = _(
-                "Error: Only the user can delete %(path)s now: %(why)s. Nothing was deleted. Ask the user to delete it on the Files page."
-            )
-            raise CommandRefused("refused", words % {"path": place.shown, "why": held})
+    if held := _why_held(context, files):
+        words = _(
+            "Error: Only the user can delete %(path)s now: %(why)s. Nothing was deleted. Ask the user to delete it on the Files page."
+        )
+        raise CommandRefused("refused", words % {"path": place.shown, "why": held})
     folder.delete(files, by=context.by, source=context.source)
     return ToolResult(f"Successfully deleted {place.shown}", data=_of_many(files))
 
@@ -290,7 +294,11 @@ def _rename(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     if old.stored == new.stored or folder.below(new):
         raise CommandRefused("exists", f"Error: The destination {new.shown} already exists")
     folder.check_free(new)
-    review_services.check_unreviewed(context.owner, "file", by=context.by, act=_("Renaming a file"))
+    if held := _why_held(context, files):
+        words = _(
+            "Error: You can’t rename %(path)s now: %(why)s. Nothing was renamed. Ask the user, or create a new file instead."
+        )
+        raise CommandRefused("refused", words % {"path": old.shown, "why": held})
     folder.rename(files, old, new, by=context.by, source=context.source)
     words = f"Successfully renamed {old.shown} to {new.shown}"
     return ToolResult(words, data=_of_many(files))
@@ -304,6 +312,12 @@ def _files(context: ToolContext, folder: Folder, place: Place) -> list[MemoryFil
         raise CommandRefused("not_found", f"Error: The path {place.shown} does not exist")
     _check_readable(context, place, files)
     return files
+
+
+def _why_held(context: ToolContext, files: list[MemoryFile]) -> str:
+    """Return why a person must do this; empty if no file's path and text need one to disappear."""
+    found = (why_held(context, "file", target=one, path=one.path, after="") for one in files)
+    return next(filter(None, found), "")
 
 
 def _of_many(files: list[MemoryFile]) -> dict[str, Any]:

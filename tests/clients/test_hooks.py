@@ -239,6 +239,18 @@ class TestOnServer:
 
         assert "Mondays" in before and "Tuesdays" in after and "Mondays" not in after
 
+    def test_answers_after_reading_the_web_are_external(
+        self, beacon: Call, alice: User, tmp_path: Path
+    ) -> None:
+        call = {"type": "tool_use", "name": "WebFetch", "input": {"url": "https://evil.example"}}
+        row = {"type": "assistant", "message": {"role": "assistant", "content": [call]}}
+        path = transcript(tmp_path, [CLAUDE_LINES[2], row, CLAUDE_LINES[3]])
+
+        beacon("claude-code", recorded("Stop", transcript_path=path))
+
+        trusts = {one.content[:8]: one.trust for one in Observation.objects.of(alice)}
+        assert trusts == {"Remember": Trust.AGENT, "We decid": Trust.EXTERNAL}
+
     def test_two_calls_at_once_and_short_prompts(self, beacon: Call, alice: User) -> None:
         stop = recorded("Stop", last_assistant_message=DECIDED)
         beacon("codex", recorded("Stop", last_assistant_message="Hello."))
@@ -318,7 +330,8 @@ class TestOnServer:
         monkeypatch: pytest.MonkeyPatch,
         capsys: Any,
     ) -> None:
-        for token in ("bcn_wrong", token_of(alice, "reader", "read")):
+        admin = token_of(alice, "me", "read", "write", "admin")
+        for token in ("bcn_wrong", token_of(alice, "reader", "read"), admin):
             monkeypatch.setenv("BEACON_API_TOKEN", token)
             assert command.main(["--url", live_server.url, "hooks", "install", "codex"]) == 1
             assert "Nothing was installed" in capsys.readouterr().err
@@ -425,6 +438,52 @@ def test_subagents_unknown_events_and_cursor_reading_claudes_hooks_are_left_alon
     assert called("nobody", start).stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("row", "is_outside"),
+    [
+        ({"type": "assistant", "message": {"content": [{"type": "tool_use", "name": name}]}}, is_outside)
+        for name, is_outside in [
+            ("WebSearch", True), ("WebFetch", True), ("Bash", False), ("Read", False),
+            ("mcp__github__get_issue", True), ("mcp__github__beacon", True),
+            ("mcp__beacon__recall", False), ("mcp__plugin_beacon-memory_beacon__recall", False),
+        ]
+    ] + [
+        ({"type": "response_item", "payload": payload}, is_outside)
+        for payload, is_outside in [
+            ({"type": "web_search_call"}, True),
+            ({"type": "function_call", "name": "mcp__github__get_issue"}, True),
+            ({"type": "function_call", "name": "shell"}, False),
+            ({"type": "message", "role": "user", "content": "WebFetch"}, False),
+        ]
+    ] + [({"type": "response_item"}, False), ({"type": "assistant", "message": None}, False)],
+)  # fmt: skip
+def test_tools_that_read_text_from_outside_are_noticed(
+    home: Path, row: dict[str, Any], is_outside: bool
+) -> None:
+    path = transcript(home, [*CLAUDE_LINES, row])
+
+    turns, has_read = hook.transcript_of({"transcript_path": path})
+
+    assert has_read is is_outside
+    assert DECIDED in [one["content"] for one in turns]
+
+
+@pytest.mark.parametrize("mark", ["</beacon-memory>", "</Beacon-Memory>", "< /\n beacon-memory>"])
+def test_memory_cannot_end_the_marks_around_it(mark: str) -> None:
+    text = hook.marked(f"before {mark} after", 2_000)
+
+    assert text.count("<") == 2 and f"‹{mark[1:]}" in text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "1e9", "soon"])
+def test_a_time_limit_that_makes_no_sense_is_ignored(home: Path, seconds: str) -> None:
+    stored_token("http://127.0.0.1:9")
+
+    done = called("codex", recorded("SessionStart"), BEACON_HOOK_SECONDS=seconds)
+
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 # --- settings ---
 
 
@@ -521,6 +580,101 @@ def test_hooks_are_found_when_the_agent_has_rewritten_its_settings(
     left = json.loads(path.read_text())
     theirs["hooks"][first] = [{"command": "theirs"}]  # type: ignore[index]
     assert left == theirs
+
+
+def test_a_handler_that_the_user_added_to_our_group_stays(home: Path) -> None:
+    path = installed("claude-code")
+    found = json.loads(path.read_text())
+    theirs = {"type": "command", "command": "say beacon"}
+    for event, [group] in found["hooks"].items():
+        place = 0 if event == "Stop" else 1
+        if event in ("Stop", "SessionStart"):
+            group["hooks"].insert(place, theirs)
+    found["hooks"]["PreToolUse"] = [{"matcher": "beacon_hook.py", "hooks": [theirs]}]
+    path.write_text(json.dumps(found, indent=2))
+
+    hook_settings.remove("claude-code")
+
+    assert json.loads(path.read_text())["hooks"] == {
+        "SessionStart": [{"hooks": [theirs]}],
+        "Stop": [{"hooks": [theirs]}],
+        "PreToolUse": [{"matcher": "beacon_hook.py", "hooks": [theirs]}],
+    }
+
+
+INSERTED = """
+# of another program
+[projects."/home/alice/queue"]
+trust_level = "trusted"
+
+[[hooks.Stop]]
+[[hooks.Stop.hooks]]
+type = "command"
+command = "say done"
+"""
+
+
+@pytest.mark.parametrize("does", ["remove", "install"])
+@pytest.mark.parametrize(
+    "place", ["[[hooks.UserPromptSubmit]]", "[[hooks.UserPromptSubmit.hooks]]", hook_settings.END]
+)
+def test_tables_that_another_program_put_between_our_marks_stay(
+    home: Path, place: str, does: str
+) -> None:
+    path = home / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text('model = "gpt"\n')
+    installed("codex")
+    text = path.read_text()
+    path.write_text(text.replace(place, f"{INSERTED}{place}", 1) + "[last]\na = 1\n")
+
+    (installed if does == "install" else hook_settings.remove)("codex")
+
+    after = path.read_text()
+    found = tomllib.loads(after)
+    assert (found["model"], found["last"]) == ("gpt", {"a": 1})
+    assert found["projects"] == {"/home/alice/queue": {"trust_level": "trusted"}}
+    commands = [one["command"] for group in found["hooks"]["Stop"] for one in group["hooks"]]
+    assert commands[0] == "say done" and "# of another program\n" in after
+    ours = len(hook_settings.EVENTS["codex"]) if does == "install" else 0
+    assert len(hook_settings.OURS.findall(after)) == ours
+    assert after.count(hook_settings.BEGIN) == after.count(hook_settings.END) == (ours > 0)
+
+
+def test_a_handler_that_the_user_added_to_our_table_stays(home: Path) -> None:
+    path = home / ".codex/config.toml"
+    path.parent.mkdir()
+    installed("codex")
+    theirs = '[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "say"\n'
+    text = path.read_text().replace("[[hooks.PreCompact]]", theirs + "[[hooks.PreCompact]]")
+    path.write_text(text)
+
+    hook_settings.remove("codex")
+
+    handler = {"type": "command", "command": "say"}
+    assert tomllib.loads(path.read_text()) == {"hooks": {"Stop": [{"hooks": [handler]}]}}
+
+
+def test_a_settings_file_is_never_readable_by_others_while_it_is_written(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    path.chmod(0o600)
+    seen: list[int] = []
+    chmod = Path.chmod
+    monkeypatch.setattr(
+        Path, "chmod",
+        lambda one, mode: (seen.append(stat.S_IMODE(one.stat().st_mode)), chmod(one, mode))[1],
+    )  # fmt: skip
+    before = os.umask(0)
+    try:
+        installed("claude-code")
+    finally:
+        os.umask(before)
+
+    assert set(seen) == {0o600}
 
 
 def test_codex_with_a_hooks_file_gets_its_hooks_there(home: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from base64 import urlsafe_b64encode
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -96,8 +98,18 @@ class App:
 def sent(response: Any) -> dict[str, str]:
     """Return what the browser brings back to the app."""
     assert response.status_code == 303, response.content[:500]
-    found = {
-        name: values[0] for name, values in parse_qs(urlsplit(response["Location"]).query).items()
-    }
+    return _answer_in(response["Location"])
+
+
+def offered(response: Any) -> dict[str, str]:
+    """Return what the link back to the app brings it, on the page that says why it's refused."""
+    assert response.status_code == 400 and "Location" not in response
+    link = re.search(r'href="([^"]+)">Return to', response.content.decode())
+    assert link, response.content[-2000:]
+    return _answer_in(unescape(link[1]))
+
+
+def _answer_in(url: str) -> dict[str, str]:
+    found = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     assert found["iss"] == settings.BEACON_URL
     return found

@@ -26,9 +26,10 @@ from memory.models import (
     OAuthGrant,
     User,
 )
-from tests.pages.oauth_cast import BACK, App, sent
+from tests.pages.oauth_cast import BACK, App, offered, sent
 
 DOCUMENT = "https://apps.example/client.json"
+OWN_BACK, LOCAL_BACK = "https://apps.example/back", "http://127.0.0.1/back"
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +122,7 @@ def test_an_app_that_asks_only_to_read_can_get_no_more(app: App) -> None:
 
 @pytest.mark.parametrize("scope", ["admin", "metrics", "openid profile"])
 def test_no_app_gets_a_scope_meant_for_people(app: App, scope: str) -> None:
-    assert sent(app.asks(scope=scope))["error"] == "invalid_scope"
+    assert offered(app.asks(scope=scope))["error"] == "invalid_scope"
     assert app.connected(scope=f"{scope} read write")["scope"] == "read write"
 
 
@@ -204,8 +205,23 @@ def test_an_unknown_app_is_told_to_connect_again(app: App) -> None:
     ],
 )
 def test_without_pkce_nothing_is_asked(app: App, changed: dict[str, Any]) -> None:
-    assert sent(app.asks(**changed))["error"] == "invalid_request"
+    assert offered(app.asks(**changed))["error"] == "invalid_request"
     assert sent(app.allowed(**changed))["error"] == "invalid_request"
+
+
+def test_a_link_to_beacon_leads_nowhere_by_itself(browser: Client) -> None:
+    away = App(browser, back="https://evil.example/login?a=1&b=2")
+    here = App(browser, back="http://127.0.0.1:1234/callback")
+
+    page = away.asks(response_type="token")
+    told = offered(page)
+
+    assert "Return to evil.example</a>" in page.content.decode()
+    assert (told["error"], told["state"], told["a"]) == (
+        "unsupported_response_type", "s p&ce", "1",
+    )  # fmt: skip
+    assert "Return to the app</a>" in here.asks(response_type="token").content.decode()
+    assert "Return to" not in away.asks(redirect_uri="https://evil.example/").content.decode()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +229,7 @@ def test_without_pkce_nothing_is_asked(app: App, changed: dict[str, Any]) -> Non
     ["https://other.example/mcp", "http://127.0.0.1:8001/other", "http://127.0.0.1:1/mcp"],
 )
 def test_another_resource_is_refused_at_every_step(app: App, resource: str) -> None:
-    assert sent(app.asks(resource=resource))["error"] == "invalid_target"
+    assert offered(app.asks(resource=resource))["error"] == "invalid_target"
     assert app.redeem(app.code(), resource=resource).json()["error"] == "invalid_target"
 
 
@@ -421,8 +437,10 @@ def test_an_app_can_sign_out(app: App, kind: str) -> None:
 
     wrong = app.post("/oauth/revoke", {"token": told[kind], "client_id": "another"})
     assert (wrong.status_code, _opens(told)) == (200, True)
+    OAuthGrant.objects.update(access_until=timezone.now())  # also after the access token ended
     app.post("/oauth/revoke", {"token": told[kind], "client_id": app.client_id})
-    assert not _opens(told)
+    assert ApiToken.objects.get().revoked_at is not None
+    assert app.refresh(told["refresh_token"]).json()["error"] == "invalid_grant"
 
 
 def test_an_app_can_not_revoke_a_persons_own_token(app: App, alice: User) -> None:
@@ -534,6 +552,21 @@ def test_a_flood_from_one_address_is_stopped(app: App) -> None:
     assert int(app.register(redirect_uris=[BACK])["Retry-After"]) > 0
 
 
+def test_a_flood_from_one_ipv6_network_is_stopped(app: App) -> None:
+    body = json.dumps({"redirect_uris": [BACK]})
+
+    def registers(address: str) -> int:
+        return app.server.post(
+            "/oauth/register", body, "application/json", REMOTE_ADDR=address
+        ).status_code
+
+    statuses = [registers(f"2001:db8:1:{n:x}::1") for n in range(61)]
+
+    assert statuses == [201] * 60 + [429]
+    assert registers("2001:db8:2::1") == 201
+    assert registers("192.0.2.1") == 201
+
+
 def test_a_flood_from_many_addresses_does_not_fill_the_disk(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -577,13 +610,19 @@ def test_a_form_that_is_none_or_repeats_itself_is_refused(app: App) -> None:
 def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the app's site publishes; its address is checked in tests/providers/test_address_guard."""
     site: dict[str, Any] = {"asked": 0, "fails": None, "document": {}}
-    site["document"] = {"client_id": DOCUMENT, "client_name": "Pages", "redirect_uris": [BACK]}
+    site["document"] = {
+        "client_id": DOCUMENT,
+        "client_name": "Pages",
+        "redirect_uris": [BACK, OWN_BACK, LOCAL_BACK],
+    }
+    site["type"] = "application/json; charset=utf-8"
 
     def get_bytes(self: GuardedFetcher, url: str, **more: Any) -> FetchedBytes:
         site["asked"] += 1
         if site["fails"]:
             raise site["fails"]
-        return FetchedBytes(200, {}, json.dumps(site["document"]).encode(), url)
+        headers = {"content-type": site["type"]}
+        return FetchedBytes(200, headers, json.dumps(site["document"]).encode(), url)
 
     monkeypatch.setattr(GuardedFetcher, "get_bytes", get_bytes)
     return site
@@ -597,9 +636,43 @@ def test_an_app_can_publish_its_metadata_instead_of_registering(
 
     assert "Allow <bdi>Pages</bdi> to use your memory?" in page
     assert "This app is published by <b>apps.example</b>." in page
+    assert f"<code>{DOCUMENT}</code>" in page
     assert _opens(app.connected(name="Pages"))
     assert published["asked"] == 1, "the document is kept for an hour"
-    assert 'value="Pages"' in app.asks().content.decode(), "connected again, it's the same agent"
+    again = app.asks(redirect_uri=OWN_BACK).content.decode()
+    assert 'value="Pages"' in again, "connected again, it's the same agent"
+
+
+def test_a_document_proves_nothing_about_an_app_on_this_computer(
+    app: App, published: dict[str, Any]
+) -> None:
+    app.client_id = DOCUMENT
+    app.connected(name="Pages")
+
+    local = app.asks(redirect_uri=LOCAL_BACK).content.decode()
+    elsewhere = app.asks().content.decode()
+
+    assert "so Beacon can’t check that" in local and "This app is published by" not in local
+    assert 'value="Pages 2"' in local
+    assert 'value="Pages 2"' in elsewhere
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_read"),
+    [
+        ("application/json", True),
+        ("application/client+json", True),
+        ("text/html", False),
+        ("text/plain", False),
+        ("", False),
+    ],
+)
+def test_a_document_is_served_as_json(
+    app: App, published: dict[str, Any], kind: str, is_read: bool
+) -> None:
+    published["type"] = kind
+
+    assert app.asks(client_id=DOCUMENT).status_code == (200 if is_read else 400)
 
 
 def test_a_changed_document_counts_and_a_site_that_is_down_does_not(

@@ -243,7 +243,10 @@ def _token_for(agent: str) -> str:
 
 
 def _check_token(agent: str, url: str, token: str) -> None:
-    """Raise BeaconError if Beacon refuses the token. If Beacon is down, say so and continue."""
+    """Raise BeaconError if Beacon refuses the token, or the token can do more than an agent.
+
+    If Beacon is down, say so and continue.
+    """
     beacon = hook.Beacon(url, token, time.monotonic() + SETUP_SECONDS)
     try:
         beacon.ask("POST", "context", {"message": ""})
@@ -255,6 +258,23 @@ def _check_token(agent: str, url: str, token: str) -> None:
         )
     except hook.Refused as exc:
         raise BeaconError(f"{exc} Nothing was installed.") from exc
+    else:
+        _check_no_admin(agent, beacon)
+
+
+def _check_no_admin(agent: str, beacon: hook.Beacon) -> None:
+    """Raise BeaconError for a token with the scope admin: what it writes counts as the user's words."""
+    try:
+        beacon.ask("GET", "proposals?limit=1")
+    except hook.Refused:
+        return
+    except hook.NotReached as exc:
+        print(f"{agent}: the token's scopes weren't checked ({exc}).", file=sys.stderr)
+        return
+    raise BeaconError(
+        "This token has the scope admin, which is only for people. Create one with the scopes read "
+        "and write in Beacon under Agents → API tokens. Nothing was installed."
+    )
 
 
 def _short(text: str) -> str:

@@ -27,6 +27,7 @@ from beacon_memory.errors import BeaconError
 # In the command of each of our hooks: the plugin's file, or the installed package's.
 OURS = re.compile(r"beacon_hook\.py|beacon_memory[/\\]+hook\.py")
 BEGIN, END = "# beacon-memory hooks: begin", "# beacon-memory hooks: end"
+BINARY = getattr(os, "O_BINARY", 0)  # on Windows
 TIMEOUT = 5  # seconds; the hook itself takes at most one
 STARTS = "startup|resume|clear|compact"
 
@@ -133,8 +134,11 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-        fresh.write_bytes(text.encode("utf-8"))
-        fresh.chmod(mode)
+        fresh.unlink(missing_ok=True)
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
+        with os.fdopen(file, "wb") as out:
+            out.write(text.encode("utf-8"))
+        fresh.chmod(mode)  # the umask can have removed some
         fresh.replace(path)
     except OSError as exc:
         fresh.unlink(missing_ok=True)
@@ -221,8 +225,7 @@ def _without(agent: str, path: Path, text: str) -> tuple[str, bool]:
     if not OURS.search(text):
         return text, False
     if path.suffix == ".toml":
-        block = re.compile(rf"\n?{re.escape(BEGIN)}.*?{re.escape(END)}[^\n]*\n?", re.DOTALL)
-        return block.sub("", text), False
+        return _without_tables(path, text), False
     return _without_ours(path, text), False
 
 
@@ -267,6 +270,89 @@ def _check_toml(path: Path, text: str) -> None:
             f"{path}: the hooks can't be added ({exc}). Nothing was changed. If the file defines "
             "“hooks” in one line, write them as [[hooks.…]] tables first."
         ) from exc
+
+
+_HEADER = re.compile(r"[ \t]*\[\[?([^\]]+)\]\]?[ \t]*(?:#.*)?\r?\n?")
+_COMMAND = re.compile(r"""\bcommand["']?[ \t]*=[ \t]*("(?:\\.|[^"\\])*"|'[^']*')""")
+
+
+def _without_tables(path: Path, text: str) -> str:
+    """Return the text without the tables of our hooks and our two marker lines.
+
+    Whatever else is between the markers stays, since other programs insert their tables there.
+    """
+    parts: list[list[str]] = [[]]  # the lines before the first table, then those of each table
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        if line.startswith(BEGIN) or line.rstrip() == END:
+            if line.startswith(BEGIN) and parts[-1] and not parts[-1][-1].strip():
+                parts[-1].pop()
+            continue
+        if _HEADER.fullmatch(line):
+            parts.append([])
+        parts[-1].append(line)
+    groups: dict[str, int] = {}  # the last [[hooks.Event]] of each event
+    handlers: dict[int, list[int]] = {}  # its [[hooks.Event.hooks]]
+    for n, lines in enumerate(parts[1:], start=1):
+        found = _HEADER.fullmatch(lines[0])
+        keys = re.sub(r"[\s\"']", "", found[1] if found else "").split(".")
+        if keys[0] == "hooks" and len(keys) == 2:
+            groups[keys[1]] = n
+            handlers[n] = []
+        elif keys[0] == keys[-1] == "hooks" and len(keys) == 3 and keys[1] in groups:
+            handlers[groups[keys[1]]].append(n)
+    for group, inside in handlers.items():
+        ours = [n for n in inside if _is_our_table(parts[n])]
+        if _is_our_table(parts[group]) or (ours and ours == inside):
+            ours.append(group)
+        for n in ours:
+            parts[n] = _behind_keys(parts[n])
+    after = "".join(line for lines in parts for line in lines)
+    _check_rest(path, text, after)
+    return after
+
+
+def _is_our_table(lines: list[str]) -> bool:
+    commands = _COMMAND.findall("".join(lines))
+    return bool(commands) and all(OURS.search(one) for one in commands)
+
+
+def _behind_keys(lines: list[str]) -> list[str]:
+    """Return the blank lines and comments behind a table's last key: they belong to what follows."""
+    end = len(lines)
+    while lines[end - 1].strip() == "" or lines[end - 1].lstrip().startswith("#"):
+        end -= 1
+    return lines[end:]
+
+
+def _check_rest(path: Path, before: str, after: str) -> None:
+    """Raise BeaconError unless `after` has all of `before` except our handlers."""
+    try:
+        import tomllib
+    except ImportError:
+        return
+    try:
+        had, has = (tomllib.loads(one.replace("\r\n", "\n")) for one in (before, after))
+    except tomllib.TOMLDecodeError as exc:
+        raise BeaconError(f"{path} can't be read ({exc}). Nothing was changed.") from exc
+    events = had.get("hooks", {})
+    for event, groups in list(events.items()):
+        if not isinstance(groups, list):
+            continue
+        for group in list(groups):
+            inside = group.get("hooks", [])
+            kept = [one for one in inside if not OURS.search(str(one.get("command")))]
+            if kept != inside:
+                group["hooks"] = kept
+                groups[:] = [one for one in groups if one is not group or kept]
+        if not groups:
+            del events[event]
+    if not events and "hooks" not in has:
+        had.pop("hooks", None)
+    if had != has:
+        raise BeaconError(
+            f"{path}: Beacon's hooks can't be removed without changing other settings. Nothing was "
+            "changed. Delete the tables with beacon_memory in their command, then try again."
+        )
 
 
 # --- JSON with comments: where things are in the text ---
@@ -370,7 +456,7 @@ def _insertion(plain: str, at: int, value: Any, unit: str, depth: int) -> tuple[
 
 
 def _without_ours(path: Path, text: str) -> str:
-    """Return the text without the elements whose command is ours, and what became empty by that."""
+    """Return the text without the handlers whose command is ours, and what became empty by that."""
     while True:
         span = _our_span(path, text)
         if span is None:
@@ -388,16 +474,27 @@ def _our_span(path: Path, text: str) -> tuple[int, int] | None:
     for _event, array, _end in _values(plain, hooks):
         if plain[array] != "[":
             continue
-        elements = list(_values(plain, array))
-        for _key, begin, end in elements:
-            if not OURS.search(plain[begin:end]):
+        for _key, begin, _end in _values(plain, array):
+            inside = _member(plain, begin, "hooks") if plain[begin] == "{" else None
+            if inside is None or plain[inside] != "[":
+                inside = array  # Cursor's handlers aren't in groups
+            handlers = [begin] if inside == array else [at for _k, at, _e in _values(plain, inside)]
+            ours = [at for at in handlers if _is_ours(plain, at)]
+            if not ours:
                 continue
-            if len(elements) > 1:
-                return _cut(plain, array, begin)
-            if len(list(_values(plain, hooks))) > 1:
-                return _cut(plain, hooks, array)
-            return _cut(plain, top, hooks)
+            chain = [(inside, ours[0]), (array, begin), (hooks, array), (top, hooks)]
+            for container, value in chain:
+                if container == top or len(list(_values(plain, container))) > 1:
+                    return _cut(plain, container, value)
     return None
+
+
+def _is_ours(plain: str, at: int) -> bool:
+    """Whether the handler that begins at `at` runs our command."""
+    command_at = _member(plain, at, "command") if plain[at] == "{" else None
+    if command_at is None:
+        return False
+    return OURS.search(str(json.JSONDecoder().raw_decode(plain, command_at)[0])) is not None
 
 
 def _cut(plain: str, container: int, value: int) -> tuple[int, int]:
