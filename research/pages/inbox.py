@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
 from django.db.models.functions import Cast
@@ -28,13 +30,15 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
+from memory.core.errors import MemoryRefused
 from memory.models import Conflict, Proposal, Topic, User, origins
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
 from memory.review import quarantine
 from memory.review.risks import reasons_of
-from memory.web.responses import next_of, redirect_back
+from memory.web.responses import redirect_back
+from memory.web.undo import offer, undoes
 from research.models import Delivery, Run
 from research.runs import page as run_page
 
@@ -489,21 +493,26 @@ def inbox(request: BeaconRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def delivery_give_up(request: BeaconRequest, pk: Any) -> HttpResponse:
-    """Don't send a message that failed; `again` in the URL makes it wait in the Inbox again."""
-    row = get_object_or_404(Delivery.objects.of(request.user), pk=pk)
-    again = "again" in request.GET
-    before, after = UNDELIVERED, Delivery.State.DROPPED
-    rows = Delivery.objects.filter(pk=row.pk)
-    if again:
-        done = rows.filter(state=after).update(state=Delivery.State.FAILED)
-    else:
-        done = rows.filter(state__in=before).update(state=after)
-    if not done:
-        messages.info(request, _("This message has already been decided on."))
-    elif again:
-        messages.success(request, _("Back in the Inbox."))
-    else:
-        undo = f"undo:{reverse('research:delivery-give-up', args=[pk])}?again=1"
+def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Don't send a message that failed."""
+    with transaction.atomic():
+        mine = Delivery.objects.of(request.user).select_for_update(no_key=True)
+        row = get_object_or_404(mine, pk=pk)
+        was = row.state
+        if was in UNDELIVERED:
+            Delivery.objects.filter(pk=pk).update(state=Delivery.State.DROPPED)
+    if was in UNDELIVERED:
+        undo = offer(request, "delivery-given-up", pk=pk, state=was)
         messages.success(request, _("It won’t be sent."), extra_tags=undo)
-    return redirect_back(request, next_of(request, reverse("research:inbox")))
+    else:
+        messages.info(request, _("This message has already been decided on."))
+    return redirect_back(request, reverse("research:inbox"))
+
+
+@undoes("delivery-given-up")
+def _delivery_waits_again(request: BeaconRequest, pk: str, state: str) -> str:
+    rows = Delivery.objects.of(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
+    if not rows.update(state=state):
+        raise MemoryRefused(_("This message has changed since then. Nothing was changed."))
+    messages.success(request, _("Back in the Inbox."))
+    return reverse("research:inbox")
