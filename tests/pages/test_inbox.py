@@ -126,6 +126,7 @@ def test_what_cannot_be_decided_is_explained_beside_the_list(browser: Client, al
 
     assert (answer["HX-Retarget"], answer["HX-Reswap"]) == ("#inbox-detail", "innerHTML")
     assert "Nothing was changed" in text_of(answer)
+    assert f'data-of="item-{conflict.pk}" data-asked' in answer.content.decode()
     assert Conflict.objects.open().count() == 1
 
 
