@@ -174,6 +174,7 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
             "icon": one.icon,
             "current": one is here,
             "count": waiting.get(one, ""),
+            "counted": _("unread") if one is TOPICS else _("waiting"),
             "tabs": [tab for tab in (*one.leaves(), *one.also) if tab.key],
         }
         for one in places
