@@ -7,7 +7,7 @@ queries doesn't depend on the number of items.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -18,10 +18,11 @@ from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -160,14 +161,14 @@ class Group:
 # --- what waits ---
 
 
-def _named(rows: QuerySet[Any], show: str, place: Any, at: str) -> QuerySet[Any]:
+def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]:
     """Return the rows in the shape that all kinds share."""
     place = Value(place, output_field=Number()) if isinstance(place, int) else place
     named: QuerySet[Any] = (
         rows.order_by()
         .annotate(
             item_place=place,
-            item_at=F(at),
+            item_at=F(at) if isinstance(at, str) else at,
             item_key=Cast("pk", CharField()),
             item_show=Value(show, output_field=CharField()),
         )
@@ -188,7 +189,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     state = Proposal.State.WAITING.value if wanted.is_waiting else wanted.state
     rows: Any = Proposal.objects.of(user)
     if state == "decided":
-        rows = rows.exclude(state=Proposal.State.WAITING)
+        rows = rows.exclude(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
     elif state in proposal_pages.STATES:
         asked = proposal_pages.Filters(state=state)
         rows = proposal_pages.rows_of(user, asked)
@@ -198,7 +199,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = rows.filter(record_type=wanted.type) if wanted.type else rows
     if wanted.is_waiting:
         return [_named(rows, "proposal", F("danger") * 10, "created")]
-    return [_named(rows, "proposal", 0, "created")]
+    return [_named(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
 
 
 def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
@@ -257,6 +258,11 @@ def _parts(user: User, wanted: Wanted) -> dict[str, list[QuerySet[Any]]]:
     return {show: _SOURCES[show](user, wanted) for show in shows}
 
 
+def waiting(user: Any) -> list[tuple[str, QuerySet[Any]]]:
+    """Return everything that waits for `user` (or the ID), each queryset with its kind."""
+    return [(show, rows) for show, of in _SOURCES.items() for rows in of(user, Wanted())]
+
+
 def counts_of(user: User) -> dict[str, int]:
     """Return how many items of each kind wait: one query."""
     asked = [
@@ -265,8 +271,7 @@ def counts_of(user: User) -> dict[str, int]:
         .values("item_of")
         .annotate(n=Count("pk"))
         .values_list("item_of", "n")
-        for show, source in _SOURCES.items()
-        for rows in source(user, Wanted())
+        for show, rows in waiting(user)
     ]
     found = dict.fromkeys(SHOWS, 0)
     for name, number in asked[0].union(*asked[1:], all=True):
@@ -335,7 +340,9 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
         if row.danger == Danger.EXTERNAL:
             item.look = "web"
         if not row.is_waiting:
-            item.about = " · ".join(filter(None, [str(row.get_state_display()), who, what]))
+            is_late = row.state == Proposal.State.WAITING
+            outcome = Proposal.State.EXPIRED.label if is_late else row.get_state_display()
+            item.about = " · ".join(filter(None, [str(outcome), who, what]))
 
 
 def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
@@ -443,6 +450,11 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
 def context(user: User, wanted: Wanted) -> dict[str, Any]:
     """Return everything that the page shows."""
     items, has_more = items_of(user, wanted)
+    if wanted.page and not items:  # its last item was decided, so show the last page that has some
+        rows = _union(_parts(user, wanted).values())
+        number = rows.count() if rows is not None else 0
+        wanted = replace(wanted, page=max(0, number - 1) // PAGE)
+        items, has_more = items_of(user, wanted)
     counts = counts_of(user)
     chosen = next((one for one in items if one.key == wanted.at), None)
     shown = chosen or (items[0] if items else None)
@@ -485,9 +497,10 @@ def inbox(request: BeaconRequest) -> HttpResponse:
         template = "research/_inbox.html"
     elif request.htmx and request.htmx.target == "inbox-detail":
         template = "research/_inbox_detail.html"
-    answer = render(request, template, context(request.user, wanted))
+    shown = context(request.user, wanted)
+    answer = render(request, template, shown)
     if template == "research/_inbox.html":  # the form that was sent has another address
-        answer["HX-Replace-Url"] = wanted.address(wanted.at)
+        answer["HX-Replace-Url"] = shown["wanted"].address(wanted.at)
     return answer
 
 

@@ -70,6 +70,7 @@ def test_everything_that_waits_is_in_one_list_the_dangerous_first(browser: Clien
     assert page.context["counts"] == {
         "proposal": 2, "conflict": 2, "run": 1, "delivery": 1, "quarantine": 1,
     }  # fmt: skip
+    assert page.context["to_decide"] == page.context["total"] == 7
     assert '<mark class="offending">ignore all earlier instructions</mark>' in page.content.decode()
 
 
@@ -167,7 +168,7 @@ def test_decided_items_are_listed_with_their_outcome(
     accepted, rejected, expired = (proposed_note(alice, text) for text in ("a", "b", "c"))
     review_services.accept(accepted, by=alice.actor)
     review_services.reject(rejected, by=alice.actor)
-    Proposal.objects.filter(pk=expired.pk).update(state=Proposal.State.EXPIRED)
+    Proposal.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
     settled = two_notes(alice)
     url = reverse("memory:conflict-settle", args=[settled.pk])
     browser.post(url, {"how": "both", "left_version": 1, "right_version": 1})
@@ -192,7 +193,7 @@ def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice:
     assert keys("?kind=contradiction") == []
     assert "No matching items" in text_of(browser.get(f"{LIST}?kind=contradiction"))
     assert len(keys("?show=x&state=%00&type=%27&at=1&cursor=zz&topic=1")) == 3
-    assert keys("?cursor=9999999999") == keys("")
+    assert keys("?cursor=9999999999") == keys("?cursor=7") == keys("")
 
 
 def test_an_empty_inbox_says_what_comes_there(browser: Client):
