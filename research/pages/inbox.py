@@ -364,7 +364,8 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_runs(user: User, items: Sequence[Item]) -> None:
-    found = Run.objects.of(user).select_related("topic").in_bulk([int(one.key) for one in items])
+    rows = Run.objects.of(user).select_related("topic").defer("manifest")
+    found = rows.in_bulk([int(one.key) for one in items])
     for item in items:
         item.row = run = found.get(int(item.key))
         if run is None:
@@ -376,7 +377,8 @@ def _fill_runs(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
-    rows = Delivery.objects.of(user).select_related("channel", "run__topic", "digest")
+    rows = Delivery.objects.of(user).select_related("channel")
+    rows = rows.defer("request", "response", "message", "results")
     found = {str(key): row for key, row in rows.in_bulk([one.key for one in items]).items()}
     for item in items:
         item.row = row = found.get(item.key)

@@ -287,7 +287,7 @@ def _pin(request: BeaconRequest, what: str, on: bool) -> str:
                 MOST_PINNED,
             )
             raise MemoryRefused(words % {"n": MOST_PINNED})
-        exist = _found(user, rest, in_trash=True)  # what was deleted for good is no pin anymore
+        exist = _found(user, rest, in_trash=True)  # drops pins of deleted items
         user.pinned = [one for one in rest if one in exist] + ([what] if on else [])
         user.save(update_fields=["pinned"])
     if was_pinned != on:

@@ -199,6 +199,7 @@ def test_filters_narrow_the_list_and_nonsense_is_ignored(browser: Client, alice:
 def test_an_empty_inbox_says_what_comes_there(browser: Client):
     assert "You’re all caught up" in text_of(browser.get(LIST))
     assert "Nothing decided yet" in text_of(browser.get(f"{LIST}?state=decided"))
+    assert "No matching items" in text_of(browser.get(f"{LIST}?state=accepted"))
 
 
 def test_a_stranger_sees_nothing(alice: User, client_of: Callable[[User], Client], bob: User):
