@@ -40,7 +40,7 @@ class ProposalsQuery(PageParams):
     type: Literal["", "memoryfile", "note", "observation"] = ""
     order: Literal["danger", "created"] = Field(
         "danger",
-        description="Most dangerous first, then oldest, as in Review; or by age.",
+        description="Most dangerous first, then oldest, as in the Inbox; or by age.",
     )
 
 

@@ -258,7 +258,7 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
         **more,
     }
     if is_in_inbox(request):
-        return in_inbox(render(request, "memory/_conflict.html", context | {"is_in_inbox": True}))
+        return in_inbox(request, "memory/_conflict.html", context, key=found.pk)
     return render(request, "memory/conflict.html", context)
 
 

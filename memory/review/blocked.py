@@ -27,7 +27,7 @@ def check(owner: User, by: Actor, source: str = "") -> None:
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
     raise SourceBlocked(
         _(
-            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The owner can unblock it under Review → Blocked sources."
+            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The owner can unblock it under Inbox → Blocked sources."
         )
         % {"name": row.name}
     )

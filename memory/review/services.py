@@ -201,12 +201,12 @@ def _check_room(owner: User, actor: str) -> None:
     if have >= MOST_WAITING:
         problem = _(
             "%(have)s proposals are already waiting, and the limit is %(most)s. Nothing was saved. "
-            "Ask the owner to open the Review page."
+            "Ask the owner to open the Inbox."
         )
         raise LimitReached(problem % {"have": f"{have:,}", "most": f"{MOST_WAITING:,}"})
     if own >= MOST_WAITING_OF_ONE:
         problem = _(
-            "%(have)s proposals from this agent are already waiting, and the limit is %(most)s. Nothing was saved. Ask the owner to open the Review page."
+            "%(have)s proposals from this agent are already waiting, and the limit is %(most)s. Nothing was saved. Ask the owner to open the Inbox."
         )
         raise LimitReached(problem % {"have": f"{own:,}", "most": f"{MOST_WAITING_OF_ONE:,}"})
 

@@ -27,8 +27,15 @@ def is_in_inbox(request: BeaconRequest) -> bool:
     return bool(request.htmx) and request.htmx.target == "inbox"
 
 
-def in_inbox(response: HttpResponse) -> HttpResponse:
-    """Show the response where the Inbox shows the selected item, and keep its list."""
+def in_inbox(
+    request: BeaconRequest, template: str, context: dict[str, Any], *, key: object
+) -> HttpResponse:
+    """Show an item where the Inbox shows the selected one, and keep its list.
+
+    On a narrow screen the item has the page for itself, like one that was opened.
+    """
+    shown = context | {"is_in_inbox": True, "template": template, "key": key}
+    response = render(request, "memory/_in_inbox.html", shown)
     response["HX-Retarget"] = "#inbox-detail"
     response["HX-Reswap"] = "innerHTML"
     return response

@@ -436,9 +436,7 @@ def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     elif sending.again(row, seen=_round(request)):
         messages.success(request, _("Sending again."))
     else:
-        messages.info(
-            request, _("This message is already being sent, or has been sent. See below.")
-        )
+        messages.info(request, _("This message is already being sent, or has been sent."))
     return redirect_back(request, reverse("research:delivery", args=[pk]))
 
 

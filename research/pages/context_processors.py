@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from functools import cache, partial
 from typing import Any
@@ -15,9 +16,9 @@ from django.utils.translation import gettext as _
 
 from beacon_site import health
 from beacon_site.embedded.installed import BY_HAND
-from memory.models import Conflict, Proposal, User
-from research.models import Report, Run, Worker
-from research.pages import places
+from memory.models import User
+from research.models import Report, Worker
+from research.pages import inbox, places
 
 # The same as `health.ages`, which works before any app is loaded.
 _AGE = Func(
@@ -28,14 +29,14 @@ _AGE = Func(
 _ANYBODY = -1  # an ID that no user has
 # Every page needs the count of unread reports, so it is capped. More is shown as "99+".
 MOST_UNREAD = 100
-WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
+WAITING = ("unread_reports", "to_decide")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Return the navigation, `health_banner` and the counts of pending items (`WAITING`).
 
-    One query, and up to two for pinned items: unread reports up to MOST_UNREAD, pending items, and the age of each process's last
-    heartbeat.
+    One query: unread reports up to MOST_UNREAD, what waits in the Inbox, and the age of each
+    process's last heartbeat. Up to three more list pinned items.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
@@ -43,16 +44,16 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     told = _told(user)
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     unread = _at_most(waiting["unread_reports"], waiting["unread_reports"])
-    to_decide = sum(waiting.values()) - waiting["unread_reports"]
     return {
-        **places.navigation(request, {places.INBOX: str(to_decide or ""), places.TOPICS: unread}),
+        **places.navigation(
+            request, {places.INBOX: str(waiting["to_decide"] or ""), places.TOPICS: unread}
+        ),
         "nav_pinned": places.pinned(user, request.get_full_path()),
         "settings_pages": partial(settings_pages, user),  # only Settings pages need it
         "health_banner": health.disk_warning()
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": unread,
-        "to_decide": to_decide,
         **waiting,
     }
 
@@ -71,7 +72,10 @@ def _told(user: User) -> dict[str, float]:
     asked = [user.pk if one == _ANYBODY else one for one in params]
     with connection.cursor() as cursor:
         cursor.execute(statement, [now if isinstance(one, datetime) else one for one in asked])
-        return dict(cursor.fetchall())
+        found: Counter[str] = Counter()
+        for name, number in cursor.fetchall():
+            found[name] += number
+        return found
 
 
 @cache
@@ -81,15 +85,13 @@ def _question() -> tuple[str, tuple[Any, ...]]:
     Every page needs it, and Django takes longer to build it than Postgres to answer, so it is
     cached.
     """
-    rows: dict[str, QuerySet[Any]] = {
-        "unread_reports": Report.objects.of(_ANYBODY).unread(),
-        "waiting_plans": Run.objects.of(_ANYBODY).waiting_for_a_person(),
-        "waiting_proposals": Proposal.objects.of(_ANYBODY).waiting(),
-        "waiting_conflicts": Conflict.objects.of(_ANYBODY).standing(),
-    }
+    rows: list[tuple[str, QuerySet[Any]]] = [
+        ("unread_reports", Report.objects.of(_ANYBODY).unread()),
+        *(("to_decide", found) for _show, found in inbox.waiting(_ANYBODY)),
+    ]
     asked: list[str] = []
     params: list[Any] = []
-    for name, found in rows.items():
+    for name, found in rows:
         most = MOST_UNREAD if name == "unread_reports" else None
         counted, of = found.order_by().values("pk")[:most].query.sql_with_params()
         asked.append(f"SELECT '{name}', count(*)::double precision FROM ({counted}) {name}")  # noqa: S608  names of our own  # nosec B608

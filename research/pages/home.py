@@ -440,25 +440,25 @@ def context(user: User) -> dict[str, Any]:
     """Return everything Home shows."""
     unread, running, coming = unread_of(user), unfinished_runs(user), next_runs(user)
     is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
+    worst = risks.worst_waiting(user)
     found: dict[str, Any] = {
         "today": today(),
         "unread": unread,
         "last_read_at": unread[0].last_read_at if unread else None,
         "next_runs": coming,
         "is_fresh": is_fresh,
+        "worst_proposal": worst,
+        "worst_line": proposals.headline(worst) if worst else "",
     } | running_context(running)
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
         return found
     notes, runs = counted(user)
-    worst = risks.worst_waiting(user)
     beside = {
         "expiring": expiring_soon(user),
         "notes_expiring": notes,
         "month": month_of(user, runs),
         "first_steps": first_steps(user),
-        "worst_proposal": worst,
-        "worst_line": proposals.headline(worst) if worst else "",
     }
     return found | failed_of(user) | beside
 

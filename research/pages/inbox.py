@@ -7,19 +7,22 @@ queries doesn't depend on the number of items.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models import IntegerField as Number
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -28,13 +31,15 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
+from memory.core.errors import MemoryRefused
 from memory.models import Conflict, Proposal, Topic, User, origins
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
 from memory.review import quarantine
 from memory.review.risks import reasons_of
-from memory.web.responses import next_of, redirect_back
+from memory.web.responses import redirect_back
+from memory.web.undo import offer, undoes
 from research.models import Delivery, Run
 from research.runs import page as run_page
 
@@ -156,14 +161,14 @@ class Group:
 # --- what waits ---
 
 
-def _named(rows: QuerySet[Any], show: str, place: Any, at: str) -> QuerySet[Any]:
+def _named(rows: QuerySet[Any], show: str, place: Any, at: Any) -> QuerySet[Any]:
     """Return the rows in the shape that all kinds share."""
     place = Value(place, output_field=Number()) if isinstance(place, int) else place
     named: QuerySet[Any] = (
         rows.order_by()
         .annotate(
             item_place=place,
-            item_at=F(at),
+            item_at=F(at) if isinstance(at, str) else at,
             item_key=Cast("pk", CharField()),
             item_show=Value(show, output_field=CharField()),
         )
@@ -184,7 +189,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     state = Proposal.State.WAITING.value if wanted.is_waiting else wanted.state
     rows: Any = Proposal.objects.of(user)
     if state == "decided":
-        rows = rows.exclude(state=Proposal.State.WAITING)
+        rows = rows.exclude(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
     elif state in proposal_pages.STATES:
         asked = proposal_pages.Filters(state=state)
         rows = proposal_pages.rows_of(user, asked)
@@ -194,7 +199,7 @@ def _proposals(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     rows = rows.filter(record_type=wanted.type) if wanted.type else rows
     if wanted.is_waiting:
         return [_named(rows, "proposal", F("danger") * 10, "created")]
-    return [_named(rows, "proposal", 0, "created")]
+    return [_named(rows, "proposal", 0, Coalesce("decided_at", "expires_at"))]
 
 
 def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
@@ -253,6 +258,11 @@ def _parts(user: User, wanted: Wanted) -> dict[str, list[QuerySet[Any]]]:
     return {show: _SOURCES[show](user, wanted) for show in shows}
 
 
+def waiting(user: Any) -> list[tuple[str, QuerySet[Any]]]:
+    """Return everything that waits for `user` (or the ID), each queryset with its kind."""
+    return [(show, rows) for show, of in _SOURCES.items() for rows in of(user, Wanted())]
+
+
 def counts_of(user: User) -> dict[str, int]:
     """Return how many items of each kind wait: one query."""
     asked = [
@@ -261,8 +271,7 @@ def counts_of(user: User) -> dict[str, int]:
         .values("item_of")
         .annotate(n=Count("pk"))
         .values_list("item_of", "n")
-        for show, source in _SOURCES.items()
-        for rows in source(user, Wanted())
+        for show, rows in waiting(user)
     ]
     found = dict.fromkeys(SHOWS, 0)
     for name, number in asked[0].union(*asked[1:], all=True):
@@ -331,7 +340,9 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
         if row.danger == Danger.EXTERNAL:
             item.look = "web"
         if not row.is_waiting:
-            item.about = " · ".join(filter(None, [str(row.get_state_display()), who, what]))
+            is_late = row.state == Proposal.State.WAITING
+            outcome = Proposal.State.EXPIRED.label if is_late else row.get_state_display()
+            item.about = " · ".join(filter(None, [str(outcome), who, what]))
 
 
 def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
@@ -353,7 +364,8 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_runs(user: User, items: Sequence[Item]) -> None:
-    found = Run.objects.of(user).select_related("topic").in_bulk([int(one.key) for one in items])
+    rows = Run.objects.of(user).select_related("topic").defer("manifest")
+    found = rows.in_bulk([int(one.key) for one in items])
     for item in items:
         item.row = run = found.get(int(item.key))
         if run is None:
@@ -365,7 +377,8 @@ def _fill_runs(user: User, items: Sequence[Item]) -> None:
 
 
 def _fill_deliveries(user: User, items: Sequence[Item]) -> None:
-    rows = Delivery.objects.of(user).select_related("channel", "run__topic", "digest")
+    rows = Delivery.objects.of(user).select_related("channel")
+    rows = rows.defer("request", "response", "message", "results")
     found = {str(key): row for key, row in rows.in_bulk([one.key for one in items]).items()}
     for item in items:
         item.row = row = found.get(item.key)
@@ -439,6 +452,11 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
 def context(user: User, wanted: Wanted) -> dict[str, Any]:
     """Return everything that the page shows."""
     items, has_more = items_of(user, wanted)
+    if wanted.page and not items:  # its last item was decided, so show the last page that has some
+        rows = _union(_parts(user, wanted).values())
+        number = rows.count() if rows is not None else 0
+        wanted = replace(wanted, page=max(0, number - 1) // PAGE)
+        items, has_more = items_of(user, wanted)
     counts = counts_of(user)
     chosen = next((one for one in items if one.key == wanted.at), None)
     shown = chosen or (items[0] if items else None)
@@ -481,29 +499,35 @@ def inbox(request: BeaconRequest) -> HttpResponse:
         template = "research/_inbox.html"
     elif request.htmx and request.htmx.target == "inbox-detail":
         template = "research/_inbox_detail.html"
-    answer = render(request, template, context(request.user, wanted))
+    shown = context(request.user, wanted)
+    answer = render(request, template, shown)
     if template == "research/_inbox.html":  # the form that was sent has another address
-        answer["HX-Replace-Url"] = wanted.address(wanted.at)
+        answer["HX-Replace-Url"] = shown["wanted"].address(wanted.at)
     return answer
 
 
 @require_POST
 @login_required
-def delivery_give_up(request: BeaconRequest, pk: Any) -> HttpResponse:
-    """Don't send a message that failed; `again` in the URL makes it wait in the Inbox again."""
-    row = get_object_or_404(Delivery.objects.of(request.user), pk=pk)
-    again = "again" in request.GET
-    before, after = UNDELIVERED, Delivery.State.DROPPED
-    rows = Delivery.objects.filter(pk=row.pk)
-    if again:
-        done = rows.filter(state=after).update(state=Delivery.State.FAILED)
-    else:
-        done = rows.filter(state__in=before).update(state=after)
-    if not done:
-        messages.info(request, _("This message has already been decided on."))
-    elif again:
-        messages.success(request, _("Back in the Inbox."))
-    else:
-        undo = f"undo:{reverse('research:delivery-give-up', args=[pk])}?again=1"
+def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Don't send a message that failed."""
+    with transaction.atomic():
+        mine = Delivery.objects.of(request.user).select_for_update(no_key=True)
+        row = get_object_or_404(mine, pk=pk)
+        was = row.state
+        if was in UNDELIVERED:
+            Delivery.objects.filter(pk=pk).update(state=Delivery.State.DROPPED)
+    if was in UNDELIVERED:
+        undo = offer(request, "delivery-given-up", pk=pk, state=was)
         messages.success(request, _("It won’t be sent."), extra_tags=undo)
-    return redirect_back(request, next_of(request, reverse("research:inbox")))
+    else:
+        messages.info(request, _("This message has already been decided on."))
+    return redirect_back(request, reverse("research:inbox"))
+
+
+@undoes("delivery-given-up")
+def _delivery_waits_again(request: BeaconRequest, pk: str, state: str) -> str:
+    rows = Delivery.objects.of(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
+    if not rows.update(state=state):
+        raise MemoryRefused(_("This message has changed since then. Nothing was changed."))
+    messages.success(request, _("Back in the Inbox."))
+    return reverse("research:inbox")

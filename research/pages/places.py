@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,8 +18,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
+from memory.core.errors import MemoryRefused
 from memory.models import MemoryFile, SavedView, Topic, User
 from memory.web.responses import redirect_back
+from memory.web.undo import offer, undoes
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
             "icon": one.icon,
             "current": one is here,
             "count": waiting.get(one, ""),
+            "counted": _("unread") if one is TOPICS else _("waiting"),
             "tabs": [tab for tab in (*one.leaves(), *one.also) if tab.key],
         }
         for one in places
@@ -203,27 +206,41 @@ MOST_PINNED = 12
 
 
 def pinned(user: User, full_path: str = "") -> list[dict[str, Any]]:
-    """Return what the person pinned, in their order; at most two queries, none without pins.
+    """Return what the person pinned, in their order: a query for each kind, none without pins.
 
     Items in Trash aren't listed, and return with their record.
     """
-    keys: dict[str, list[str]] = {"topic": [], "file": [], "view": []}
-    for one in user.pinned:
-        kind, _colon, key = one.partition(":")
-        keys[kind].append(key)
-    found = {f"file:{path}": (path, reverse("memory:file", args=[path])) for path in keys["file"]}
-    if keys["topic"]:
-        topics = Topic.objects.of(user).live().filter(pk__in=keys["topic"])
-        for pk, title, slug in topics.values_list("pk", "title", "slug"):
-            found[f"topic:{pk}"] = (title, reverse("research:topic", args=[slug]))
-    if keys["view"]:
-        for view in SavedView.objects.of(user).filter(pk__in=keys["view"]):
-            found[f"view:{view.pk}"] = (view.name, f"{_list_of(view)}?{view.query}")
+    found = _found(user, user.pinned)
     return [
         {"label": found[one][0], "url": found[one][1], "current": found[one][1] == full_path}
         for one in user.pinned
         if one in found
     ]
+
+
+def _found(
+    user: User, pins: Sequence[str], *, in_trash: bool = False
+) -> dict[str, tuple[str, str]]:
+    """Return the title and the URL of each of these pins that exists, also those in Trash if asked."""
+    keys: dict[str, list[str]] = {"topic": [], "file": [], "view": []}
+    for one in pins:
+        kind, _colon, key = one.partition(":")
+        keys[kind].append(key)
+    found = {}
+    if keys["topic"]:
+        topics = Topic.objects.of(user).filter(pk__in=keys["topic"])
+        topics = topics if in_trash else topics.live()
+        for pk, title, slug in topics.values_list("pk", "title", "slug"):
+            found[f"topic:{pk}"] = (title, reverse("research:topic", args=[slug]))
+    if keys["file"]:
+        files = MemoryFile.objects.of(user).filter(path__in=keys["file"])
+        files = files if in_trash else files.live()
+        for path in files.values_list("path", flat=True):
+            found[f"file:{path}"] = (path, reverse("memory:file", args=[path]))
+    if keys["view"]:
+        for view in SavedView.objects.of(user).filter(pk__in=keys["view"]):
+            found[f"view:{view.pk}"] = (view.name, f"{_list_of(view)}?{view.query}")
+    return found
 
 
 def _list_of(view: SavedView) -> str:
@@ -248,24 +265,32 @@ def _exists(user: User, what: str) -> bool:
 @login_required
 def pin(request: BeaconRequest) -> HttpResponse:
     """Pin or unpin a topic, file or view. `what` is its kind and key, `on` is empty to unpin."""
-    told = request.GET if "what" in request.GET else request.POST
-    what, on = told.get("what", "")[:200], bool(told.get("on"))
+    what, on = request.POST.get("what", ""), bool(request.POST.get("on"))
+    try:
+        _pin(request, what, on=on)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    return redirect_back(request, reverse("research:home"))
+
+
+@undoes("pin")
+def _pin(request: BeaconRequest, what: str, on: bool) -> str:
     if on and not _exists(request.user, what):
         raise Http404
     with transaction.atomic():  # two tabs pin one after the other
         user = User.objects.select_for_update(no_key=True).get(pk=request.user.pk)
-        if on and what not in user.pinned and len(user.pinned) >= MOST_PINNED:
+        was_pinned, rest = what in user.pinned, [one for one in user.pinned if one != what]
+        if on and not was_pinned and len(_found(user, rest)) >= MOST_PINNED:
             words = ngettext(
                 "You can pin %(n)d item. Unpin it first.",
                 "You can pin %(n)d items. Unpin one first.",
                 MOST_PINNED,
             )
-            messages.warning(request, words % {"n": MOST_PINNED})
-            return redirect_back(request, reverse("research:home"))
-        rest = [one for one in user.pinned if one != what]
-        was_pinned, user.pinned = what in user.pinned, [*rest, what] if on else rest
+            raise MemoryRefused(words % {"n": MOST_PINNED})
+        exist = _found(user, rest, in_trash=True)  # drops pins of deleted items
+        user.pinned = [one for one in rest if one in exist] + ([what] if on else [])
         user.save(update_fields=["pinned"])
     if was_pinned != on:
-        undo = f"undo:{reverse('research:pin')}?what={what}&on={'' if on else 1}"
+        undo = offer(request, "pin", what=what, on=not on)
         messages.success(request, _("Pinned.") if on else _("Unpinned."), extra_tags=undo)
-    return redirect_back(request, reverse("research:home"))
+    return reverse("research:home")

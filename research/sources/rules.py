@@ -3,7 +3,7 @@
 Data flow: a domain or URL, a rule and a scope -> the lists in the topic's settings (changed like
 any edit), or a `SourceRule` of the owner -> `models.in_effect`, from which each run takes them ->
 hits left out or put first (`gathering`), changes withheld (`judging`). A place has one rule per
-scope. Blocking a whole domain for all topics also refuses it as a source in Review.
+scope. Blocking a whole domain for all topics also refuses it as a source in the Inbox.
 """
 
 from __future__ import annotations

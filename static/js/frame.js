@@ -114,7 +114,7 @@
     document.dispatchEvent(new CustomEvent("toast", { detail: { text, level: "success" } }));
   });
 
-  // <form data-guard>: asks before you leave with unsaved text.
+  // <form data-guard>: asks before you leave with unsaved text, and before a swap replaces it.
   const changed = new Set();
   document.addEventListener("input", ({ target }) => {
     const form = target.closest("form[data-guard]");
@@ -123,6 +123,14 @@
   document.addEventListener("submit", ({ target }) => changed.delete(target));
   addEventListener("beforeunload", (event) => {
     if ([...changed].some((form) => form.isConnected)) event.preventDefault();
+  });
+  document.addEventListener("htmx:confirm", (event) => {
+    const { elt, target, triggeringEvent } = event.detail;
+    if (!ASKED.has(triggeringEvent?.type) || !target) return;
+    const lost = [...changed].filter((form) => form.isConnected && target.contains(form) && !form.contains(elt));
+    if (!lost.length) return;
+    if (confirm(document.getElementById("toast-words").dataset.unsaved)) lost.forEach((form) => changed.delete(form));
+    else event.preventDefault();
   });
 
   // Menus close on Escape and on a click elsewhere; "select page" selects the page.

@@ -57,9 +57,10 @@
   };
 
   // A row that is shown in full elsewhere ([data-of] has its id) is decided there, with what was typed.
+  // On a narrow screen the list is hidden while an item is open, and there is no row.
   const press = (selector) => {
     const row = here();
-    const open = row?.id && document.querySelector(`[data-of="${row.id}"]`);
+    const open = row ? row.id && document.querySelector(`[data-of="${row.id}"]`) : document.querySelector("[data-of]");
     const target = (open || null)?.querySelector(selector) ?? row?.querySelector(selector);
     target?.click();
     return Boolean(target);
@@ -80,7 +81,11 @@
       link?.click();
       return Boolean(link);
     },
-    x: () => press("input[type=checkbox]"),
+    x: () => {
+      const box = here()?.querySelector("input[type=checkbox]");
+      box?.click();
+      return Boolean(box);
+    },
     e: () => press("[data-row-edit]"),
     "#": () => press("[data-row-trash]"),
     a: () => press("[data-row-accept]"),

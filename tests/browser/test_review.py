@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Dialog, expect
 
 from tests.browser.site import BrowserSite
 from tests.browser.visitor import Visitor
@@ -45,6 +45,29 @@ def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit
     expect(rows).to_have_count(waiting - 1)
     visitor.goto("/files/facts/memory.md/")
     expect(visitor.page.locator("main")).to_contain_text("Typed by hand")
+
+
+@pytest.mark.usefixtures("cast")
+def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None:
+    visitor = visit()
+    visitor.sign_in("vera")
+    visitor.goto("/inbox/?show=proposal")
+    shown, asked = visitor.page.locator(".inbox-item"), []
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.accept() if len(asked) > 1 else dialog.dismiss()
+
+    visitor.page.on("dialog", answer)
+    first = shown.get_attribute("data-of") or ""
+    shown.locator("[name=why]").fill("typed")
+    other = visitor.page.locator(".inbox-row:not(.here) .inbox-link").first
+    other.click()
+    expect(shown).to_have_attribute("data-of", first)
+    expect(shown.locator("[name=why]")).to_have_value("typed")
+    visitor.page.locator(".inbox-row .inbox-link").last.click()
+    expect(shown).not_to_have_attribute("data-of", first)
+    assert asked == ["Your text isn’t saved. Continue without it?"] * 2
 
 
 @pytest.mark.usefixtures("cast")

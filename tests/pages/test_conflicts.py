@@ -40,7 +40,7 @@ def test_it_shows_both_sides_with_what_differs_and_where_they_come_from(
     assert "<ins>74</ins>" in page
     assert 'href="https://cells.example/prices"' in page
     assert "Batteries" in page
-    assert browser.get("/").context["waiting_conflicts"] == 1
+    assert browser.get("/").context["to_decide"] == 1
 
 
 def test_a_stranger_finds_nothing(alice: User, bob: User, client_of: Callable[[User], Client]):

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.models import SavedView, Topic, User
+from memory.models import MemoryFile, SavedView, Topic, User
 from research.pages import places
 from tests.research.factories import make_topic
+from tests.undo import undone
 
 NONE = "00000000-0000-4000-8000-000000000000"
 
@@ -125,10 +126,10 @@ def test_the_toast_takes_a_pin_back(browser: Client, alice: User):
     topic = make_topic(alice)
     answer = browser.post("/pins/", {"what": f"topic:{topic.pk}", "on": "1"}, follow=True)
 
-    undo = re.search(r'action="(/pins/[^"]+)"', answer.content.decode())
-    assert undo
-    browser.post(undo[1].replace("&amp;", "&"))
+    answer = undone(browser, answer)
     assert shown_pins(browser) == []
+    undone(browser, answer)
+    assert len(shown_pins(browser)) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,21 @@ def test_a_trashed_topic_is_not_listed_until_it_is_back(browser: Client, alice: 
     topic.trash(by=alice.actor)
     assert shown_pins(browser) == []
     assert pin(browser, f"topic:{topic.pk}", on="").status_code == 302, "it can be unpinned"
+
+
+def test_pins_of_deleted_items_are_neither_listed_nor_counted(browser: Client, alice: User):
+    topics = [make_topic(alice, f"Topic {n}") for n in range(places.MOST_PINNED)]
+    view = SavedView.objects.create(owner=alice, page="notes", name="Mine", query="q=a")
+    for what in (f"view:{view.pk}", "file:facts/user.md", f"topic:{topics[0].pk}"):
+        pin(browser, what)
+    view.delete()
+    MemoryFile.objects.filter(owner=alice, path="facts/user.md").delete()
+    assert [label for label, _url in shown_pins(browser)] == ["Topic 0"]
+
+    for topic in topics:
+        pin(browser, f"topic:{topic.pk}")
+    assert len(shown_pins(browser)) == places.MOST_PINNED
+    assert len(User.objects.get(pk=alice.pk).pinned) == places.MOST_PINNED
 
 
 def test_more_than_a_rail_holds_are_refused_and_nothing_is_lost(browser: Client, alice: User):

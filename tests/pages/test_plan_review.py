@@ -188,7 +188,7 @@ def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob
     with CaptureQueriesContext(connection) as queries:
         shown = context_processors.frame(request)
 
-    assert (shown["waiting_plans"], shown["unread_reports"]) == (2, 1)
+    assert (shown["to_decide"], shown["unread_reports"]) == (2, 1)
     counts = {item["url"]: item["count"] for section in shown["nav"] for item in section}
     assert (counts["/inbox/"], counts["/topics/"]) == ("2", "1")
     assert len(queries) <= 2  # the ages of the processes are kept for a moment

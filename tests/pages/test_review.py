@@ -118,11 +118,13 @@ def test_a_stranger_sees_and_decides_nothing(
 def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
     from tests.research.factories import make_topic
 
-    make_topic(alice, "Fares")
     proposed_note(alice)
+    fresh = browser.get(reverse("research:home"))
+    assert fresh.context["is_fresh"] and "1 item needs your decision." in text_of(fresh)
+    make_topic(alice, "Fares")
     proposed_note(alice, "another")
     home = browser.get(reverse("research:home"))
-    assert home.context["waiting_proposals"] == 2
+    assert home.context["to_decide"] == 2
     assert "2 items need your decision." in text_of(home).split("Since you last read")[0]
 
 

@@ -224,7 +224,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
         **more,
     }
     if is_in_inbox(request):
-        return in_inbox(render(request, "memory/_proposal.html", context | {"is_in_inbox": True}))
+        return in_inbox(request, "memory/_proposal.html", context, key=found.pk)
     return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
 
 

@@ -129,7 +129,7 @@ def _remember(beacon: Beacon, asked: argparse.Namespace) -> int:
 
 def _say_held(written: Written) -> None:
     why = f" ({written.why})" if written.why else ""
-    print(f"Held: it's stored when you accept it in Review{why}.", file=sys.stderr)
+    print(f"Held: it's stored when you accept it in the Inbox{why}.", file=sys.stderr)
 
 
 def _run(beacon: Beacon, asked: argparse.Namespace) -> int:
