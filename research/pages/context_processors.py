@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from datetime import datetime
 from functools import cache, partial
 from typing import Any
@@ -72,7 +72,7 @@ def _told(user: User) -> dict[str, float]:
     asked = [user.pk if one == _ANYBODY else one for one in params]
     with connection.cursor() as cursor:
         cursor.execute(statement, [now if isinstance(one, datetime) else one for one in asked])
-        found: Counter[str] = Counter()
+        found: dict[str, float] = defaultdict(float)
         for name, number in cursor.fetchall():
             found[name] += number
         return found
