@@ -187,7 +187,7 @@ def register(body: bytes) -> dict[str, Any]:
         "redirect_uris": client.redirect_uris,
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
+        "token_endpoint_auth_method": "none",  # nosec B105
         "scope": " ".join(SCOPES),
     }
 
@@ -569,7 +569,7 @@ def _issue(grant: OAuthGrant, used: str) -> dict[str, Any]:
     )
     return {
         "access_token": access,
-        "token_type": "Bearer",
+        "token_type": "Bearer",  # nosec B105
         "expires_in": int(ACCESS_LIFETIME.total_seconds()),
         "refresh_token": refresh,
         "scope": " ".join(grant.token.scopes),

@@ -332,7 +332,7 @@ def _check_own_folder(
     have = sum(sizes.values()) + size
     if have > limits.MOST_BYTES and size > before:
         words = _(
-            "The folder %(folder)s would have %(have)s bytes, and the limit is %(most)s. Nothing was saved. Shorten or delete files that are no longer needed."
+            "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten or delete files that are no longer needed."
         )
         raise LimitReached(words % {**told, "have": f"{have:,}", "most": f"{limits.MOST_BYTES:,}"})
 
