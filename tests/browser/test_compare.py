@@ -34,7 +34,7 @@ def test_a_choice_from_a_list_compares_at_once_and_can_be_shared_and_taken_back(
     expect(page).to_have_url(re.compile("from=1&to=4"))
     expect(page).to_have_title(re.compile("^Run #1 vs. Run #4"))
     expect(page.locator("#compare-to")).to_be_focused()
-    page.redirect_back()
+    page.go_back()
     expect(page.locator("#compare h2")).to_have_text("Run #1 vs. Run #2")
 
 

@@ -43,7 +43,7 @@ def look_round(visitor: Visitor) -> None:
     feeds.locator("[name$=url]").fill("http://127.0.0.1:9/feed.xml")  # this machine's own
     feeds.get_by_role("button", name="Test").click()
     expect(page.locator("#test_feeds")).not_to_be_empty()  # what it really answered
-    visitor.follow("API tokens")
+    visitor.goto("/settings/tokens/")
     page.locator("main form [name=name]").fill("the walk")
     visitor.press("Create token")
     expect(page.locator("#new-token")).to_be_visible()

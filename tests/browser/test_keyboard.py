@@ -121,7 +121,7 @@ def test_the_palette_leads_to_a_page_by_keys_alone(visitor: Visitor) -> None:
     expect(page.locator("#palette [name=words]")).to_be_focused()
     page.keyboard.type("conflicts")
     keys(visitor, "Enter")  # before the rows are there: it goes when they are
-    page.wait_for_url("**/conflicts/")
+    page.wait_for_url("**/inbox/?show=conflict")
     keys(visitor, "Control+k")
     expect(page.locator("#palette-rows a").first).to_be_visible()
     assert visitor.violations() == []

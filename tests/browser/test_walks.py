@@ -113,7 +113,8 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     writer = page.locator("#inbox-detail").get_by_role("link", name="heron-bot")
     visitor.click(writer.first)  # its writer's name narrows the list
     page.wait_for_url("**/inbox/?by=*")
-    visitor.press("Accept")
+    accept = page.locator("#inbox-detail").get_by_role("button", name="Accept")
+    visitor.click(accept.filter(visible=True).first)
     expect(page.locator("#toasts .toast").first).to_contain_text("Saved: A rule.")
     visitor.goto("/observations/")
     expect(page.locator("main")).to_contain_text("the agent “heron-bot”")

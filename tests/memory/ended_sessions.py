@@ -7,5 +7,6 @@ from memory.models import Reflection, Session
 
 
 def finish_session(session: Session) -> bool:
-    """Let a worker finish the session."""
-    return conversation_end.finish(Reflection.objects.get(source=f"session:{session.pk}").pk)
+    """Let a worker finish the session. Return False if it hasn't ended."""
+    waiting = Reflection.objects.filter(source=f"session:{session.pk}").first()
+    return waiting is not None and conversation_end.finish(waiting.pk)

@@ -38,7 +38,7 @@ NAMES = frozenset(
     LATIN.findall(
         "Beacon Wikipedia arXiv Hacker News GDELT Tavily Brave SerpAPI SearXNG Google Bing Scholar"
         " Jobs Feeds OpenAI Azure Ollama vLLM LM Studio llama.cpp server Redis UTC Claude Code"
-        " Cursor VS claude research facts memory user md text-embedding-3-small"
+        " Cursor VS Codex ChatGPT claude research facts memory user md text-embedding-3-small"
     )
 )
 # Where a record is from, as programs call it; and Activity, which names each record it tells of.

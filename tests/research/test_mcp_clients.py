@@ -320,7 +320,7 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
         answer = _post(address, wrong)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert "You can create one in Settings" in answer.json()["detail"]
+        assert "You can create one in Agents" in answer.json()["detail"]
     for headers, status in (
         ({"Host": "evil.example"}, 421),
         ({"Origin": "https://evil.example"}, 403),
