@@ -604,7 +604,7 @@ def test_a_handler_that_the_user_added_to_our_group_stays(home: Path) -> None:
 
 INSERTED = """
 # of another program
-[projects."/home/alice/queue"]
+[projects."/srv/queue"]
 trust_level = "trusted"
 
 [[hooks.Stop]]
@@ -633,7 +633,7 @@ def test_tables_that_another_program_put_between_our_marks_stay(
     after = path.read_text()
     found = tomllib.loads(after)
     assert (found["model"], found["last"]) == ("gpt", {"a": 1})
-    assert found["projects"] == {"/home/alice/queue": {"trust_level": "trusted"}}
+    assert found["projects"] == {"/srv/queue": {"trust_level": "trusted"}}
     commands = [one["command"] for group in found["hooks"]["Stop"] for one in group["hooks"]]
     assert commands[0] == "say done" and "# of another program\n" in after
     ours = len(hook_settings.EVENTS["codex"]) if does == "install" else 0
