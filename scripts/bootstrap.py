@@ -32,7 +32,7 @@ OPTIONAL = {
 }
 # Packages that are required by others, but only for what Beacon never does: tokenizers would download
 # models with them (24 MB).
-LEFT_OUT = {"embeddings": ("huggingface-hub", "hf-xet", "fsspec", "filelock", "tqdm")}
+LEFT_OUT = {"embeddings": ("huggingface-hub", "hf-xet", "fsspec", "filelock", "pyyaml", "tqdm")}
 COVERAGE = 95  # percent of the lines of memory and research
 # Each test runs in the same order every time: pytest-randomly is for `make test ARGS=...`.
 IN_ORDER = ("-p", "no:randomly")
