@@ -376,24 +376,24 @@ def _by_rules(chunk: str, language: str) -> list[str]:
     # One for each call, because a segmenter stores the text it works on.
     segmenter = pysbd.Segmenter(language=code, clean=False)
     parts = [part.strip() for part in segmenter.segment(chunk)]
-    return _mended([part for part in parts if part and part in chunk], chunk)
+    return _rejoined([part for part in parts if part and part in chunk], chunk)
 
 
-def _mended(parts: list[str], chunk: str) -> list[str]:
+def _rejoined(parts: list[str], chunk: str) -> list[str]:
     """Rejoin names that were split, such as `.gitmodules`, and what follows an abbreviation."""
-    mended: list[str] = []
+    rejoined: list[str] = []
     for part in parts:
-        if mended and mended[-1].rsplit(" ", 1)[-1].lower().rstrip(".") in _NEVER_LAST:
-            joined = f"{mended[-1]} {part}"
+        if rejoined and rejoined[-1].rsplit(" ", 1)[-1].lower().rstrip(".") in _NEVER_LAST:
+            joined = f"{rejoined[-1]} {part}"
             if joined in chunk:
-                mended[-1] = joined
+                rejoined[-1] = joined
                 continue
-        whole = f"{mended[-1]}{part}" if mended else ""
-        if mended and part[0] not in _MAY_FOLLOW and whole in chunk:
-            mended[-1] = whole
+        whole = f"{rejoined[-1]}{part}" if rejoined else ""
+        if rejoined and part[0] not in _MAY_FOLLOW and whole in chunk:
+            rejoined[-1] = whole
         else:
-            mended.append(part)
-    return mended
+            rejoined.append(part)
+    return rejoined
 
 
 def _chunks(paragraph: str) -> list[str]:
