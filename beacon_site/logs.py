@@ -19,13 +19,14 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from beacon_site.text.secret_scanner import mask
+
 LEAST = 8  # characters; masking shorter secrets would remove ordinary words
 MOST = 500  # decrypted secrets that one process remembers
 SECRET = "[secret]"  # noqa: S105 - the replacement  # nosec B105
 
-_KEYS = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|bc[cnor]_[A-Za-z0-9_.-]{16,}|tvly-[A-Za-z0-9-]{16,})"
-)
+# Besides the secrets that secret_scanner finds: keys that are shorter than the providers' own.
+_KEYS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{16,}|tvly-[A-Za-z0-9-]{16,})")
 # The token of a one-time link or a private URL, anywhere in a line.
 _LINKS = re.compile(
     r"(/|%2F)(first-account|invitation|feeds|unsubscribe|shared)(/|%2F)[\w%~.:-]+", re.IGNORECASE
@@ -57,7 +58,7 @@ def redact(text: str, *more: str) -> str:
     for secret in (*_ours(), *more):
         if secret and len(secret) >= LEAST:
             text = text.replace(secret, SECRET)
-    return _KEYS.sub(SECRET, text)
+    return _KEYS.sub(SECRET, mask(text, SECRET)[0])
 
 
 def redact_line(line: str) -> str:
@@ -68,7 +69,7 @@ def redact_line(line: str) -> str:
         if len(secret) >= LEAST:
             for written in _ways_to_write(secret):
                 line = line.replace(written, SECRET)
-    line = _KEYS.sub(SECRET, line)
+    line = _KEYS.sub(SECRET, mask(line, SECRET)[0])
     line = _LINKS.sub(r"\1\2\3[token]", line)
     line = _HEADERS.sub(rf"\1 {SECRET}", line)
     line = _COOKIES.sub(rf"\1\2{SECRET}", line)

@@ -17,8 +17,8 @@ APPS = ("memory", "research", "beacon_site")
 NO_APP = ("db", "net", "text", "llm", "search_services", "embedded")
 LAYERS = {
     "beacon_site": """
-        asgi db embedded env http logs net template_tags text web_server worker_threads wsgi
-        celery health launcher management_base request_log search_services
+        asgi db embedded env http net template_tags text web_server worker_threads wsgi
+        celery health launcher logs management_base request_log search_services
         broker checks llm settings urls variables
     """,
     "memory": """

@@ -2,7 +2,8 @@
 
 Bodies are read strictly: JSON of limited size and depth.  Characters that Postgres can't store
 (NUL, lone surrogates, controls) are removed from all texts, and the header `Beacon-Cleaned` of
-the answer names the fields.
+the answer names the fields.  Keys and passwords are replaced by their kind, and the header
+`Beacon-Masked` lists the kinds.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from redis.exceptions import RedisError
 
 from beacon_site.db.advisory_locks import LockId, try_lock_until_commit
+from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean, one_line
 from memory.api import problems
 from memory.api import shown as api_shown
@@ -52,6 +54,11 @@ MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB
 MOST_DEPTH = 32  # levels of nested lists and objects
 JSON = "application/json"
 CLEANED = "Beacon-Cleaned"
+MASKED = "Beacon-Masked"
+# A request with this header stores secrets as they are. Only for tokens with the scope admin.
+KEEP_SECRETS = "Beacon-Keep-Secrets"
+# Fields that quote stored text. Masking them would make them differ from it.
+_QUOTING = frozenset({"old_text", "oldText", "old_str", "path", "old_path", "new_path", "key"})
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -97,6 +104,10 @@ class StrictParser(Parser):
         taken: list[str] = []
         value = _cleaned(value, taken)
         _note(request, taken)
+        if authenticated(request).may("admin") and request.headers.get(KEEP_SECRETS):
+            return value
+        value, kinds = secret_scanner.mask_all(value, keep=_QUOTING)
+        request.api_masked = tuple(kinds)  # type: ignore[attr-defined]
         return value
 
     def parse_querydict(
@@ -456,6 +467,8 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         response["Cache-Control"] = "no-store"
         if taken := cleaned_header(request):
             response[CLEANED] = taken
+        if kinds := getattr(request, "api_masked", ()):
+            response[MASKED] = ", ".join(kind for kind in kinds if kind.isascii())
         return response
 
     return answer

@@ -17,6 +17,7 @@ from beacon_site.net.charsets import decode
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.extract import get_extractor
 from beacon_site.text.cleaning import clean, match_key, one_line, plain
+from beacon_site.text.secret_scanner import mask
 
 LARGEST = 5 * 1024 * 1024  # bytes of one document
 LONGEST_TITLE = 500
@@ -109,8 +110,8 @@ def read_document(name: str, content: bytes) -> DocumentText:
         title, text, problem = _extracted(content, kind)
     else:
         title, text, problem = _as_written(content, kind)
-    title = one_line(_placed(title, PurePath(name)) or stem)[:LONGEST_TITLE] or _("untitled")
-    return DocumentText(title, text, kind, digest, len(content), problem)
+    title = one_line(mask(_placed(title, PurePath(name)) or stem)[0])[:LONGEST_TITLE]
+    return DocumentText(title or _("untitled"), mask(text)[0], kind, digest, len(content), problem)
 
 
 def _named(path: PurePath) -> str:

@@ -35,7 +35,7 @@ from memory.llm import connections
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.observations.consolidation import source_of
 from memory.pages.reflections import ReflectionBlock, shown_of
-from memory.web.fields import CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.responses import redirect_to, refused
 from memory.web.undo import offer_revision
 
@@ -241,7 +241,7 @@ def left_by(session: Session) -> SavedFromSession | None:
 # --- forms ---
 
 
-class MessageForm(forms.Form):
+class MessageForm(AsksAboutSecrets):
     """A message, whose length is checked when it is stored.
 
     `key` is the ID of the session that a first message starts, so that the same form sent twice

@@ -19,11 +19,11 @@ from memory.context import identity
 from memory.context.identity import LONGEST_NAME, Persona
 from memory.core.errors import MemoryRefused, StaleWrite
 from memory.models import Note
-from memory.web.fields import CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.undo import offer, offer_revision, undoes
 
 
-class _NoteForm(forms.Form):
+class _NoteForm(AsksAboutSecrets):
     """A form that names the version of the note it was opened with."""
 
     SEEN = "version"

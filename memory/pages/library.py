@@ -38,7 +38,7 @@ from memory.library.reading import LARGEST, LONGEST_TITLE
 from memory.models import LibraryDocument
 from memory.search.snippets import marked
 from memory.web.double_submit import idempotent_post
-from memory.web.fields import CleanTextField, cleaned_of
+from memory.web.fields import AsksAboutSecrets, CleanTextField, cleaned_of
 from memory.web.permissions import staff_only
 from memory.web.undo import offer_revision
 
@@ -47,7 +47,7 @@ LONGEST_TEXT = 2_000_000  # characters accepted by a form
 _NO_TEXT = gettext_lazy("Enter some text. To delete the document, move it to Trash.")
 
 
-class AddDocumentForm(forms.Form):
+class AddDocumentForm(AsksAboutSecrets):
     """A new document: pasted text or a file, not both."""
 
     title = CleanTextField(
@@ -104,7 +104,7 @@ class AddDocumentForm(forms.Form):
         return data
 
 
-class EditDocumentForm(forms.Form):
+class EditDocumentForm(AsksAboutSecrets):
     """A document's title and text, and the version they are based on."""
 
     title = CleanTextField(

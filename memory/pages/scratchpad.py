@@ -29,12 +29,12 @@ from memory.models import Revision, ScratchpadEntry, User, origins
 from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY
 from memory.scratchpad import services as scratchpad
-from memory.web.fields import CleanTextField, cleaned_of
+from memory.web.fields import AsksAboutSecrets, CleanTextField, cleaned_of
 from memory.web.responses import next_of, redirect_to, report_cleaned
 from memory.web.undo import offer_revision
 
 
-class EntryForm(forms.Form):
+class EntryForm(AsksAboutSecrets):
     """A key with its value in a scope; both are validated when stored."""
 
     key = CleanTextField(
@@ -63,7 +63,7 @@ class EntryForm(forms.Form):
     )
 
 
-class EditEntryForm(forms.Form):
+class EditEntryForm(AsksAboutSecrets):
     """The key and value of an existing entry, for the version that was seen."""
 
     key = EntryForm.base_fields["key"]

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ValidationError
 
 from beacon_site.llm.base import Tool
+from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean, shorten
 from memory.core.errors import (
     InvalidValue,
@@ -82,6 +83,8 @@ _TOLD = (
     "session_id",
 )
 LONGEST_TOLD = 200  # characters of one argument
+# Arguments that quote stored text. Masking them would make them differ from it.
+_QUOTING = frozenset({"old_text", "oldText", "old_str", "path", "old_path", "new_path", "id"})
 
 
 def register(*tools: MemoryTool) -> None:
@@ -143,17 +146,29 @@ def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any
         )
         told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
         return refused("bad_arguments", text % told)
+    given, masked = dict(arguments), []
+    if tool.writes:
+        given, masked = secret_scanner.mask_all(given, keep=_QUOTING)
     try:
-        checked = tool.arguments.model_validate(dict(arguments))
+        checked = tool.arguments.model_validate(given)
     except ValidationError as exc:
         return _bad_arguments(tool, exc)
     try:
-        return tool.run(context, checked)
+        result = tool.run(context, checked)
     except (MemoryRefused, LookupError) as exc:
         known = answer_of(exc)
         if known is None:
             raise
         return known
+    return _with_masked(result, masked) if masked else result
+
+
+def _with_masked(result: ToolResult, kinds: list[str]) -> ToolResult:
+    """Return the answer with a note about the secrets that weren't stored."""
+    told = _(
+        "Secrets aren’t stored, so this was removed from the text: %(kinds)s. Don’t write it again."
+    ) % {"kinds": ", ".join(kinds)}
+    return replace(result, text=f"{result.text}\n{told}", data={**result.data, "masked": kinds})
 
 
 def _blocked(context: ToolContext) -> ToolResult | None:

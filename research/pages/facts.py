@@ -27,7 +27,7 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Lock, Topic, TopicFact
 from memory.models.library import ADDRESS
 from memory.web.double_submit import idempotent_post
-from memory.web.fields import CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import offer, offer_revision, undoes
 from research.execution.rechecking import start_recheck
@@ -52,7 +52,7 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class FactForm(forms.Form):
+class FactForm(AsksAboutSecrets):
     """A new fact and its source."""
 
     text = CleanTextField(

@@ -26,7 +26,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import ContentItem, Topic, TopicFact
-from memory.web.fields import CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.responses import refused
 from memory.web.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, Span, fold
@@ -43,7 +43,7 @@ from research.reports.page import Quote, SourceRow, sources_of
 from research.topics import page as topic_page
 
 
-class SentenceForm(forms.Form):
+class SentenceForm(AsksAboutSecrets):
     """A correction of one sentence. `facts` came from it, each with its version."""
 
     wrong = CleanTextField(

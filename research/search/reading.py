@@ -28,6 +28,7 @@ from beacon_site.search_services import sample
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.secret_scanner import mask
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, LimitReached
 from memory.library import services as library_services
@@ -228,7 +229,7 @@ def keep(
     try:
         page = get()
         applied_rules.check_redirect_target(work, hit, page.final_url)
-        text = clean(page.text)[0][:MOST_TEXT].strip()
+        text = mask(clean(page.text)[0][:MOST_TEXT])[0].strip()
         if not text:
             raise ProviderRejected(_("the page has no text"))
         is_web = hit.link.startswith(("http://", "https://"))
@@ -239,7 +240,7 @@ def keep(
         hit.save(update_fields=["reading", "reason"])
         logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
         return
-    hit.title = (clean(page.title)[0] or hit.title)[:500]
+    hit.title = mask(clean(page.title)[0] or hit.title)[0][:500]
     hit.published_at = page.published_at or hit.published_at
     hit.reading = Hit.Reading.READ
     smell = injection.injection_reason(text)

@@ -48,7 +48,7 @@ from memory.files.services import SaveResult, append_to, cleaned, lock_section
 from memory.files.three_way_merge import content_at, merge_changes
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.records import history as record_history
-from memory.web.fields import CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.undo import offer_revision
 
 
@@ -483,7 +483,7 @@ class _RawTextField(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class FileForm(forms.Form):
+class FileForm(AsksAboutSecrets):
     """The whole text of a file, with the version it is based on (0: there was no file)."""
 
     content = _RawTextField(
@@ -508,7 +508,7 @@ class FileForm(forms.Form):
     window = forms.UUIDField(widget=forms.HiddenInput)
 
 
-class EpisodeForm(forms.Form):
+class EpisodeForm(AsksAboutSecrets):
     """An entry in a month's file, in the format that agents write (seed 003)."""
 
     title = CleanTextField(

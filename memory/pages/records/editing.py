@@ -32,7 +32,7 @@ from memory.observations.services import edit_observation, write_observation
 from memory.pages.records.record import model_of
 from memory.records import history as record_history
 from memory.web.double_submit import idempotent_post
-from memory.web.fields import CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.responses import next_of, redirect_to, report_cleaned
 from memory.web.undo import offer, offer_revision
 
@@ -51,7 +51,7 @@ class _RawField(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class RecordForm(forms.Form):
+class RecordForm(AsksAboutSecrets):
     """The fields that notes and observations share."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
@@ -259,7 +259,7 @@ class EditObservationForm(_Editing, ObservationForm):
         super().__init__(*args, **kwargs)
 
 
-class SupersedeForm(forms.Form):
+class SupersedeForm(AsksAboutSecrets):
     """The note that replaces another."""
 
     content = _RawField(
@@ -302,7 +302,7 @@ _NAMES: dict[type, tuple[str, ...]] = {
 LONGEST = 200_000  # characters that are read at all; the record's own rules report its limit
 
 
-class InlineForm(forms.Form):
+class InlineForm(AsksAboutSecrets):
     """Text and tags of one record, checked by its own rules."""
 
     content = CleanTextField(
