@@ -25,8 +25,10 @@ LEAST = 8  # characters; masking shorter secrets would remove ordinary words
 MOST = 500  # decrypted secrets that one process remembers
 SECRET = "[secret]"  # noqa: S105 - the replacement  # nosec B105
 
-# Besides the secrets that secret_scanner finds: keys that are shorter than the providers' own.
-_KEYS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{16,}|tvly-[A-Za-z0-9-]{16,})")
+# A log line needs no exception for examples, which secret_scanner leaves alone.
+_KEYS = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|bc[cnor]_[A-Za-z0-9_.-]{16,}|tvly-[A-Za-z0-9-]{16,})"
+)
 # The token of a one-time link or a private URL, anywhere in a line.
 _LINKS = re.compile(
     r"(/|%2F)(first-account|invitation|feeds|unsubscribe|shared)(/|%2F)[\w%~.:-]+", re.IGNORECASE

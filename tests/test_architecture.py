@@ -18,7 +18,8 @@ NO_APP = ("db", "net", "text", "llm", "search_services", "embedded")
 LAYERS = {
     "beacon_site": """
         asgi db embedded env http net template_tags text web_server worker_threads wsgi
-        celery health launcher logs management_base request_log search_services
+        logs
+        celery health launcher management_base request_log search_services
         broker checks llm settings urls variables
     """,
     "memory": """
