@@ -423,6 +423,15 @@ def explain(trouble: str) -> str:
         "scanned": _("The PDF contains only scanned images, no text."),
         "encrypted": _("The PDF is protected by a password."),
         "damaged": _("The document is damaged and can’t be read."),
+        "protected": _("The document is protected by a password or copy protection."),
+        "bomb": _(
+            "The document was skipped because it unpacks to far more than its size, which may be an attack."
+        ),
+        "no text": _("The document has no text."),
+        "unknown zip": _("The file is damaged, or a zip file that isn’t a document."),
+        "old office": _(
+            "The file has an Office format from before 2007, or a password. Save it as .docx, .pptx or .xlsx without a password."
+        ),
         "binary": _("The server didn’t send text."),
         "attributes": _(
             "The page was skipped because a tag has too many attributes, which may be an attack."

@@ -19,8 +19,10 @@ import feedparser
 import pypdf
 from pypdf.errors import PyPdfError
 
+from beacon_site.net import extract_office
 from beacon_site.net.charsets import decode
 from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
+from beacon_site.net.media_types import OFFICE_KINDS
 from beacon_site.net.reflow import join_hard_wraps
 
 MOST_ENTRIES = 500  # the first ones of a feed
@@ -101,7 +103,10 @@ MARKUP = re.compile(
     rb"^(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|title|meta|script|div|p|h1|\?xml)\b",
     re.IGNORECASE,
 )
-BINARY = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"RIFF", b"\x7fELF", b"\x1f\x8b")
+ZIP = b"PK\x03\x04"
+BINARY = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"\x7fELF", b"\x1f\x8b")
+# Office formats before 2007, and newer ones with a password.
+OLE = b"\xd0\xcf\x11\xe0"
 
 
 def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
@@ -113,6 +118,14 @@ def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
     today = datetime.now(UTC).date()
     if content.startswith(b"%PDF-") or kind == "application/pdf":
         answer = read_pdf(content, today)
+    elif kind in OFFICE_KINDS or content.startswith(ZIP):
+        if content.startswith(ZIP):
+            kind = extract_office.kind_of_zip(content)
+        answer = extract_office.read(content, kind) if kind else {"trouble": "unknown zip"}
+        if answer.get("text") == "":
+            answer = {"trouble": "no text"}
+    elif content.startswith(OLE):
+        answer = {"trouble": "old office"}
     elif content.startswith(BINARY):
         answer = {"trouble": "binary"}
     elif is_html(content, kind):

@@ -133,7 +133,7 @@ def read_html(html: str, url: str, today: date) -> dict[str, Any]:
         text, title, published = _by_trafilatura(html, url)
     title = _best_title(title, tree)
     if len(text) < FEW_CHARACTERS:
-        plain = _by_selectolax(tree)
+        plain = text_of_tree(tree)
         few = 0 < len(plain) < FEW_CHARACTERS
         text = plain if few or len(plain) > 2 * len(text) else text
     return {
@@ -298,7 +298,7 @@ def _row(row: Any) -> str:
     return " | ".join(cells) if any(cells) else ""
 
 
-def _by_selectolax(tree: LexborHTMLParser) -> str:
+def text_of_tree(tree: LexborHTMLParser) -> str:
     """All text of the page except navigation and similar, one paragraph per block element."""
     body = tree.body
     if body is None:

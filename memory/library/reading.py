@@ -1,7 +1,7 @@
 """Converting documents to text for the library.
 
-HTML and PDF are read by the same separate process as web pages. Markdown and plain text are kept
-unchanged.
+Markdown and plain text are kept unchanged. All other types are read by the same separate process as
+web pages.
 """
 
 from __future__ import annotations
@@ -16,13 +16,26 @@ from django.utils.translation import gettext as _
 from beacon_site.net.charsets import decode
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.extract import get_extractor
+from beacon_site.net.media_types import (
+    DOCX,
+    EML,
+    EPUB,
+    HTML,
+    MARKDOWN,
+    OFFICE_KINDS,
+    PDF,
+    PLAIN,
+    PPTX,
+    SRT,
+    VTT,
+    XLSX,
+)
 from beacon_site.text.cleaning import clean, match_key, one_line, plain
 from beacon_site.text.secret_scanner import mask
 
 LARGEST = 5 * 1024 * 1024  # bytes of one document
 LONGEST_TITLE = 500
 
-MARKDOWN, PLAIN, HTML, PDF = "text/markdown", "text/plain", "text/html", "application/pdf"
 MEDIA_TYPES = {
     ".md": MARKDOWN,
     ".markdown": MARKDOWN,
@@ -33,6 +46,13 @@ MEDIA_TYPES = {
     ".htm": HTML,
     ".xhtml": HTML,
     ".pdf": PDF,
+    ".docx": DOCX,
+    ".pptx": PPTX,
+    ".xlsx": XLSX,
+    ".epub": EPUB,
+    ".eml": EML,
+    ".srt": SRT,
+    ".vtt": VTT,
 }
 # Files without an extension are usually for programs. These names are for people.
 FOR_PEOPLE = frozenset(
@@ -103,10 +123,12 @@ def read_document(name: str, content: bytes) -> DocumentText:
     digest = hashlib.sha256(content).hexdigest()
     title = text = problem = ""
     if not kind:
-        problem = _("This type of document isn’t supported. Use Markdown, text, HTML or PDF.")
+        problem = _(
+            "This type of document isn’t supported. Use Markdown, text, HTML, PDF, Word, PowerPoint, Excel, EPUB, email or subtitles."
+        )
     elif len(content) > LARGEST:
         problem = _("The document is larger than 5 MiB.")
-    elif kind in (HTML, PDF):
+    elif kind in (HTML, PDF) or kind in OFFICE_KINDS:
         title, text, problem = _extracted(content, kind)
     else:
         title, text, problem = _as_written(content, kind)

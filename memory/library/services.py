@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import WebPage
+from beacon_site.net.media_types import MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
 from beacon_site.text.cleaning import clean, one_line
@@ -23,10 +24,8 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue
 from memory.library import folder as library_folder
 from memory.library.reading import (
-    HTML,
     LARGEST,
     LONGEST_TITLE,
-    PDF,
     DocumentText,
     read_document,
     without_front_matter,
@@ -117,7 +116,7 @@ def text_of(owner: User, address: str) -> WebPage:
         raise ProviderRejected(_("The document is no longer in the library."))
     if document.problem:
         raise ProviderRejected(document.problem)
-    if document.media_type not in (HTML, PDF):
+    if document.media_type in (MARKDOWN, PLAIN):
         text = join_hard_wraps(without_front_matter(text))
     return WebPage(
         url=address,

@@ -26,6 +26,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.net import media_types
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction
@@ -42,7 +43,7 @@ from memory.web.fields import AsksAboutSecrets, CleanTextField, cleaned_of
 from memory.web.permissions import staff_only
 from memory.web.undo import offer_revision
 
-ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
+ENDINGS = tuple(library_reading.MEDIA_TYPES)
 LONGEST_TEXT = 2_000_000  # characters accepted by a form
 _NO_TEXT = gettext_lazy("Enter some text. To delete the document, move it to Trash.")
 
@@ -69,7 +70,9 @@ class AddDocumentForm(AsksAboutSecrets):
         required=False,
         allow_empty_file=True,  # the reader reports an empty file
         widget=forms.FileInput(attrs={"accept": ",".join(ENDINGS)}),
-        help_text=gettext_lazy("Markdown, text, HTML or PDF, at most 5 MiB."),
+        help_text=gettext_lazy(
+            "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, EPUB, email or subtitles, at most 5 MiB."
+        ),
     )
 
     def clean_file(self) -> UploadedFile[bytes] | None:
@@ -138,10 +141,17 @@ BEGINNING = 240  # characters of a document in the list
 CHECK_SECONDS = 8.0  # how long a person waits for a check of the folder; the task does the rest
 SHOWN = LONGEST  # characters of a document on its page
 KINDS = {
-    library_reading.MARKDOWN: _lazy("Markdown"),
-    library_reading.PLAIN: _lazy("plain text"),
-    library_reading.HTML: _lazy("web page (HTML)"),
-    library_reading.PDF: _lazy("PDF"),
+    media_types.MARKDOWN: _lazy("Markdown"),
+    media_types.PLAIN: _lazy("plain text"),
+    media_types.HTML: _lazy("web page (HTML)"),
+    media_types.PDF: _lazy("PDF"),
+    media_types.DOCX: _lazy("Word document"),
+    media_types.PPTX: _lazy("PowerPoint presentation"),
+    media_types.XLSX: _lazy("Excel workbook"),
+    media_types.EPUB: _lazy("e-book (EPUB)"),
+    media_types.EML: _lazy("email"),
+    media_types.SRT: _lazy("subtitles"),
+    media_types.VTT: _lazy("subtitles"),
 }
 
 

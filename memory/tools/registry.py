@@ -146,7 +146,7 @@ def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any
         )
         told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
         return refused("bad_arguments", text % told)
-    given, masked = dict(arguments), []
+    given, masked = dict(arguments), list[str]()
     if tool.writes:
         given, masked = secret_scanner.mask_all(given, keep=_QUOTING)
     try:
