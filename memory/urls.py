@@ -14,6 +14,7 @@ from memory.pages import (
     health,
     identity,
     library,
+    manifest,
     oauth,
     recall,
     scratchpad,
@@ -119,6 +120,7 @@ _staff = [
 ]
 
 _library = [
+    path("manifest.webmanifest", manifest.manifest, name="manifest"),
     path("library/", library.library_list, name="library"),
     path("library/add/", library.library_add, name="library-add"),
     path("library/check/", library.library_check, name="library-check"),

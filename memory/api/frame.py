@@ -57,8 +57,10 @@ CLEANED = "Beacon-Cleaned"
 MASKED = "Beacon-Masked"
 # A request with this header stores secrets as they are. Only for tokens with the scope admin.
 KEEP_SECRETS = "Beacon-Keep-Secrets"
-# Fields that quote stored text. Masking them would make them differ from it.
-_QUOTING = frozenset({"old_text", "oldText", "old_str", "path", "old_path", "new_path", "key"})
+# Fields that quote stored text, which masking would make different from it, and encoded files.
+_QUOTING = frozenset(
+    {"old_text", "oldText", "old_str", "path", "old_path", "new_path", "key", "file"}
+)
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -397,7 +399,7 @@ def _client(address: str) -> redis.Redis:
 
 PREFIX = "/api/v1"
 # URLs with a higher limit for bodies.
-LARGER = {f"{PREFIX}/content": MOST_CONTENT_BODY}
+LARGER = {f"{PREFIX}/content": MOST_CONTENT_BODY, f"{PREFIX}/library": MOST_CONTENT_BODY}
 _REF = "#/components/schemas/{model}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass
 from uuid import UUID
@@ -15,11 +16,12 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.fetch import WebPage
-from beacon_site.net.media_types import MARKDOWN, PLAIN
+from beacon_site.net.fetch import WebPage, get_fetcher
+from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.secret_scanner import mask
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue
 from memory.library import folder as library_folder
@@ -30,7 +32,7 @@ from memory.library.reading import (
     read_document,
     without_front_matter,
 )
-from memory.models import LibraryDocument, Sensitivity, User
+from memory.models import LibraryDocument, Sensitivity, Trust, User
 from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet
 from memory.search import bm25
 from memory.search.snippets import LONGEST_LOOKED_AT, nearness, passage
@@ -58,16 +60,23 @@ def add_document(
     title: str = "",
     text: str = "",
     file: UploadedFile[bytes] | None = None,
+    url: str = "",
+    trust: str = Trust.OWNER,
     by: Actor,
 ) -> LibraryDocument:
-    """Store a document from pasted text (as Markdown) or from a file, and return it.
+    """Store a document from pasted text (as Markdown), a file or a web page, and return it.
 
-    The default `title` is the document's own, or the file's name. Raises InvalidValue with the
-    field and the reason if it has no text, is larger than 5 MiB, or is already in the owner's
-    library.
+    With `text`, `url` only says where the text is from. Without it, the page is fetched. The
+    default `title` is the document's own, or the file's name. Raises InvalidValue with the field
+    and the reason if it has no text, is larger than 5 MiB, can't be fetched, or is already in the
+    owner's library.
     """
-    field = "file" if file is not None else "text"
-    reading = _read_file(file) if file is not None else _read_text(text)
+    if file is not None:
+        field, reading = "file", _read_file(file)
+    elif text.strip() or not url:
+        field, reading = "text", _read_text(text)
+    else:
+        field, reading = "url", _read_page(url)
     if reading.problem:
         raise _invalid(field, reading.problem)
     named = one_line(clean(title)[0])[:LONGEST_TITLE]
@@ -78,6 +87,8 @@ def add_document(
         media_type=reading.media_type,
         digest=reading.digest,
         size=reading.size,
+        url=url,
+        trust=trust,
         source=str(by),
     )
     with transaction.atomic():
@@ -264,6 +275,20 @@ def _read_file(file: UploadedFile[bytes]) -> DocumentText:
         return read_document(file.name or "", file.read())
     except ProviderError as exc:
         raise _invalid("file", str(exc)) from exc
+
+
+def _read_page(url: str) -> DocumentText:
+    try:
+        page = get_fetcher().fetch(url)
+    except ProviderError as exc:
+        raise _invalid("url", str(exc)) from exc
+    text = mask(page.text)[0]
+    content = text.encode("utf-8", "surrogatepass")
+    if len(content) > LARGEST:
+        raise _invalid("url", _("The page’s text is larger than 5 MiB."))
+    digest = hashlib.sha256(content).hexdigest()
+    title = one_line(mask(clean(page.title)[0])[0])[:LONGEST_TITLE] or url[:LONGEST_TITLE]
+    return DocumentText(title, text, HTML, digest, len(content), "")
 
 
 def _invalid(field: str, why: str) -> InvalidValue:

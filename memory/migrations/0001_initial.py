@@ -818,6 +818,7 @@ class Migration(migrations.Migration):
                 ("title", models.CharField(max_length=500)),
                 ("text", models.TextField(blank=True)),
                 ("path", models.TextField(blank=True)),
+                ("url", models.TextField(blank=True)),
                 ("media_type", models.CharField(blank=True, max_length=100)),
                 ("digest", models.CharField(blank=True, max_length=64)),
                 ("size", models.PositiveIntegerField(default=0)),

@@ -64,7 +64,8 @@ class LibraryQuerySet(RememberedQuerySet):
 class LibraryDocument(Remembered):
     """A document: its text and origin.
 
-    `path` is relative to the watched folder, or empty for a document added by hand. `digest`
+    `path` is relative to the watched folder, or empty for a document added by hand. `url` is the web
+    page that it was saved from. `digest`
     (SHA-256 of the bytes) and `size` show whether a file changed. `problem` says why a file
     couldn't be read. Each version of the text has its own URL (`library:<id>/<content version>`),
     so that runs read a changed document again, but not one that was only restored from Trash.
@@ -75,6 +76,7 @@ class LibraryDocument(Remembered):
     title = models.CharField(max_length=500)
     text = models.TextField(blank=True)
     path = models.TextField(blank=True)
+    url = models.TextField(blank=True)
     media_type = models.CharField(max_length=100, blank=True)
     digest = models.CharField(max_length=64, blank=True)
     size = models.PositiveIntegerField(default=0)

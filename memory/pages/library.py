@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from datetime import datetime
@@ -45,11 +46,30 @@ from memory.web.undo import offer_revision
 
 ENDINGS = tuple(library_reading.MEDIA_TYPES)
 LONGEST_TEXT = 2_000_000  # characters accepted by a form
+LONGEST_URL = 2048
+MOST_FILES = 100  # in one upload
+MOST_SELECTED = 4000  # characters of a selection, since a URL has a limit
 _NO_TEXT = gettext_lazy("Enter some text. To delete the document, move it to Trash.")
 
 
+class ManyFilesInput(forms.FileInput):
+    allow_multiple_selected = True
+
+
+class ManyFilesField(forms.FileField):
+    """Up to `MOST_FILES` files. Each is checked like a single one."""
+
+    def clean(self, data: Any, initial: Any = None) -> list[UploadedFile[bytes]]:
+        files = data if isinstance(data, list | tuple) else [data] if data else []
+        if len(files) > MOST_FILES:
+            raise forms.ValidationError(
+                _("Add at most %(most)d files at a time.") % {"most": MOST_FILES}
+            )
+        return [super(ManyFilesField, self).clean(file, initial) for file in files]
+
+
 class AddDocumentForm(AsksAboutSecrets):
-    """A new document: pasted text or a file, not both."""
+    """New documents: pasted text, a web page, or files."""
 
     title = CleanTextField(
         label=gettext_lazy("Title"),
@@ -65,21 +85,39 @@ class AddDocumentForm(AsksAboutSecrets):
         widget=forms.Textarea(attrs={"rows": 12}),
         help_text=gettext_lazy("Markdown or plain text."),
     )
-    file = forms.FileField(
-        label=gettext_lazy("or a file"),
+    url = CleanTextField(
+        label=gettext_lazy("or a web page"),
+        required=False,
+        max_length=LONGEST_URL,
+        widget=forms.URLInput(attrs={"placeholder": "https://", "autocomplete": "off"}),
+        help_text=gettext_lazy(
+            "Without text above, Beacon saves the text of the page. With text, the address is only stored as its origin."
+        ),
+    )
+    file = ManyFilesField(
+        label=gettext_lazy("or files"),
         required=False,
         allow_empty_file=True,  # the reader reports an empty file
-        widget=forms.FileInput(attrs={"accept": ",".join(ENDINGS)}),
+        widget=ManyFilesInput(attrs={"accept": ",".join(ENDINGS)}),
         help_text=gettext_lazy(
-            "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, EPUB, email or subtitles, at most 5 MiB."
+            "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, EPUB, email or subtitles, at most 5 MiB each."
         ),
     )
 
-    def clean_file(self) -> UploadedFile[bytes] | None:
-        """Reject a file that is too large or of another type, before it is read."""
-        file: UploadedFile[bytes] | None = self.cleaned_data["file"]
-        if file is None:
-            return None
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"].strip()
+        if url and not url.startswith(("http://", "https://")):
+            raise forms.ValidationError(_("Enter an address that starts with https:// or http://."))
+        return url
+
+    def clean_file(self) -> list[UploadedFile[bytes]]:
+        """Reject files that are too large or of another type, before any is read."""
+        files: list[UploadedFile[bytes]] = self.cleaned_data["file"]
+        for file in files:
+            self._check_file(file)
+        return files
+
+    def _check_file(self, file: UploadedFile[bytes]) -> None:
         if PurePath(file.name or "").suffix.lower() not in ENDINGS:
             raise forms.ValidationError(
                 _("“%(name)s” isn’t supported. Use one of: %(endings)s.")
@@ -87,22 +125,24 @@ class AddDocumentForm(AsksAboutSecrets):
             )
         if (file.size or 0) > LARGEST:
             raise forms.ValidationError(
-                _("The file is %(size).1f MiB, but the limit is 5 MiB.")
-                % {"size": (file.size or 0) / 1024 / 1024}
+                _("“%(name)s” is %(size).1f MiB, but the limit is 5 MiB.")
+                % {"name": file.name, "size": (file.size or 0) / 1024 / 1024}
             )
-        return file
 
     def clean(self) -> dict[str, Any]:
-        """Require either a text or a file."""
+        """Require either a text or a page, or files."""
         data = super().clean() or self.cleaned_data
         if self.errors:
             return data
-        if not data["text"].strip() and data["file"] is None:
-            self.add_error("text", _("Paste text or select a file."))
-        elif data["text"].strip() and data["file"] is not None:
+        is_typed = bool(data["text"].strip() or data["url"])
+        if not is_typed and not data["file"]:
+            self.add_error(
+                "text", _("Paste text, enter the address of a web page, or select a file.")
+            )
+        elif is_typed and data["file"]:
             self.add_error(
                 "file",
-                _("Enter text or select a file, but not both. To add both, create two documents."),
+                _("Add a text, a web page or files, but not both. Create two documents instead."),
             )
         return data
 
@@ -215,14 +255,23 @@ def _place(cursor: str) -> tuple[datetime, UUID] | None:
 def library_add(request: BeaconRequest) -> HttpResponse:
     """Add a document by pasting or uploading it."""
     posted = request.method == "POST"
-    form = AddDocumentForm(request.POST, request.FILES) if posted else AddDocumentForm()
+    # A bookmarklet, or a phone's share menu, opens the page with these.
+    given = {name: request.GET.get(name, "") for name in ("title", "text", "url")}
+    first = _shared(given) if any(given.values()) else None
+    form = (
+        AddDocumentForm(request.POST, request.FILES) if posted else AddDocumentForm(initial=first)
+    )
+    if posted and form.is_valid() and len(form.cleaned_data["file"]) > 1:
+        return _add_files(request, form.cleaned_data["file"])
     if posted and form.is_valid():
+        data = form.cleaned_data
         try:
             document = library_services.add_document(
                 request.user,
-                title=form.cleaned_data["title"],
-                text=form.cleaned_data["text"],
-                file=form.cleaned_data["file"],
+                title=data["title"],
+                text=data["text"],
+                file=data["file"][0] if data["file"] else None,
+                url=data["url"],
                 by=request.actor,
             )
         except InvalidValue as exc:
@@ -234,7 +283,41 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             _report_removed(request, form)
             return _redirect_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
-    return render(request, template, {"form": form})
+    return render(request, template, {"form": form, "bookmarklet": _bookmarklet(request)})
+
+
+def _shared(given: dict[str, str]) -> dict[str, str]:
+    """Return the form's first values. Some phones share the address as the text."""
+    text, url = given["text"].strip()[:LONGEST_TEXT], given["url"].strip()
+    if not url and re.fullmatch(r"https?://\S+", text):
+        text, url = "", text
+    return {"title": given["title"][:LONGEST_TITLE], "text": text, "url": url[:LONGEST_URL]}
+
+
+def _bookmarklet(request: BeaconRequest) -> str:
+    """Return a bookmark that opens the form with the current page and its selected text."""
+    address = json.dumps(request.build_absolute_uri(reverse("memory:library-add")))
+    return (
+        "javascript:(()=>{const q=new URLSearchParams({url:location.href,title:document.title,"
+        f"text:String(getSelection()).slice(0,{MOST_SELECTED})}});open({address}+'?'+q)}})()"
+    )
+
+
+def _add_files(request: BeaconRequest, files: list[UploadedFile[bytes]]) -> HttpResponse:
+    """Add each file, and say which ones couldn't be added."""
+    added = 0
+    for file in files:
+        try:
+            library_services.add_document(request.user, file=file, by=request.actor)
+        except InvalidValue as exc:
+            why = " ".join(message for told in exc.errors.values() for message in told)
+            messages.warning(request, f"{shorten(file.name or '', 100)}: {why}")
+        else:
+            added += 1
+    if added:
+        told = ngettext("%(n)d document added.", "%(n)d documents added.", added) % {"n": added}
+        messages.success(request, told)
+    return _redirect_to(request, reverse("memory:library"))
 
 
 def _report_removed(request: BeaconRequest, form: forms.Form) -> None:

@@ -10,6 +10,7 @@ from memory.api import (
     content,
     context,
     files,
+    library,
     memory_commands,
     notes,
     observations,
@@ -40,6 +41,7 @@ api.add_router("/sessions", sessions.api)
 api.add_router("/recall", recall.api)
 api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
+api.add_router("/library", library.api)
 api.add_router("/topics", topics.api)
 api.add_router("/topics", sources.api)
 api.add_router("/topics", reports.since_read_api)

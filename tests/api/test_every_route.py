@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 
 from memory.content.services import store
+from memory.library.services import add_document
 from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
 from memory.notes import services as notes
 from memory.observations import Line, remember_lines
@@ -29,10 +30,10 @@ SCOPES = {
         list_files list_file_revisions read_file list_notes read_note list_observations
         read_observation query_content show_content read_context read_settings recall list_entries
         read_entry read_session list_trash read_run read_run_report list_sources list_topics
-        read_topic read_topic_memory read_since read_forecast list_runs read_report
+        read_topic list_documents read_document read_topic_memory read_since read_forecast list_runs read_report
     """,
     "write": """
-        append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
+        add_document append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
         supersede_note prune_notes remember_observations edit_one_observation trash_observation
         carry_out_command extract_observations store_content clear_content take_snapshot
         restore_snapshot set_entry trash_entry begin_session say end_session consolidate_session cancel_run stop_run retry_run
@@ -110,6 +111,7 @@ def there(alice: User) -> dict[str, Any]:
         "snapshot_id": Snapshot.objects.create(owner=alice, title=WORDS, scope="owner").pk,
         "record_type": "note", "record_id": gone.pk, "path": "facts/user.md", "key": WORDS,
         "domain": "example.org",
+        "document_id": add_document(alice, text=f"It is {WORDS}.", by=alice.actor).pk,
     }  # fmt: skip
 
 

@@ -179,8 +179,8 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({}, "Paste text or select a file"),
-        ({"text": "  "}, "Paste text or select a file"),
+        ({}, "Paste text, enter the address"),
+        ({"text": "  "}, "Paste text, enter the address"),
         ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "not both"),
         ({"file": SimpleUploadedFile("a.exe", b"MZ")}, "isn’t supported"),
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),
@@ -320,3 +320,46 @@ def test_a_document_says_what_it_is_and_who_added_it(browser: Client, document: 
 def test_a_variable_is_named_to_staff_alone(browser: Client, admin: Any, client_of: Any) -> None:
     assert b"BEACON_LIBRARY_DIR" not in browser.get(LIST).content
     assert b"BEACON_LIBRARY_DIR" in client_of(admin).get(LIST).content
+
+
+# --- from a browser and a phone
+
+
+def test_a_bookmark_opens_the_form_filled_in_and_stores_nothing(browser: Client) -> None:
+    shared = {"title": "Fleet", "text": "It <b>sails</b>.", "url": "https://example.org/a"}
+    html = browser.get(ADD, shared).content.decode()
+    assert "It &lt;b&gt;sails&lt;/b&gt;." in html
+    assert 'value="https://example.org/a"' in html
+    assert not LibraryDocument.objects.exists()
+
+
+def test_an_address_shared_as_text_is_taken_as_the_address(browser: Client) -> None:
+    html = browser.get(ADD, {"text": "https://example.org/a"}).content.decode()
+    assert 'value="https://example.org/a"' in html
+
+
+def test_several_files_are_added_at_once_and_each_failure_is_named(browser: Client) -> None:
+    files = [
+        SimpleUploadedFile("a.md", b"# One"),
+        SimpleUploadedFile("b.docx", b"not a zip"),
+        SimpleUploadedFile("c.txt", b"Three"),
+    ]
+    html = browser.post(ADD, {"file": files}, follow=True).content.decode()
+    assert "2 documents added." in html
+    assert "b.docx: " in html
+    assert LibraryDocument.objects.count() == 2
+
+
+def test_a_page_inside_the_network_is_refused(browser: Client) -> None:
+    html = browser.post(ADD, {"url": "http://127.0.0.1:1/"}).content.decode()
+    assert 'value="http://127.0.0.1:1/"' in html
+    assert "errorlist" in html
+    assert not LibraryDocument.objects.exists()
+
+
+def test_the_manifest_offers_the_form_to_a_phone_s_share_menu(client: Client) -> None:
+    answer = client.get(reverse("memory:manifest"))
+    assert answer["Content-Type"] == "application/manifest+json"
+    told = answer.json()
+    assert told["share_target"]["action"] == ADD
+    assert told["icons"][0]["src"].endswith(".svg")

@@ -1,0 +1,138 @@
+"""`/library`: documents that runs search. A text, a web page or a file can be added."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Query, Status
+from pydantic import BaseModel, Field
+
+from memory.api.auth import READ, WRITE, ApiRequest
+from memory.api.frame import Body, located, router
+from memory.api.paging import Listing, PageParams, listing
+from memory.api.problems import Problem
+from memory.api.proposals import check_unreviewed
+from memory.api.shown import open_to_agents, shows, used
+from memory.api.versions import tagged
+from memory.core.errors import InvalidValue
+from memory.library import services
+from memory.library.reading import LARGEST, LONGEST_TITLE
+from memory.models import LibraryDocument
+
+api = router("library")
+LONGEST_URL = 2048
+MOST_ENCODED = LARGEST * 4 // 3 + 4
+
+
+class DocumentIn(Body):
+    """A text, a web page or a file. With a text, `url` is only stored as its origin."""
+
+    title: str = Field("", max_length=LONGEST_TITLE, description="Default: the document’s own.")
+    text: str = Field("", max_length=2_000_000, description="Markdown or plain text.")
+    url: str = Field(
+        "",
+        max_length=LONGEST_URL,
+        pattern=r"^(https?://.*)?$",
+        description="The web page. Beacon fetches its text, unless you send one.",
+    )
+    file_name: str = Field(
+        "", max_length=255, description="The file’s name, which tells its type (.pdf, .docx)."
+    )
+    file: str = Field(
+        "", max_length=MOST_ENCODED, description="The file’s bytes in base64, at most 5 MiB."
+    )
+
+
+class DocumentsQuery(PageParams):
+    """The newest documents first."""
+
+
+class DocumentOut(BaseModel):
+    """A document without its text."""
+
+    id: UUID
+    title: str
+    url: str
+    media_type: str
+    size: int = Field(description="Bytes.")
+    problem: str = Field(description="Why it couldn’t be read. Empty if it could.")
+    sensitivity: str
+    trust: str
+    version: int
+    created: datetime
+    updated: datetime
+
+    @classmethod
+    def about(cls, document: LibraryDocument) -> Self:
+        shows(document)
+        return cls(**{name: getattr(document, name) for name in cls.model_fields})
+
+
+class DocumentTextOut(DocumentOut):
+    """A document with its text."""
+
+    text: str
+
+
+@api.get("", auth=READ, response=Listing[DocumentOut])
+def list_documents(request: ApiRequest, wanted: Query[DocumentsQuery]) -> Listing[DocumentOut]:
+    """List your own documents, newest first. Those of the watched folder aren’t included."""
+    caller = request.auth
+    rows = LibraryDocument.objects.of(caller.owner).live().filter(path="").defer("text")
+    return listing(open_to_agents(caller, rows), wanted, name="library", out=DocumentOut.about)
+
+
+@api.get("/{uuid:document_id}", auth=READ, response=DocumentTextOut)
+def read_document(
+    request: ApiRequest, response: HttpResponse, document_id: UUID
+) -> DocumentTextOut:
+    """Read one of your documents."""
+    caller = request.auth
+    rows = LibraryDocument.objects.of(caller.owner).live().filter(path="", pk=document_id)
+    document = open_to_agents(caller, rows).first()
+    if document is None:
+        raise Problem(404, _("There is no document with this ID."))
+    used(caller, document)
+    tagged(response, document)
+    return DocumentTextOut.about(document)
+
+
+@api.post("", auth=WRITE, response={201: DocumentOut})
+def add_document(request: ApiRequest, response: HttpResponse, wanted: DocumentIn) -> Any:
+    """Add a document. Runs find it like a page of the web, and quote it as external text."""
+    caller = request.auth
+    check_unreviewed(caller, "library", _("Adding a document"))
+    try:
+        document = services.add_document(
+            caller.owner,
+            title=wanted.title,
+            text=wanted.text,
+            url=wanted.url,
+            file=_file(wanted),
+            trust=caller.write_trust,
+            by=caller.by,
+        )
+    except InvalidValue as exc:
+        raise Problem(422, str(exc), errors=exc.errors) from exc
+    located(response, f"/library/{document.pk}")
+    return Status(201, DocumentOut.about(document))
+
+
+def _file(wanted: DocumentIn) -> SimpleUploadedFile | None:
+    if not wanted.file:
+        return None
+    if wanted.text or wanted.url or not wanted.file_name:
+        why = _("Send a file with its file_name, and neither text nor url.")
+        raise Problem(422, why, errors={"file": [why]})
+    try:
+        return SimpleUploadedFile(wanted.file_name, base64.b64decode(wanted.file, validate=True))
+    except binascii.Error as exc:
+        why = _("The file isn’t valid base64.")
+        raise Problem(422, why, errors={"file": [why]}) from exc

@@ -1,0 +1,98 @@
+"""`/library` for clients: a text, a web page or a file."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from memory.library import services
+from memory.models import LibraryDocument, ReviewLevel
+from tests.api.cast import Program, items, problem
+
+PAGE = "<html><head><title>The fleet</title></head><body><article><p>{}</p></article></body></html>"
+WORDS = "The line is to make two million cells a year once both halls have been equipped. " * 4
+
+
+@pytest.fixture
+def page(httpserver: HTTPServer, settings: Any) -> str:
+    settings.BEACON_FETCH_ALLOW_HOSTS = frozenset({f"{httpserver.host}:{httpserver.port}"})
+    httpserver.expect_request("/fleet").respond_with_data(
+        PAGE.format(WORDS), content_type="text/html"
+    )
+    url: str = httpserver.url_for("/fleet")
+    return url
+
+
+def test_a_text_is_added_listed_and_read(agent: Program) -> None:
+    made = agent.post("/library", {"text": "# The fleet\n\nIt sails in May."})
+    assert made.status_code == 201
+    assert (made.json()["title"], made.json()["trust"]) == ("The fleet", "agent")
+    assert made["Location"].endswith(f"/library/{made.json()['id']}")
+
+    read = agent.get(f"/library/{made.json()['id']}")
+    assert read.json()["text"] == "# The fleet\n\nIt sails in May."
+    assert [one["title"] for one in items(agent.get("/library"))] == ["The fleet"]
+
+
+def test_a_web_page_is_fetched(agent: Program, page: str) -> None:
+    made = agent.post("/library", {"url": page})
+    assert made.status_code == 201, made.content
+    document = LibraryDocument.objects.get()
+    assert (document.title, document.url) == ("The fleet", page)
+    assert document.text.strip() == WORDS.strip()
+
+
+def test_a_selection_keeps_its_origin_and_fetches_nothing(agent: Program) -> None:
+    made = agent.post("/library", {"text": "Two million cells.", "url": "https://example.org/a"})
+    assert (made.status_code, made.json()["url"]) == (201, "https://example.org/a")
+
+
+def test_a_file_is_added(agent: Program) -> None:
+    encoded = base64.b64encode(b"# Notes\n\nIt sails.").decode()
+    made = agent.post("/library", {"file": encoded, "file_name": "notes.md"})
+    assert (made.status_code, made.json()["title"]) == (201, "Notes")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "text"),
+        ({"text": "   "}, "text"),
+        ({"url": "javascript:alert(1)"}, "url"),
+        ({"url": "http://127.0.0.1:1/"}, "url"),
+        ({"url": "http://169.254.169.254/latest/"}, "url"),
+        ({"file": "!!", "file_name": "a.md"}, "file"),
+        ({"file": "aGk=", "file_name": ""}, "file"),
+        ({"file": "aGk=", "file_name": "a.md", "text": "x"}, "file"),
+        ({"file": "aGk=", "file_name": "a.exe"}, "file"),
+    ],
+)
+def test_bad_input_is_explained_and_nothing_is_stored(
+    agent: Program, body: dict[str, str], field: str
+) -> None:
+    told = problem(agent.post("/library", body), 422)
+    assert any(name.endswith(field) for name in told["errors"])
+    assert not LibraryDocument.objects.exists()
+
+
+def test_the_same_text_is_stored_once(agent: Program) -> None:
+    agent.post("/library", {"text": "It sails."})
+    assert "already in the library" in str(
+        problem(agent.post("/library", {"text": "It sails."}), 422)
+    )
+
+
+def test_who_reviews_everything_lets_no_agent_add(alice: Any, agent: Program) -> None:
+    ReviewLevel.objects.create(owner=alice, kind="default", level="hold all")
+    problem(agent.post("/library", {"text": "It sails."}), 403)
+    assert not LibraryDocument.objects.exists()
+
+
+def test_nobody_reads_another_s_document(alice: Any, bob: Any) -> None:
+    document = services.add_document(alice, text="It sails.", by=alice.actor)
+    stranger = Program(bob, "read")
+    problem(stranger.get(f"/library/{document.pk}"), 404)
+    assert items(stranger.get("/library")) == []
