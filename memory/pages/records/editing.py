@@ -24,7 +24,7 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
 from memory.models.history import as_json
-from memory.models.notes import LONGEST_TAG, MOST_TAGS
+from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
 from memory.notes import services as notes
 from memory.notes.checks import TYPICAL, NoteChecks
 from memory.notes.services import edit_note
@@ -409,9 +409,9 @@ def _write(record: Any, fields: dict[str, Any], *, by: Actor, expected: int, why
 @vary_on_headers("HX-Request")
 @idempotent_post
 def note_new(request: BeaconRequest) -> HttpResponse:
-    """Write a note; `?kind=rule` selects the kind, with its defaults."""
+    """Write a note. `?kind=rule` selects the kind with its defaults, and `text` is its text."""
     kind = request.GET.get("kind", "")
-    first = {"kind": kind} if kind in TYPICAL else {}
+    first = ({"kind": kind} if kind in TYPICAL else {}) | _begun(request)
     form = NewNoteForm(request.POST or None, owner=request.user, initial=first)
     if request.method == "POST" and form.is_valid():
         fields = form.checked
@@ -433,8 +433,8 @@ def note_new(request: BeaconRequest) -> HttpResponse:
 @vary_on_headers("HX-Request")
 @idempotent_post
 def observation_new(request: BeaconRequest) -> HttpResponse:
-    """Write an observation."""
-    form = NewObservationForm(request.POST or None, owner=request.user)
+    """Write an observation; `text` in the URL is its text."""
+    form = NewObservationForm(request.POST or None, owner=request.user, initial=_begun(request))
     if request.method == "POST" and form.is_valid():
         fields = form.checked
         try:
@@ -450,6 +450,12 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
             report_cleaned(request, form.cleaned_labels)
             return redirect_to(request, next_of(request, made.get_absolute_url()))
     return _form(request, form, "observation", _("New observation"))
+
+
+def _begun(request: BeaconRequest) -> dict[str, str]:
+    """Return the text that was begun in Remember."""
+    text = request.GET.get("text", "")[:MOST_CONTENT]
+    return {"content": text} if text else {}
 
 
 def _form(request: BeaconRequest, form: Any, type: str, heading: str) -> HttpResponse:
