@@ -95,61 +95,13 @@ _OPPOSITES = tuple(
         ("reliable", "reliable|safe", "unreliable|unsafe"),
     )
 )  # fmt: skip
-_FILLED = frozenset(
-    [
-        "still",
-        "now",
-        "current",
-        "currently",
-        "already",
-        "just",
-        "exactly",
-        "about",
-        "version",
-        "release",
-        "service",
-        "server",
-        "system",
-        "application",
-        "app",
-        "database",
-        "always",
-        "today",
-        "total",
-        "number",
-        "only",
-        "our",
-        "my",
-        "the",
-        "has",
-        "have",
-        "runs",
-        "run",
-        "uses",
-        "use",
-        "is",
-        "are",
-        "set",
-        "set.",
-        "day",
-        "since",
-        "yet",
-        "by",
-        "default",
-        "actually",
-        "really",
-        "please",
-        "ever",
-        "around",
-        "roughly",
-        "approximately",
-    ]
+# Words that say nothing about which thing is meant.
+_FILLED = (
+    "still now current currently already just exactly about version release service server system "
+    "application app database always today total number only our my the are is set until till yet by "
+    "default actually really please ever runs uses has gets costs needs takes does have"
 )
-_FILLERS = frozenset(term for word in _FILLED for term in query_terms(word))
-_VERBS = frozenset(
-    term for word in ["runs", "uses", "has", "gets", "costs", "needs", "takes", "does", "have"] for term in query_terms(word)
-)  # fmt: skip
-
+_FILLERS = frozenset(query_terms(_FILLED)) | frozenset(_FILLED.split())
 
 _Value = tuple[str, str, object]
 
@@ -304,7 +256,7 @@ def _parsed(text: str) -> _Statement | None:
     for _name, pattern in _BOUNDS:
         rest = pattern.sub(" ", rest)
     is_planned = _PLANNED.search(rest) is not None
-    frame = frozenset(query_terms(rest)) - _FILLERS - _VERBS
+    frame = frozenset(query_terms(rest)) - _FILLERS
     units = {str(one[2].unit) for one in found if isinstance(one[2], values.Amount)}
     frame -= {term for unit in units if unit for term in query_terms(unit)}
     frame = frozenset(term for term in frame if values.plain_number(term) is None)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -202,6 +202,13 @@ def report_since(owner: User, since: datetime) -> int:
         rows = rows.exclude(source__startswith=_RUN).select_related("owner")
         number += sum(len(report(one)) for one in rows.order_by("-updated")[:MOST_CHECKED])
     return number
+
+
+def number_of_each(owner: User, ids: Iterable[Any]) -> dict[Any, int]:
+    """Return how many open contradictions each of these newer records has."""
+    rows = Conflict.objects.of(owner).standing().filter(right_id__in=list(ids))
+    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION).order_by()
+    return dict(rows.values_list("right_id").annotate(n=Count("pk")))
 
 
 def others_of(conflict: Conflict) -> list[Conflict]:

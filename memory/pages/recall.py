@@ -204,7 +204,7 @@ class MemoryRow:
             return _("external"), "warn"
         if self.hit is not None and self.hit.replaces:
             return _("replaces an older one"), "info"
-        return self.kind, _TAGS.get(self.category, "quiet-tag")
+        return self.kind, _TAGS.get(self.category, "")
 
     @property
     def who(self) -> str:
@@ -528,6 +528,10 @@ def recall(request: BeaconRequest) -> HttpResponse:
         "shows": {name: words for name, (words, _how) in SHOWS.items()},
         "filters": query.urlencode(),
         "here": request.get_full_path(),
+        # The two files of facts exist from the beginning.
+        "is_fresh": not wanted.is_asked
+        and not cursor
+        and all(row.type == "file" for row in results.rows),
     }
     if request.htmx and request.htmx.target == "recall":
         return render(request, "memory/_recall.html", context)

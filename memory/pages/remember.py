@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -216,9 +217,10 @@ def _without_own(request: BeaconRequest, text: str) -> tuple[Any, str]:
     record_type, _colon, key = name.partition(":")
     model = TYPES.get(record_type)
     try:
-        return (model.objects.of(request.user).filter(pk=key).first() if model else None), text
-    except (ValueError, TypeError):  # what the URL names can't be an id
+        pk = UUID(key)
+    except ValueError:
         return None, text
+    return (model.objects.of(request.user).filter(pk=pk).first() if model else None), text
 
 
 def new_lines(before: str, after: str) -> str:

@@ -20,6 +20,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text import merge as text_merge
+from memory.conflicts import contradictions
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
@@ -424,7 +425,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
         else:
             messages.success(request, _("Note saved."), extra_tags=offer_revision(request, note))
             report_cleaned(request, form.cleaned_labels)
-            return redirect_to(request, next_of(request, note.get_absolute_url()))
+            return _after(request, note)
     return _form(request, form, "note", _("New note"))
 
 
@@ -448,7 +449,7 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
                 request, _("Observation saved."), extra_tags=offer_revision(request, made)
             )
             report_cleaned(request, form.cleaned_labels)
-            return redirect_to(request, next_of(request, made.get_absolute_url()))
+            return _after(request, made)
     return _form(request, form, "observation", _("New observation"))
 
 
@@ -510,7 +511,16 @@ def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     said = _("Saved as version %(version)d.") % {"version": record.version}
     messages.success(request, said, extra_tags=undo)
     report_cleaned(request, form.cleaned_labels)
-    return redirect_to(request, next_of(request, record.get_absolute_url()))
+    return _after(request, record)
+
+
+def _after(request: BeaconRequest, record: Any) -> HttpResponse:
+    """Continue where the form says, or on the record's page if it contradicts something."""
+    pairs = contradictions.report(record, by=request.actor)
+    page = record.get_absolute_url()
+    return redirect_to(
+        request, page if any(one.is_open for one in pairs) else next_of(request, page)
+    )
 
 
 def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[str, Any]:
