@@ -327,8 +327,6 @@ def _listed_rows(user: User, name: str) -> Any:
     if name == "file":
         return MemoryFile.objects.of(user).live().filter(version__gt=0)
     rows = KINDS[name].rows(user, timezone.now())
-    if name == "note":
-        return rows.exclude(kind__in=Note.IDENTITY)
     return rows.filter(state="current") if name == "fact" else rows
 
 
@@ -528,10 +526,10 @@ def recall(request: BeaconRequest) -> HttpResponse:
         "shows": {name: words for name, (words, _how) in SHOWS.items()},
         "filters": query.urlencode(),
         "here": request.get_full_path(),
-        # The two files of facts exist from the beginning.
+        # The files of facts, and the soul, agent and user notes, exist from the beginning.
         "is_fresh": not wanted.is_asked
         and not cursor
-        and all(row.type == "file" for row in results.rows),
+        and all(row.type == "file" or row.category in Note.IDENTITY for row in results.rows),
     }
     if request.htmx and request.htmx.target == "recall":
         return render(request, "memory/_recall.html", context)
