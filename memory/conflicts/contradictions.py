@@ -1,7 +1,7 @@
 """Finds what memory already says about the same thing with another value: "You also know …".
 
 A person sees it while typing and after saving. A task stores the pair as a conflict, so that it
-reaches the Inbox whoever wrote it. What runs find isn't compared with what other runs found: a
+reaches the Inbox for every writer. What runs find isn't compared with what other runs found: a
 topic's facts are compared when the run saves them.
 """
 

@@ -334,8 +334,8 @@ def everything(user: User, cursor: str = "") -> SearchResults:
     """Return a page of everything that is remembered, newest first: one query for each kind."""
     found: list[tuple[datetime, Any, str, Any]] = []
     for name, by in _LISTED.items():
-        rows = keyset(_listed_rows(user, name), by=by, falling=True, cursor=cursor)
-        some = rows.order_by(f"-{by}", "-pk")[: PAGE + 1]
+        behind = keyset(_listed_rows(user, name), by=by, falling=True, cursor=cursor)
+        some = behind.order_by(f"-{by}", "-pk")[: PAGE + 1]
         found += [(getattr(one, by), one.pk, name, one) for one in some]
     found.sort(key=lambda one: one[:2], reverse=True)
     shown = found[:PAGE]
@@ -403,8 +403,8 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
         if key in rows:
             rows[key].why = why or _("contradiction")
             group.rows.append(rows[key])
-    sides = {key for one in pairs for key in (one.left_id, one.right_id)}
-    group.more = len(sides - {row.record.pk for row in group.rows})
+    keys_of_all = {key for one in pairs for key in (one.left_id, one.right_id)}
+    group.more = len(keys_of_all - {row.record.pk for row in group.rows})
     return group
 
 
