@@ -43,7 +43,7 @@ MOST_PROBLEMS = 10  # shown at most; a text that isn't a query can have thousand
 
 _QUOTED = r"\"[^\"]*\""
 _VALUE = rf"(?:{_QUOTED}|[^\s,\"]+)"
-_TOKEN = re.compile(
+TOKEN = re.compile(
     rf"(?P<minus>-)?(?P<name>[A-Za-z]+):(?P<values>{_VALUE}(?:,{_VALUE}?)*)"
     rf"|(?P<not>-)?(?P<phrase>{_QUOTED})"
     r"|(?P<word>\S+)"
@@ -192,7 +192,7 @@ def parse(text: str) -> Question:
             % {"have": len(text), "most": MOST_TEXT}
         )
         text = text[:MOST_TEXT]
-    for found in _TOKEN.finditer(text):
+    for found in TOKEN.finditer(text):
         reader.take(found)
     if text.count('"') % 2:
         reader.problems.append(
