@@ -337,6 +337,11 @@ class FileRow:
         """Return the file's page."""
         return self.file.get_absolute_url()
 
+    def says(self, words: Sequence[str]) -> bool:
+        """Whether its path and summary contain all the words, which are in lower case."""
+        text = f"{self.file.path} {self.file.summary}".casefold()
+        return all(word in text for word in words)
+
     @property
     def month(self) -> str:
         """Return the month of an episode file (2026-02), empty for a fact file."""
