@@ -200,8 +200,8 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
     return redirect_back(request, reverse("research:reports"))
 
 
-def _facets(user: User) -> list[Facet]:
-    """Return what reports can be filtered by, with counts: one query."""
+def _facets(user: User) -> tuple[list[Facet], int]:
+    """Return what reports can be filtered by, and the number of all of them: one query."""
     rows = found(user, Filters()).order_by().values("run__topic__slug", "run__topic__title")
     topics = rows.annotate(n=Count("pk"), unread=Count("pk", filter=Q(read_at=None)))
     listed = sorted(topics, key=lambda row: str(row["run__topic__title"]).casefold())
@@ -211,10 +211,8 @@ def _facets(user: User) -> list[Facet]:
         for row in listed
     ]
     total = sum(row["n"] for row in listed)
-    return [
-        Facet("show", _("Show"), [unread], any_label=_("All"), any_count=total),
-        Facet("topic", _("Topic"), choices),
-    ]
+    show = Facet("show", _("Show"), [unread], any_label=_("All"), any_count=total)
+    return [show, Facet("topic", _("Topic"), choices)], total
 
 
 @never_cache
@@ -222,11 +220,12 @@ def _facets(user: User) -> list[Facet]:
 @login_required
 def reports(request: BeaconRequest) -> HttpResponse:
     """List reports, unread first. Over htmx only the list."""
-    facets = _facets(request.user)
+    facets, total = _facets(request.user)
     query = filter_bar.read(request.GET, facets)
     wanted = Filters.of(query)
     rows, page = page_of_reports(request.user, wanted, request.GET.get("cursor", ""))
-    total = found(request.user, wanted).count()
+    if wanted != Filters():
+        total = found(request.user, wanted).count()
     bar = FilterBar(
         reverse("research:reports"), "reports", query,
         label=_("Search reports"), placeholder=_("Words in title, changes or text"), facets=facets,

@@ -56,11 +56,14 @@ SORTS = {
 @vary_on_headers("HX-Request")
 def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics. Over htmx only the table."""
-    facets = _facets(request)
+    facets, counts = _facets(request)
     query = filter_bar.read(request.GET, facets)
     wanted = topic_list.Filters.of(query)
     page = topic_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
-    total = topic_list.topics_wanted(request.user, wanted).count()
+    if wanted.words or wanted.label:
+        total = topic_list.topics_wanted(request.user, wanted).count()
+    else:
+        total = counts[wanted.show]
     bar = filter_bar.FilterBar(
         reverse("research:topics"), "topics", query,
         label=_("Search topics"), placeholder=_("Search titles, labels and summaries"),
@@ -82,18 +85,15 @@ def topics(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/topics.html", context)
 
 
-def _facets(request: BeaconRequest) -> list[Facet]:
-    """Return what the list can be filtered by, with counts: two queries."""
+def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
+    """Return what the list can be filtered by, and the number of topics by state: two queries."""
     active, archived = topic_list.number_of(request.user)
-    labels = topic_list.labels_of(request.user)
-    states = [
-        Choice("archived", _("Archived"), archived),
-        Choice("all", _("All"), active + archived),
-    ]
-    return [
-        Facet("show", _("Status"), states, any_label=_("Active"), any_count=active),
-        *([Facet("label", _("Label"), labels)] if labels else []),
-    ]
+    counts = {"active": active, "archived": archived, "all": active + archived}
+    states = [Choice("archived", _("Archived"), archived), Choice("all", _("All"), counts["all"])]
+    facets = [Facet("show", _("Status"), states, any_label=_("Active"), any_count=active)]
+    if labels := topic_list.labels_of(request.user):
+        facets.append(Facet("label", _("Label"), labels))
+    return facets, counts
 
 
 @login_required
