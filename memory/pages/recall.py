@@ -25,7 +25,6 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import cell
-from beacon_site.text.dates import day_of
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic, Use, User, origins
 from memory.pages.records import saved_views
@@ -34,6 +33,7 @@ from memory.search.query import MOST_TEXT
 from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
 from memory.search.snippets import marked, passage
 from memory.topics import memory
+from memory.web.filter_bar import first_day
 from memory.web.responses import refused
 
 STEP, MOST = 20, 200  # results at first and per "more", and the limit
@@ -81,8 +81,8 @@ class SearchParams:
             mode=mode if mode in MODES else "auto",
             show=show if show in SHOWS else "",
             topic=query.get("topic", "").replace("\x00", "").strip()[:100],
-            first=day_of(query.get("from", "")),
-            last=day_of(query.get("to", "")),
+            first=first_day(query),
+            last=first_day(query, "to"),
             limit=_limit(query.get("limit", "")),
         )
 

@@ -224,6 +224,13 @@ class FilterBar:
         return str(self.sorts.get(self.sort, ""))
 
     @property
+    def others(self) -> list[tuple[str, str]]:
+        """Return the parameters that the form keeps unchanged, such as the order of a table."""
+        own = {"cursor", "since", "not-a-day", self.words_param, *(["sort"] if self.sorts else [])}
+        own |= {name for facet in self.facets for name in (facet.name, facet.until)}
+        return [(name, value) for name, value in self.query.items() if name not in own and value]
+
+    @property
     def is_narrowed(self) -> bool:
         """Whether words or filters can hide rows."""
         return bool(self.words or self.chips)

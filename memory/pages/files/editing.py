@@ -48,7 +48,7 @@ from memory.files.services import SaveResult, append_to, cleaned, lock_section
 from memory.files.three_way_merge import content_at, merge_changes
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.records import history as record_history
-from memory.web.fields import CleanTextField
+from memory.web.fields import CleanTextField, DayField
 from memory.web.undo import offer_revision
 
 
@@ -528,9 +528,8 @@ class EpisodeForm(forms.Form):
         error_messages={"required": gettext_lazy("Enter a one-line summary.")},
         help_text=gettext_lazy("Under 10 words. It appears in the file’s index line."),
     )
-    date = forms.DateField(
+    date = DayField(
         label=gettext_lazy("Date"),
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=gettext_lazy("Its month decides which file the entry goes to."),
     )
     task = CleanTextField(
