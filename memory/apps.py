@@ -20,6 +20,7 @@ class MemoryConfig(AppConfig):
         from beacon_site import checks as checks
         from memory.accounts import deletion
         from memory.archive import jobs, memory_kinds
+        from memory.conflicts import contradictions
         from memory.context import identity
         from memory.files import mirror, mirror_folder, reading
         from memory.models import accounts, files, remembered, search_index, topics
@@ -30,7 +31,7 @@ class MemoryConfig(AppConfig):
         topics.Topic.ON_CHANGE.append(publishing.follow)
         topics.Topic.ON_RENAME.append(bm25.topic_renamed)
         topics.Topic.ON_PURGE.append(bm25.topic_purged)
-        search_index.Recalled.ON_FOLLOW.append(embedding.follow)
+        search_index.Recalled.ON_FOLLOW += [embedding.follow, contradictions.follow]
         files.MemoryFile.ON_CHANGE.append(mirror.write_out)
         remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
         accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]

@@ -18,6 +18,7 @@ from memory.accounts import oauth, sign_ins
 from memory.archive import jobs
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
+from memory.conflicts import contradictions
 from memory.conflicts import services as conflict_services
 from memory.content import services as content_services
 from memory.core.actors import MAINTENANCE
@@ -197,7 +198,7 @@ def maintain() -> None:
     """Prune and merge everyone's notes, one owner after the other; safe to deliver twice.
 
     First, undecided proposals expire, and conflicts that have lost a side are closed.
-    Near-duplicates are searched last.
+    Contradictions and near-duplicates are searched last.
     """
     review_services.expire_due()
     for owner_id in maintenance.owners_in_need():
@@ -208,12 +209,22 @@ def maintain() -> None:
 
 
 @shared_task
+def find_contradictions(records: list[list[str]]) -> None:
+    """Compare records that were just written with the rest of memory; safe to deliver twice."""
+    contradictions.report_each(records)
+
+
+@shared_task
 def find_conflicts_of(owner_id: int) -> None:
-    """Search for one owner's near-duplicates. A failure is logged and doesn't stop other owners."""
+    """Search for one owner's contradictions and near-duplicates.
+
+    A failure is logged and doesn't stop other owners.
+    """
     owner = User.objects.filter(pk=owner_id).first()
     if owner is None:
         return
     try:
+        contradictions.report_since(owner, conflict_services.day_ago())
         conflict_services.find(owner)
     except Exception as exc:  # a task's edge: the other owners still need maintenance
         logger.exception("search for conflicts failed", owner=owner_id)

@@ -16,6 +16,7 @@ from memory.pages import (
     library,
     oauth,
     recall,
+    remember,
     scratchpad,
     usage,
 )
@@ -273,6 +274,10 @@ _trust = [
     path("scratchpad/new/", scratchpad.scratchpad_new, name="scratchpad-new"),
     path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
     path("memory/", recall.recall, name="recall"),
+    path("remember/", remember.remember_page, name="remember"),
+    path("remember/known/", remember.also_known, name="also-known"),
+    path("memory/bulk/", recall.memory_bulk, name="memory-bulk"),
+    path("memory/<str:type>/<uuid:pk>/", recall.memory_panel, name="memory-panel"),
     path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("context/", context.context, name="context"),
     path("context/context.txt", context.context_text, name="context-text"),

@@ -46,6 +46,19 @@ class ConflictQuerySet(OwnedQuerySet):
         """Keep conflicts whose sides are both active."""
         return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
 
+    def one_per_record(self) -> Self:
+        """Keep the first open contradiction of each new record; one decision can resolve all.
+
+        Near-duplicates stay as they are.
+        """
+        earlier = Conflict.objects.standing().filter(
+            owner=OuterRef("owner"), kind=Conflict.Kind.CONTRADICTION, right_id=OuterRef("right_id")
+        )
+        first = Q(created__lt=OuterRef("created"))
+        first |= Q(created=OuterRef("created"), pk__lt=OuterRef("pk"))
+        is_later = Exists(earlier.filter(first))
+        return self.exclude(Q(is_later), kind=Conflict.Kind.CONTRADICTION)
+
     def about(self, ids: Iterable[Any]) -> Self:
         """Keep conflicts about any of these records."""
         keys = list(ids)

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.http import BeaconRequest
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
+from memory.conflicts import contradictions
 from memory.conflicts import services as conflict_services
 from memory.conflicts.services import MODELS
 from memory.core.errors import MemoryRefused
@@ -254,12 +255,19 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
         "conflict": found,
         "is_standing": found.is_open and standing.exists(),
         "text": row.merged_text,
+        "others": _others(request, found) if found.is_open else [],
         "next": next_of(request),
         **more,
     }
     if is_in_inbox(request):
         return in_inbox(request, "memory/_conflict.html", context, key=found.pk)
     return render(request, "memory/conflict.html", context)
+
+
+def _others(request: BeaconRequest, found: Conflict) -> list[Row]:
+    """Return the other open contradictions of the newer record, as rows."""
+    others = contradictions.others_of(found)
+    return in_words(request.user, others) if others else []
 
 
 @require_POST
@@ -270,6 +278,8 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """
     found = _conflict(request, pk)
     how = request.POST.get("how", "")
+    # Those of the same record that can be resolved in the same way, read before this one is.
+    others = contradictions.others_of(found) if request.POST.get("all") else []
     text = request.POST.get("text", "").replace("\r\n", "\n")
     typed = {"text": text, "is_open": True} if how == "merged" else {}
     try:
@@ -284,11 +294,28 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return redirect_to(request, _next_address(request))
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
+    if others and done.settled_at is not None and how in ("right", "both"):
+        for problem in _resolve_others(request, others, how, done.settled_at):
+            messages.warning(request, problem)
     if done.settled_how == Conflict.How.GONE:
         messages.info(request, _("Already resolved: one of the two no longer exists."))
     else:
         messages.success(request, str(SAID[how]), extra_tags=_undo_tag(request, done.settled_at))
     return redirect_to(request, _next_address(request))
+
+
+def _resolve_others(
+    request: BeaconRequest, others: Iterable[Conflict], how: str, at: datetime
+) -> list[str]:
+    """Resolve these in the same way, as one act; return why some stay open."""
+    problems: list[str] = []
+    for one in others:
+        one.owner = request.user
+        try:
+            conflict_services.settle(one, how, by=request.actor, at=at)
+        except MemoryRefused as exc:
+            problems.append(str(exc))
+    return list(dict.fromkeys(problems))[: conflict_services.MOST_TOLD]
 
 
 def _seen(request: BeaconRequest) -> tuple[int, int] | None:
@@ -362,10 +389,13 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 def conflicts_scan(request: BeaconRequest) -> HttpResponse:
     """Search for near-duplicates now, and close conflicts that have lost a side."""
     conflict_services.resolve_missing_sides(request.user)
-    number = conflict_services.find(request.user)
+    before = Conflict.objects.of(request.user).count()
+    contradictions.report_since(request.user, conflict_services.day_ago())
+    conflict_services.find(request.user)
+    number = Conflict.objects.of(request.user).count() - before
     if number:
         words = ngettext("1 pair found.", "%(n)d pairs found.", number)
         messages.success(request, words % {"n": number})
     else:
-        messages.info(request, _("No new near-duplicates found."))
+        messages.info(request, _("No new contradictions or near-duplicates found."))
     return redirect_back(request, reverse("research:inbox") + "?show=conflict")

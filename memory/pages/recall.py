@@ -1,44 +1,67 @@
-"""The Recall page: the search in its URL, and each result with its details."""
+"""Memory: one list of everything that is remembered, by day, or by best match with a search."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count
-from django.http import HttpResponse
-from django.shortcuts import render
+from django.db.models import CharField, Count, Value
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.db.keyset import cursor_of, keyset
 from beacon_site.http import BeaconRequest
-from beacon_site.text.cleaning import cell
+from beacon_site.text.cleaning import cell, one_line
+from beacon_site.text.markdown import by_direction
+from beacon_site.text.markdown import render as render_markdown
 from memory.core.errors import InvalidValue, MemoryRefused
-from memory.models import Topic, Use, User, origins
-from memory.pages.records import saved_views
+from memory.models import (
+    Conflict,
+    MemoryFile,
+    Note,
+    Revision,
+    Topic,
+    Trust,
+    Use,
+    User,
+    origins,
+)
+from memory.pages.records import bulk, saved_views
+from memory.pages.records import record as record_page
+from memory.pages.records.listing import PAGES
+from memory.pages.records.record import Mark, mark_of
 from memory.search.bm25_sql import language_of
+from memory.search.kinds import KINDS
 from memory.search.query import MOST_TEXT
 from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
 from memory.search.snippets import marked, passage
 from memory.topics import memory
 from memory.web.filter_bar import first_day
-from memory.web.responses import refused
+from memory.web.responses import list_of, redirect_back, refused
 
-STEP, MOST = 20, 200  # results at first and per "more", and the limit
-PASSAGE = 420  # characters of a folded result
-WHOLE = 8_000  # characters of an unfolded result; its page shows all
+STEP, MOST = 30, 200  # results at first and per "more", and the limit
+PAGE = 50  # rows of the list without a search
+WHOLE = 8_000  # characters in the panel; the page shows all
+LINE = 220  # characters of a row, which shows as much as fits in one line
+MOST_DISPUTED = 6  # contradicting rows above the list; the Inbox has all
 MODE_WORDS = {
     "auto": gettext_lazy("auto: words and meaning"),
     "lexical": gettext_lazy("lexical: words, authors, tags, topic"),
@@ -122,53 +145,99 @@ class LaneRow:
 
 
 @dataclass(slots=True)
-class HitRow:
-    """A result with the details that the page shows."""
+class MemoryRow:
+    """One memory as a row: a mark for who it's from, a line of text, one chip, who, and when."""
 
-    hit: RecallHit
-    origin: origins.Origin | None
-    passage: SafeString
-    whole: SafeString | str = ""
-    is_cut: bool = False
+    type: str
+    record: Any
+    category: str
+    said: SafeString
+    at: datetime
+    url: str
+    mark: Mark
+    origin: origins.Origin | None = None
+    place: str = ""  # the file of a section, or the topic of a fact
+    why: str = ""  # what it contradicts
+    hit: RecallHit | None = None
     uses: int = 0
     lanes: list[LaneRow] = field(default_factory=list)
-    path: str = ""  # of the memory file, for one of its sections
     stale: str = ""  # for a fact not checked recently: how long ago
+
+    @property
+    def id(self) -> str:
+        return f"memory-{self.record.pk}"
+
+    @property
+    def is_selectable(self) -> bool:
+        """Whether bulk actions can change it: a note or an observation."""
+        return self.type in ("note", "observation")
+
+    @property
+    def panel_url(self) -> str:
+        return reverse("memory:memory-panel", args=[self.type, self.record.pk])
 
     @property
     def kind(self) -> str:
         """Return the kind of record for people."""
         named = {
             "finding": _("finding"), "insight": _("insight"), "lesson": _("lesson"),
-            "log": _("note: log"), "summary": _("note: summary"), "rule": _("note: rule"),
-            "soul": _("note: soul"), "agent": _("note: agent"), "user": _("note: user"),
+            "log": _("log"), "summary": _("summary"), "rule": _("rule"),
+            "soul": _("soul"), "agent": _("agent"), "user": _("user"),
             "fact": _("topic fact"), "report": _("report"),
-            "section": _("section of a file"),
+            "section": _("file"), "file": _("file"),
         }  # fmt: skip
-        name = self.hit.category or self.hit.type
+        name = self.category or self.type
         return named.get(name, name)
 
     @property
-    def tag(self) -> str:
-        """Return the CSS class of its tag."""
-        return _TAGS.get(self.hit.category, "")
+    def chip(self) -> tuple[str, str]:
+        """Return the text and the class of its one chip: what matters most about it."""
+        if self.why:
+            return self.why, "contra"
+        if self.record.trust == Trust.QUARANTINED:
+            return _("quarantined"), "bad"
+        if self.hit is not None and self.hit.found_later:
+            return _("changed since then"), "warn"
+        if self.stale:
+            return _("stale"), "warn"
+        if self.record.trust == Trust.EXTERNAL and self.type != "fact":
+            return _("external"), "warn"
+        if self.hit is not None and self.hit.replaces:
+            return _("replaces an older one"), "info"
+        return self.kind, _TAGS.get(self.category, "")
+
+    @property
+    def who(self) -> str:
+        return self.place or (self.origin.words if self.origin else "")
 
     @property
     def checked_at(self) -> datetime | None:
         """Return when it was last confirmed or corrected, if that was after it was written."""
-        at: datetime = getattr(self.hit.record, "confirmed_at", None) or self.hit.record.updated
-        return at if at - self.hit.created_at > timedelta(minutes=1) else None
+        at: datetime = getattr(self.record, "confirmed_at", None) or self.record.updated
+        return at if at - self.record.created > timedelta(minutes=1) else None
+
+
+@dataclass(slots=True)
+class MemoryGroup:
+    """The rows of one day, the best matches, or what contradicts each other."""
+
+    title: str
+    rows: list[MemoryRow] = field(default_factory=list)
+    is_disputed: bool = False
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
     """The results of a search, and the notices about it."""
 
-    rows: list[HitRow]
+    rows: list[MemoryRow]
     notices: list[str]
     milliseconds: int
     stems: Sequence[str]
     more: int = 0  # the next number of results to ask for; 0 if there are no more
+    next_cursor: str | None = None  # of the list without a search
+    is_ranked: bool = False
 
 
 def found(user: User, wanted: SearchParams) -> SearchResults:
@@ -182,35 +251,174 @@ def found(user: User, wanted: SearchParams) -> SearchResults:
     hits = page.hits[: wanted.limit]
     more = min(wanted.limit + STEP, MOST) if len(page.hits) > wanted.limit else 0
     return SearchResults(
-        _rows(user, hits, page), page.notices, round(page.milliseconds), page.stems, more
+        _found_rows(user, hits, page),
+        page.notices,
+        round(page.milliseconds),
+        page.stems,
+        more,
+        is_ranked=bool(page.question.has_words),
     )
 
 
-def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRow]:
+def _found_rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[MemoryRow]:
     uses = _uses(hits)
-    places = origins.of(user, (hit.source for hit in hits))
     query = " ".join([page.question.words, *page.question.phrases])
     language = language_of(user)
     stale = memory.stale_days([hit.record for hit in hits if hit.type == "fact"])
-    rows = []
-    for hit in hits:
-        short = passage(hit.content, query, PASSAGE, language)
-        shown = marked(short, query, language)
-        row = HitRow(hit, places.get(hit.source), shown, uses=uses.get(hit.id, 0))
-        if hit.type == "section":
-            # A file's source is that of its first text: its sections can come from
-            # others.
-            row.origin, row.path = None, hit.record.file.path
-        if len(hit.content) > len(short) + 1:
-            row.whole = marked(hit.content[:WHOLE], query, language)
-            row.is_cut = len(hit.content) > WHOLE
+    rows = _rows(user, [(hit.type, hit.record) for hit in hits], query, language)
+    for row, hit in zip(rows, hits, strict=True):
+        row.hit, row.uses = hit, uses.get(hit.id, 0)
         row.stale = memory.in_words(stale[hit.id]) if hit.id in stale else ""
         row.lanes = [
             LaneRow(str(LANE_WORDS.get(name, name)), lane.raw, round(100 * lane.score), lane.rank)
             for name, lane in hit.lanes.items()
         ]
+    return rows
+
+
+def _rows(
+    user: User, records: Sequence[tuple[str, Any]], query: str = "", language: str = ""
+) -> list[MemoryRow]:
+    """Return the records as rows: a fixed number of queries."""
+    language = language or language_of(user)
+    keys = [record.pk for _type, record in records if not isinstance(record, MemoryFile)]
+    first = Revision.objects.of(user).filter(record_id__in=keys, version=1).order_by("id")
+    writers = dict(first.values_list("record_id", "actor"))
+    sources = {record.source for _type, record in records}
+    places = origins.of(user, sources | set(writers.values()))
+    rows = []
+    for name, record in records:
+        record.owner = user
+        writer = writers.get(record.pk, "")
+        row = _row(name, record, query, language, writer)
+        by = writer if writer.startswith("agent:") else record.source
+        row.origin = places.get(by)
+        if name in ("section", "file"):
+            row.origin, row.place = None, row.place
         rows.append(row)
     return rows
+
+
+def _row(name: str, record: Any, query: str, language: str, writer: str) -> MemoryRow:
+    if name == "file":
+        said = f"{record.path}: {record.summary}" if record.summary else record.path
+        line = marked(said[:LINE], query, language)
+        mark = mark_of(record, writer)
+        return MemoryRow(name, record, "", line, record.updated, record.get_absolute_url(), mark)
+    kind = KINDS[name]
+    line = marked(passage(one_line(kind.content(record)), query, LINE, language), query, language)
+    at = record.file.updated if name == "section" else record.created
+    mark = mark_of(record, writer)
+    row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark)
+    if name == "section":
+        row.place = record.file.path
+    elif name in ("fact", "report"):
+        row.place = kind.title(record)
+    return row
+
+
+# --- without a search ---
+
+# The kinds of the whole list, and the field by which each is sorted.
+_LISTED = {"note": "created", "observation": "created", "fact": "created", "file": "updated"}
+
+
+def _listed_rows(user: User, name: str) -> Any:
+    if name == "file":
+        return MemoryFile.objects.of(user).live().filter(version__gt=0)
+    rows = KINDS[name].rows(user, timezone.now())
+    if name == "note":
+        return rows.exclude(kind__in=Note.IDENTITY)
+    return rows.filter(state="current") if name == "fact" else rows
+
+
+def everything(user: User, cursor: str = "") -> SearchResults:
+    """Return a page of everything that is remembered, newest first: one query for each kind."""
+    found: list[tuple[datetime, Any, str, Any]] = []
+    for name, by in _LISTED.items():
+        rows = keyset(_listed_rows(user, name), by=by, falling=True, cursor=cursor)
+        some = rows.order_by(f"-{by}", "-pk")[: PAGE + 1]
+        found += [(getattr(one, by), one.pk, name, one) for one in some]
+    found.sort(key=lambda one: one[:2], reverse=True)
+    shown = found[:PAGE]
+    after = cursor_of(*shown[-1][:2]) if len(found) > PAGE else None
+    rows = _rows(user, [(name, record) for _at, _pk, name, record in shown])
+    return SearchResults(rows, [], 0, (), next_cursor=after)
+
+
+def counts_of(user: User) -> dict[str, int]:
+    """Return the number of memories of each kind in the list: one query."""
+    counted = [
+        _listed_rows(user, name)
+        .order_by()
+        .values(named=Value(name, output_field=CharField()))
+        .annotate(n=Count("pk"))
+        .values_list("named", "n")
+        for name in _LISTED
+    ]
+    return dict(counted[0].union(*counted[1:], all=True))
+
+
+# --- groups ---
+
+
+def groups_of(
+    user: User, found: SearchResults, *, is_first: bool, is_searched: bool
+) -> list[MemoryGroup]:
+    """Return the rows by day, or by best match; what contradicts each other comes first.
+
+    Without a search, the latest contradictions are shown. With one, those among the results.
+    """
+    pairs = Conflict.objects.of(user).standing().filter(kind=Conflict.Kind.CONTRADICTION)
+    rows = {row.record.pk: row for row in found.rows}
+    if is_searched:
+        pairs = pairs.about(rows)
+    latest = list(pairs.order_by("-created", "pk")[: 2 * MOST_DISPUTED]) if is_first else []
+    disputed = _disputed(user, latest, rows)
+    top = {row.record.pk for row in disputed.rows}
+    groups = [disputed] if disputed.rows else []
+    days: dict[str, MemoryGroup] = {}
+    for row in found.rows:
+        if row.record.pk not in top:
+            title = _("Best match") if found.is_ranked else _day_of(row.at)
+            days.setdefault(title, MemoryGroup(title)).rows.append(row)
+    return [*groups, *days.values()]
+
+
+def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryRow]) -> MemoryGroup:
+    """Return the rows of the pairs, side by side; a row that is in the list already is reused."""
+    names = {"note": "note", "observation": "observation", "topicfact": "fact"}
+    wanted: dict[Any, tuple[str, str]] = {}
+    for one in pairs:
+        sides = [(one.left_id, one.left_type), (one.right_id, one.right_type)]
+        if len({*wanted, one.left_id, one.right_id}) <= MOST_DISPUTED:
+            wanted |= {key: (names[kind], one.reason) for key, kind in sides if key not in wanted}
+    missing: list[tuple[str, Any]] = []
+    for name in names.values():
+        keys = [key for key, (kind, _why) in wanted.items() if kind == name and key not in known]
+        if keys:
+            kept = _listed_rows(user, name).filter(pk__in=keys)
+            missing += [(name, one) for one in kept]
+    rows = dict(known) | {row.record.pk: row for row in (_rows(user, missing) if missing else [])}
+    group = MemoryGroup(_("These contradict each other"), is_disputed=True)
+    for key, (_kind, why) in wanted.items():
+        if key in rows:
+            rows[key].why = why or _("contradiction")
+            group.rows.append(rows[key])
+    sides = {key for one in pairs for key in (one.left_id, one.right_id)}
+    group.more = len(sides - {row.record.pk for row in group.rows})
+    return group
+
+
+def _day_of(at: datetime) -> str:
+    day, today = timezone.localtime(at).date(), timezone.localdate()
+    if day == today:
+        return _("Today")
+    if day == today - timedelta(days=1):
+        return _("Yesterday")
+    if day > today - timedelta(days=7):
+        return date_format(day, "l")
+    return date_format(day, "j F Y")
 
 
 def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
@@ -304,25 +512,92 @@ def hits_of(user: User, wanted: SearchParams) -> list[RecallHit]:
 @login_required
 @vary_on_headers("HX-Request")
 def recall(request: BeaconRequest) -> HttpResponse:
-    """Search memory; a person's search doesn't count as a use."""
+    """List everything that is remembered, or search it; a person's search doesn't count as a use."""
     wanted = SearchParams.of(request.GET)
     query = request.GET.copy()
     query.pop("limit", None)
+    cursor = query.pop("cursor", [""])[-1]
+    results = found(request.user, wanted) if wanted.is_asked else everything(request.user, cursor)
     context: dict[str, Any] = {
         "wanted": wanted,
-        "found": found(request.user, wanted) if wanted.is_asked else None,
+        "found": results,
+        "groups": groups_of(
+            request.user, results, is_first=not cursor, is_searched=wanted.is_asked
+        ),
+        "next_cursor": results.next_cursor,
         "shows": {name: words for name, (words, _how) in SHOWS.items()},
         "filters": query.urlencode(),
-        "examples": examples(),
+        "here": request.get_full_path(),
+        # The two files of facts exist from the beginning.
+        "is_fresh": not wanted.is_asked
+        and not cursor
+        and all(row.type == "file" for row in results.rows),
     }
     if request.htmx and request.htmx.target == "recall":
         return render(request, "memory/_recall.html", context)
     context |= {
+        "examples": examples(),
         "modes": MODE_WORDS,
         "topics": topics_of(request.user),
         "views": saved_views.views_of(request.user, "recall", query.urlencode()),
     }
     return render(request, "memory/recall.html", context)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
+    """Show a memory beside the list; without htmx, redirect to its page."""
+    if type not in KINDS and type != "file":
+        raise Http404
+    rows = _listed_rows(request.user, type) if type == "file" else None
+    rows = KINDS[type].rows(request.user, timezone.now()) if rows is None else rows
+    row = get_object_or_404(rows, pk=pk)
+    [shown] = _rows(request.user, [(type, row)])
+    if not request.htmx:
+        return redirect(shown.url)
+    if type in record_page.TYPES:
+        page = record_page.page_of(row)
+        context = {"page": page, "record": row, "in_panel": True, "here": list_of(request)}
+        return render(request, "memory/_record_panel.html", context)
+    uses = Use.objects.of(request.user).filter(record_id=pk).order_by("-id")[: record_page.FEW_USES]
+    places = origins.of(request.user, [one.place for one in uses])
+    text = row.content if type == "file" else KINDS[type].content(row)
+    context = {
+        "row": shown,
+        "record": row,
+        "html": by_direction(render_markdown(text[:WHOLE])),
+        "is_cut": len(text) > WHOLE,
+        "uses": [(places[one.place], one.created) for one in uses],
+        "pairs": record_page.pairs_of(row) if type == "fact" else [],
+        "here": list_of(request),
+    }
+    return render(request, "memory/_memory_panel.html", context)
+
+
+@require_POST
+@login_required
+def memory_bulk(request: BeaconRequest) -> HttpResponse:
+    """Apply an action to the selected notes and observations."""
+    ids = bulk.selected(request)
+    act = request.POST.get("act", "")
+    done = False
+    for listed in PAGES.values():
+        mine = listed.model.objects.of(request.user).filter(pk__in=ids)
+        keys = [str(key) for key in mine.values_list("pk", flat=True)]
+        if not keys:
+            continue
+        done = True
+        try:
+            asked = bulk.ask(request.user, listed.page, act, ids=keys, query=None, arguments={})
+        except MemoryRefused as exc:
+            messages.warning(request, str(exc))
+        else:
+            bulk.begin(request, asked)
+    if not done:
+        messages.warning(request, _("Select at least one note or observation."))
+    return redirect_back(request, reverse("memory:recall"))
 
 
 @require_safe

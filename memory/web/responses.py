@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.http import BeaconRequest, current_page, page_of_ours
 
 
 def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
@@ -50,6 +50,11 @@ def next_of(request: BeaconRequest, default: str = "") -> str:
 def redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
     """Redirect to `next`, else to `default`."""
     return redirect_to(request, next_of(request, default))
+
+
+def list_of(request: BeaconRequest) -> str:
+    """Return the list that a panel is beside, with its filters."""
+    return page_of_ours(current_page(request), reverse("memory:recall"))
 
 
 def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:

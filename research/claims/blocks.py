@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, one_line, plain
 from beacon_site.text.sentences import language_of, split
-from research.claims import structured, values
+from research.claims import structured
 
 MOST_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
 LONGEST_QUOTE = 1_500

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
-from research.claims import values
+from beacon_site.text import values
 from research.claims.terms import is_wide_text
 
 # The number of words (or wide characters) in a compared run.

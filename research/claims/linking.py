@@ -21,9 +21,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import normal_form
 from beacon_site.text.sentences import language_of
-from research.claims import values
+from beacon_site.text.values import Amount, amounts, is_rounded, is_same, same_kind
 from research.claims.candidates import is_chatter
 from research.claims.matching import ParsedSentence, is_same_subject, match, parsed
 from research.claims.states import (
@@ -37,7 +38,6 @@ from research.claims.states import (
     RETELLS,
 )
 from research.claims.terms import terms
-from research.claims.values import Amount, amounts, is_rounded, is_same, same_kind
 
 CLOSEST = 6  # facts compared with a sentence in detail
 # Above this probability, a reworded sentence is about a fact, with vectors and without.

@@ -18,9 +18,9 @@ from typing import Literal
 
 from rapidfuzz import fuzz
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, normal_form, one_line, without_citations
 from beacon_site.text.sentences import language_of
-from research.claims import values
 from research.claims.states import ONE_HOLDER, STATES
 from research.claims.terms import is_wide_text, terms
 

@@ -17,8 +17,8 @@ from itertools import pairwise
 
 from rapidfuzz import fuzz, process
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import match_key
-from research.claims import values
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, sentences_of
 
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"

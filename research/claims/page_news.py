@@ -16,10 +16,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
-from research.claims import values
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, STATED, Entry
 from research.claims.candidates import begins_with_reference
 from research.claims.page_diff import (

@@ -12,10 +12,11 @@ from functools import cached_property
 
 from rapidfuzz import fuzz
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
-from research.claims import blocks, matching, page_news, values
+from research.claims import blocks, matching, page_news
 from research.claims.blocks import PAIR, SENTENCE, STATED, Entry
 from research.claims.candidates import begins_with_reference, is_chatter
 from research.claims.terms import is_wide_text, terms

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from research.claims import values
+from beacon_site.text import values
 
 DEEPEST = 16  # levels of a file; deeper ones are left out
 MOST_NESTED = 40  # nested values that belong to a record; a larger part becomes separate records

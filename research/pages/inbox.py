@@ -25,12 +25,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
+from memory.conflicts import contradictions
 from memory.core.errors import MemoryRefused
 from memory.models import Conflict, Proposal, Topic, User, origins
 from memory.models.proposals import Danger
@@ -211,7 +212,7 @@ def _conflicts(user: User, wanted: Wanted) -> list[QuerySet[Any]]:
     if wanted.is_waiting:
         near = When(kind=Conflict.Kind.NEAR_DUPLICATE, then=_DUPLICATES)
         place = Case(near, default=_CONFLICTS, output_field=Number())
-        return [_named(rows.standing(), "conflict", place, "created")]
+        return [_named(rows.standing().one_per_record(), "conflict", place, "created")]
     if wanted.state not in ("decided", "settled"):
         return []
     return [_named(rows.filter(state=Conflict.State.SETTLED), "conflict", 0, "settled_at")]
@@ -353,6 +354,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     topics = {one.pk: one for one in Topic.objects.of(user).filter(pk__in=keys)} if keys else {}
     shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
     rows = {str(row.conflict.pk): row for row in shown}
+    others = contradictions.number_of_each(user, [one.right_id for one in found.values()])
     for item in items:
         item.row = row = rows.get(item.key)
         if row is None:
@@ -360,6 +362,10 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
         item.title = shorten(row.left.text or row.right.text, MOST_TEXT)
         other = shorten(row.right.text, MOST_TEXT)
         item.about = other if row.conflict.is_open else str(row.conflict.get_settled_how_display())
+        more = others.get(row.conflict.right_id, 1) - 1
+        if row.conflict.is_open and more > 0:
+            words = ngettext("and %(n)d more", "and %(n)d more", more)
+            item.about = f"{item.about} · {words % {'n': more}}"
         item.mark, item.look = "≠", "conflict"
 
 

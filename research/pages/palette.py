@@ -155,7 +155,7 @@ def _pages() -> list[Row]:
 def _acts() -> list[Row]:
     return [
         Row(_("New topic"), reverse("research:topic-new"), "plus"),
-        Row(_("New note"), reverse("memory:note-new"), "plus"),
+        Row(_("Remember"), reverse("memory:remember"), "plus"),
         Row(_("Add a document"), reverse("memory:library-add"), "plus", _("Library")),
     ]
 

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST
 from beacon_site.http import BeaconRequest
 from memory.core.errors import MemoryRefused
 from memory.models import MemoryFile, SavedView, Topic, User
+from memory.pages.recall import counts_of
 from memory.web.responses import redirect_back
 from memory.web.undo import offer, undoes
 
@@ -39,6 +40,7 @@ class Place:
     under: tuple[str, ...] = ()
     tabs: tuple[Place, ...] = ()
     also: tuple[Place, ...] = ()  # views of its tabs that have a key
+    counts: tuple[str, ...] = ()  # what memory counts as the tab's content
 
     @property
     def url(self) -> str:
@@ -97,6 +99,7 @@ TOPICS = Place(
         Place(gettext_lazy("Schedule"), "research:calendar", "e", "scheduled"),
     ),
 )
+KINDS = ("file", "note", "observation", "fact")
 MEMORY = Place(
     gettext_lazy("Memory"),
     "memory:recall",
@@ -104,11 +107,19 @@ MEMORY = Place(
     "content",
     under=("/records/", "/bulk/", "/forget/"),
     tabs=(
-        Place(gettext_lazy("All"), "memory:recall", "c", "search"),
-        Place(gettext_lazy("Files"), "memory:files", "f", "files"),
-        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes"),
-        Place(gettext_lazy("Observations"), "memory:observations", "o", "observations"),
-        Place(gettext_lazy("Facts"), "memory:recall", "", "check", query="show=fact"),
+        Place(gettext_lazy("All"), "memory:recall", "c", "search", counts=KINDS),
+        Place(gettext_lazy("Files"), "memory:files", "f", "files", counts=("file",)),
+        Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",)),
+        Place(
+            gettext_lazy("Observations"),
+            "memory:observations",
+            "o",
+            "observations",
+            counts=("observation",),
+        ),
+        Place(
+            gettext_lazy("Facts"), "memory:recall", "", "check", query="show=fact", counts=("fact",)
+        ),
     ),
 )
 AGENTS = Place(
@@ -181,7 +192,7 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
     }
     *main, foot = ([items[one] for one in section] for section in SECTIONS)
     tabs = _tabs(request, here.tabs if here else ())
-    inner = next((one.tabs for one, is_open in tabs if is_open), ())
+    inner = next((one.tabs for one, is_open, _count in tabs if is_open), ())
     return {
         "nav": main,
         "nav_foot": foot,
@@ -192,12 +203,20 @@ def navigation(request: HttpRequest, waiting: Mapping[Place, str]) -> dict[str, 
     }
 
 
-def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bool]]:
-    """Return the tabs, each with whether it's open, or nothing if this page isn't one of them."""
+def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bool, str]]:
+    """Return the tabs, each with whether it's open and the number of its items.
+
+    Nothing is returned if this page isn't one of them. The numbers take one query.
+    """
     opened = max(
         (one for one in tabs if one.is_open(request)), key=lambda one: len(one.query), default=None
     )
-    return [(one, one is opened) for one in tabs] if opened else []
+    if opened is None:
+        return []
+    user: Any = request.user
+    numbers = counts_of(user) if any(one.counts for one in tabs) else {}
+    told = {one: sum(numbers.get(name, 0) for name in one.counts) for one in tabs}
+    return [(one, one is opened, f"{told[one]:,}" if one.counts else "") for one in tabs]
 
 
 # --- pinned items ---

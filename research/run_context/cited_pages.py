@@ -17,12 +17,12 @@ from rapidfuzz import fuzz, process
 
 from beacon_site.text.cleaning import one_line, width
 from beacon_site.text.sentences import split_sentences
+from beacon_site.text.values import numbers
 from research.claims import duplicates
 from research.claims.duplicates import Origins, shingles
 from research.claims.matching import match
 from research.claims.quoting import NormalizedText, Span, around, fold
 from research.claims.terms import terms
-from research.claims.values import numbers
 from research.models import Hit, Run
 
 __all__ = ["CitedPage", "Pages", "QuoteLocation", "load", "numbers"]

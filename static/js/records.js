@@ -5,17 +5,17 @@
     const words = document.querySelector("#bulk [data-ticked]");
     if (!words) return;
     words.dataset.none ??= words.textContent;
-    const ticked = document.querySelectorAll(".record-table tbody input[name=record]:checked").length;
+    const ticked = document.querySelectorAll("input[name=record]:checked").length;
     words.textContent = ticked ? words.dataset.words.replace("%s", ticked) : words.dataset.none;
   };
   let opener = null;
   document.addEventListener("click", ({ target }) => {
-    const row = target.closest(".record-table [data-row-link]");
+    const row = target.closest("[data-rows] [data-row-link]");
     if (row) {
       opener = row;
       // Keyboard moves continue from the opened row.
-      document.querySelectorAll(".record-table tr.here").forEach((one) => one.classList.remove("here"));
-      row.closest("tr").classList.add("here");
+      document.querySelectorAll("[data-rows] .here").forEach((one) => one.classList.remove("here"));
+      row.closest("tr, li").classList.add("here");
     }
     if (!target.closest("[data-close-panel]")) return;
     document.getElementById("record-panel")?.replaceChildren();

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beacon_site.llm.minilm_embedder import MiniLmEmbedder
+from beacon_site.text.values import Amount, amounts
 from research.claims.linking import Comparison, DatedSentence, weights
-from research.claims.values import Amount, amounts
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
 STAFF = "Kupferwerk Halden employs 140 people at its shredding line in Magdeburg."

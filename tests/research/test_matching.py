@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beacon_site.text.values import numbers
 from benchmarks.matching import crowded, judge, measure
 from research.claims.matching import match
-from research.claims.values import numbers
 
 
 def kind(new: str, *previous: str) -> str | None:

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from beacon_site.text import values
 from memory.topics.memory import KnownFact
-from research.claims import blocks, page_diff, page_news, values
+from research.claims import blocks, page_diff, page_news
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
 from research.claims.page_news import PageChange
 from research.claims.selection import PageText

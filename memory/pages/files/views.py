@@ -42,6 +42,7 @@ from memory.pages.files.editing import (
     toast_with_undo,
     tree_of,
 )
+from memory.pages.remember import new_lines, warn_of
 from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.web import filter_bar
@@ -164,6 +165,7 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
         form.add_error("content", str(exc))
     else:
         file_drafts.drop_saved_draft(request.user, file.path, data["window"], data["content"])
+        warn_of(request, new_lines(file.content, saved.file.content), but=saved.file)
         return _saved(request, saved, data["seen"])
     return _editor(request, file, form, **_kept(request, file, form))
 

@@ -436,7 +436,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
         raise Http404
     query = request.GET.urlencode()
     back = reverse(f"memory:{page}") + (f"?{query}" if query else "")
-    ids = _ticked(request)
+    ids = selected(request)
     act = request.POST.get("act", "")
     if act == "merge":
         return _merge(request, page, ids, back)
@@ -452,7 +452,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
     else:
-        _begin(request, asked)
+        begin(request, asked)
     return _redirect_back(request, back)
 
 
@@ -460,7 +460,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
 def _undo_bulk(request: BeaconRequest, key: UUID) -> str:
     """Undo a bulk action for the records that haven't changed since."""
     act = get_object_or_404(BulkAct.objects.of(request.user), pk=key)
-    _begin(request, ask_undo(act))
+    begin(request, ask_undo(act))
     return reverse(f"memory:{act.page}")
 
 
@@ -475,7 +475,7 @@ def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
     return render(request, "memory/_bulk_act.html", context)
 
 
-def _ticked(request: BeaconRequest) -> list[str]:
+def selected(request: BeaconRequest) -> list[str]:
     """Return the selected keys, without invalid ones."""
     found = []
     for key in request.POST.getlist("record"):
@@ -496,7 +496,7 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
     return redirect(f"{reverse('memory:notes-merge')}?{urlencode({'ids': ids}, doseq=True)}")
 
 
-def _begin(request: BeaconRequest, act: BulkAct) -> None:
+def begin(request: BeaconRequest, act: BulkAct) -> None:
     """Do a small action immediately; leave a large one to a task, which finds it by its row."""
     if is_large(act):
         act.wake_after_commit()

@@ -20,11 +20,12 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.text import merge as text_merge
+from memory.conflicts import contradictions
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
 from memory.models.history import as_json
-from memory.models.notes import LONGEST_TAG, MOST_TAGS
+from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
 from memory.notes import services as notes
 from memory.notes.checks import TYPICAL, NoteChecks
 from memory.notes.services import edit_note
@@ -409,9 +410,9 @@ def _write(record: Any, fields: dict[str, Any], *, by: Actor, expected: int, why
 @vary_on_headers("HX-Request")
 @idempotent_post
 def note_new(request: BeaconRequest) -> HttpResponse:
-    """Write a note; `?kind=rule` selects the kind, with its defaults."""
+    """Write a note. `?kind=rule` selects the kind with its defaults, and `text` is its text."""
     kind = request.GET.get("kind", "")
-    first = {"kind": kind} if kind in TYPICAL else {}
+    first = ({"kind": kind} if kind in TYPICAL else {}) | _begun(request)
     form = NewNoteForm(request.POST or None, owner=request.user, initial=first)
     if request.method == "POST" and form.is_valid():
         fields = form.checked
@@ -424,7 +425,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
         else:
             messages.success(request, _("Note saved."), extra_tags=offer_revision(request, note))
             report_cleaned(request, form.cleaned_labels)
-            return redirect_to(request, next_of(request, note.get_absolute_url()))
+            return _after(request, note)
     return _form(request, form, "note", _("New note"))
 
 
@@ -433,8 +434,8 @@ def note_new(request: BeaconRequest) -> HttpResponse:
 @vary_on_headers("HX-Request")
 @idempotent_post
 def observation_new(request: BeaconRequest) -> HttpResponse:
-    """Write an observation."""
-    form = NewObservationForm(request.POST or None, owner=request.user)
+    """Write an observation; `text` in the URL is its text."""
+    form = NewObservationForm(request.POST or None, owner=request.user, initial=_begun(request))
     if request.method == "POST" and form.is_valid():
         fields = form.checked
         try:
@@ -448,8 +449,14 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
                 request, _("Observation saved."), extra_tags=offer_revision(request, made)
             )
             report_cleaned(request, form.cleaned_labels)
-            return redirect_to(request, next_of(request, made.get_absolute_url()))
+            return _after(request, made)
     return _form(request, form, "observation", _("New observation"))
+
+
+def _begun(request: BeaconRequest) -> dict[str, str]:
+    """Return the text that was begun in Remember."""
+    text = request.GET.get("text", "")[:MOST_CONTENT]
+    return {"content": text} if text else {}
 
 
 def _form(request: BeaconRequest, form: Any, type: str, heading: str) -> HttpResponse:
@@ -504,7 +511,16 @@ def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     said = _("Saved as version %(version)d.") % {"version": record.version}
     messages.success(request, said, extra_tags=undo)
     report_cleaned(request, form.cleaned_labels)
-    return redirect_to(request, next_of(request, record.get_absolute_url()))
+    return _after(request, record)
+
+
+def _after(request: BeaconRequest, record: Any) -> HttpResponse:
+    """Continue where the form says, or on the record's page if it contradicts something."""
+    pairs = contradictions.report(record, by=request.actor)
+    page = record.get_absolute_url()
+    return redirect_to(
+        request, page if any(one.is_open for one in pairs) else next_of(request, page)
+    )
 
 
 def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[str, Any]:

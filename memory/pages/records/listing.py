@@ -28,6 +28,7 @@ from memory.core.bulk_queries import address
 from memory.models import Note, Observation, Revision, Topic, User, origins
 from memory.models.remembered import TRASH_DAYS, Trust
 from memory.models.search_index import Recalled
+from memory.pages.records.record import Mark, mark_of
 from memory.search import bm25_sql
 from memory.search.filters import holding, narrowed
 from memory.search.query import (
@@ -248,7 +249,7 @@ def _choices(wanted: ListQuery, labels: Sequence[tuple[str, str]]) -> list[Optio
 # --- rows ---
 
 
-FOLDED, UNFOLDED = 280, 4_000  # characters of a record in its row, folded and unfolded
+LINE, BEGINNING = 280, 4_000  # characters of a record in its row, and in which they are found
 
 
 @dataclass
@@ -266,9 +267,9 @@ class Row:
 
     @cached_property
     def beginning(self) -> str:
-        """Return the text that an unfolded row shows, and one character more."""
+        """Return the beginning of the text, in which the row's line is found."""
         text = getattr(self.record, "beginning", None)
-        return str(self.record.content if text is None else text)[: UNFOLDED + 1]
+        return str(self.record.content if text is None else text)[:BEGINNING]
 
     @cached_property
     def label(self) -> SafeString:
@@ -277,30 +278,20 @@ class Row:
 
     @property
     def short(self) -> SafeString:
-        """Return what the row shows: the whole text, or the passage that matches best."""
+        """Return what the row shows in one line: the beginning, or the passage that matches best."""
         words = self.wanted.question.words
-        short = passage(self.beginning, words, FOLDED, self.language)
+        short = passage(one_line(self.beginning), words, LINE, self.language)
         return marked(short, words, self.language)
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the text is longer than the row shows."""
-        return len(self.beginning) > FOLDED
-
-    @property
-    def whole(self) -> SafeString:
-        """Return the text of the unfolded row."""
-        return marked(self.beginning[:UNFOLDED], self.wanted.question.words, self.language)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the text is longer than the unfolded row shows."""
-        return len(self.beginning) > UNFOLDED
 
     @property
     def when(self) -> Any:
         """Return the time by which the list is sorted: created or changed."""
         return self.record.updated if self.wanted.sort == CHANGED else self.record.created
+
+    @property
+    def mark(self) -> Mark:
+        """Return who it's from: the person, an agent, or the web."""
+        return mark_of(self.record, getattr(self.record, "writer", None) or "")
 
     @property
     def has_expired(self) -> bool:
@@ -481,6 +472,8 @@ def page_wanted(
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
     language = bm25_sql.language_of(user)
     told = _origins_of(user, page.rows)
+    for one in page.rows:
+        one.owner = user  # for its mark, without a query
     rows = [_row(one, wanted, language, told) for one in page.rows]
     return Page(rows, page.next_cursor)
 
@@ -501,6 +494,7 @@ def row_of(user: User, listed: ListedKind, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
     records: Any = listed.model.objects.of(user)
     record = _shown(records, listed).get(pk=pk)
+    record.owner = user
     return _row(record, ListQuery.of(listed, {}), ENGLISH, _origins_of(user, [record]))
 
 
@@ -515,7 +509,7 @@ def _shown(records: Any, listed: ListedKind) -> Any:
         record_type=listed.type, record_id=OuterRef("pk"), version=1
     ).order_by("-id")
     records = records.annotate(
-        beginning=Left("content", UNFOLDED + 1), writer=Subquery(first.values("actor")[:1])
+        beginning=Left("content", BEGINNING), writer=Subquery(first.values("actor")[:1])
     )
     if listed is NOTES:
         return records
@@ -596,7 +590,7 @@ def _of_notes(total: int, most: int) -> dict[str, str]:
     count = ngettext("%(total)s note", "%(total)s notes", total) % {"total": f"{total:,}"}
     return {
         "one": _("Note"),
-        "new": _("New note"),
+        "new": _("Remember"),
         "search": _("Search notes"),
         "example": _("stale kind:rule,summary -tag:travel after:30d"),
         "count": count if total <= most else _("More than %(most)s notes") % {"most": f"{most:,}"},
@@ -615,7 +609,7 @@ def _of_observations(total: int, most: int) -> dict[str, str]:
     more = _("More than %(most)s observations") % {"most": f"{most:,}"}
     return {
         "one": _("Observation"),
-        "new": _("New observation"),
+        "new": _("Remember"),
         "search": _("Search observations"),
         "example": _("price category:finding source:run:* after:30d"),
         "count": count if total <= most else more,
@@ -636,8 +630,6 @@ def row_words() -> dict[str, SafeString]:
         "trash": _("Trash"),
         "to_trash": _("Move to Trash:"),
         "restore": _("Restore"),
-        "whole": _("Full text"),
-        "rest": _("more on its page"),
         "pinned": _("pinned"),
         "external": _("external"),
         "quarantined": _("quarantined"),

@@ -16,14 +16,26 @@ from django.utils.translation import ngettext
 
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
-from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User, origins
+from memory.conflicts.services import MODELS
+from memory.models import (
+    Conflict,
+    Note,
+    Observation,
+    Remembered,
+    Revision,
+    Trust,
+    Use,
+    User,
+    origins,
+)
 from memory.notes.services import chain
 from memory.records import history as record_history
 from memory.records.history import Change
+from memory.records.kinds import kind_of
 from memory.review.quarantine import reason_of
 
 TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
-FEW_CHANGES, FEW_USES, FEW_NEAR = 5, 8, 5
+FEW_CHANGES, FEW_USES, FEW_NEAR, FEW_PAIRS = 5, 8, 5, 3
 
 TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote, edited or verified it."),
@@ -40,6 +52,59 @@ LOCK_MEANS = {
     "append-only": _lazy("Agents can add to it, but not change it. You can edit it."),
     "read-only": _lazy("Agents can’t change it. You can edit it."),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An open contradiction of a record. `this` and `that` are the answers that keep a side."""
+
+    conflict: Conflict
+    other: Any
+    this: str
+    that: str
+    left_version: int
+    right_version: int
+
+    @property
+    def text(self) -> str:
+        return str(getattr(self.other, "text", "") or getattr(self.other, "content", ""))
+
+    @property
+    def noun(self) -> str:
+        return str(kind_of(self.other.record_type()).noun)
+
+    @property
+    def url(self) -> str:
+        return str(kind_of(self.other.record_type()).address(self.other))
+
+
+def pairs_of(record: Any) -> list[Pair]:
+    """Return the record's open contradictions, the latest first: at most four queries."""
+    rows = Conflict.objects.of(record.owner).standing().about([record.pk])
+    found = list(rows.filter(kind=Conflict.Kind.CONTRADICTION).order_by("-created"))
+    others = {one: _other_side(one, record) for one in found}
+    loaded: dict[Any, Any] = {}
+    for name, model in MODELS.items():
+        keys = [key for kind, key in others.values() if kind == name]
+        if keys:
+            mine = model.objects.of(record.owner).filter(pk__in=keys).select_related("topic")
+            loaded |= {one.pk: one for one in mine}
+    pairs = []
+    for one, (_kind, key) in others.items():
+        if (other := loaded.get(key)) is None:
+            continue
+        is_left = one.left_id == record.pk
+        versions = (record.version, other.version) if is_left else (other.version, record.version)
+        ways = (Conflict.How.LEFT.value, Conflict.How.RIGHT.value)
+        this, that = ways if is_left else ways[::-1]
+        pairs.append(Pair(one, other, this, that, *versions))
+    return pairs
+
+
+def _other_side(conflict: Conflict, record: Any) -> tuple[str, Any]:
+    if conflict.left_id == record.pk:
+        return conflict.right_type, conflict.right_id
+    return conflict.left_type, conflict.left_id
 
 
 @dataclass(slots=True)
@@ -60,6 +125,7 @@ class RecordPage:
     more_uses: int
     near: list[Any] = field(default_factory=list)
     chain: list[Any] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
 
     @property
     def quarantine_reason(self) -> str:
@@ -116,6 +182,15 @@ class RecordPage:
         return _("Notes") if self.type == "note" else _("Observations")
 
     @property
+    def few_pairs(self) -> list[Pair]:
+        """Return the contradictions that are shown; the others are in the Inbox."""
+        return self.pairs[:FEW_PAIRS]
+
+    @property
+    def mark(self) -> Mark:
+        return mark_of(self.record)
+
+    @property
     def history_url(self) -> str:
         return reverse(f"memory:{self.type}-history", args=[self.record.pk])
 
@@ -129,6 +204,29 @@ class RecordPage:
     def is_identity(self) -> bool:
         """Whether it is the soul, agent or user note, whose text is edited in Settings."""
         return isinstance(self.record, Note) and self.record.kind in Note.IDENTITY
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Who a record is from, as a letter: you, an agent, or the web."""
+
+    letter: str
+    look: str
+    words: str
+
+
+def mark_of(record: Any, writer: str = "") -> Mark:
+    """Return the mark of a record; `writer` is the actor of its first version, if it's known."""
+    if record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
+        return Mark("w", "web", _("from the web"))
+    kind, _colon, name = (writer or record.source).partition(":")
+    if kind == "agent" and record.trust != Trust.OWNER:
+        return Mark(name[:1].casefold() or "a", "agent", _("written by an agent"))
+    if kind in ("run", "research"):
+        return Mark("w", "web", _("found by a run"))
+    if record.trust == Trust.AGENT:
+        return Mark("b", "agent", _("written by Beacon or an agent"))
+    return Mark(record.owner.get_username()[:1].casefold(), "you", _("written by you"))
 
 
 def model_of(record_type: str) -> type[Remembered]:
@@ -156,7 +254,7 @@ def expiry_words(record: Remembered, at: datetime | None = None) -> str:
 
 
 def page_of(record: Any) -> RecordPage:
-    """Return the page of `record`, whose owner is loaded: at most eight queries."""
+    """Return the page of `record`, whose owner is loaded: at most twelve queries."""
     owner: User = record.owner
     history = record_history.history_of(record, size=FEW_CHANGES)
     first = record_history.revisions_of(record).last() if history.next_cursor else None
@@ -180,6 +278,7 @@ def page_of(record: Any) -> RecordPage:
         more_uses=max(0, len(uses) - FEW_USES),
         near=_near(record),
         chain=_chain(record),
+        pairs=pairs_of(record),
     )
 
 

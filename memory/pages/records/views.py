@@ -50,7 +50,14 @@ from memory.records import history as record_history
 from memory.records import kinds as record_kinds
 from memory.records import traces
 from memory.records.kinds import kind_of, models
-from memory.web.responses import next_of, redirect_back, redirect_to, refused, report_cleaned
+from memory.web.responses import (
+    list_of,
+    next_of,
+    redirect_back,
+    redirect_to,
+    refused,
+    report_cleaned,
+)
 from memory.web.undo import offer, offer_revision, undoes
 
 
@@ -154,7 +161,8 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     asked = request.GET.get("panel") == "1" or request.htmx.target in PANELS
     in_panel = bool(request.htmx) and asked
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
-    return render(request, template, {"page": page, "record": page.record, "in_panel": in_panel})
+    context = {"page": page, "record": page.record, "in_panel": in_panel, "here": list_of(request)}
+    return render(request, template, context)
 
 
 @require_safe
@@ -234,7 +242,7 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
     if request.htmx and request.htmx.target == "record-panel":
         record.refresh_from_db()
         page = record_page.page_of(record)
-        context = {"page": page, "record": record, "in_panel": True}
+        context = {"page": page, "record": record, "in_panel": True, "here": list_of(request)}
         response = render(request, "memory/_record_panel.html", context)
         response["HX-Trigger"] = "record-changed"
         return response

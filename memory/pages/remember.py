@@ -1,0 +1,269 @@
+"""Remember: one field for a new memory, whose kind is guessed, and what is already known about it.
+
+"You also know" compares any field while a person types: this one, the forms of notes and
+observations, and the new lines of a memory file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_http_methods, require_POST
+
+from beacon_site.http import BeaconRequest
+from beacon_site.text.dates import until_of
+from memory.conflicts import contradictions
+from memory.conflicts import services as conflict_services
+from memory.conflicts.contradictions import Known
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.models import Conflict, MemoryFile, Note, Observation, User, origins
+from memory.models.notes import MOST_CONTENT
+from memory.notes.services import write_note
+from memory.observations import write_observation
+from memory.pages.records.record import TYPES
+from memory.web.double_submit import idempotent_post
+from memory.web.responses import next_of, redirect_to
+from memory.web.undo import offer_revision
+
+FEW_KNOWN = 3  # shown while typing; the others are one click away
+KINDS: dict[str, str | Promise] = {
+    "rule": gettext_lazy("Rule"),
+    "preference": gettext_lazy("Preference"),
+    "finding": gettext_lazy("Finding"),
+    "insight": gettext_lazy("Insight"),
+    "lesson": gettext_lazy("Lesson"),
+    "log": gettext_lazy("Log"),
+}
+_OBSERVED = ("finding", "insight", "lesson")
+
+_PREFERENCE = re.compile(r"\bprefer(?:s|red)?\b|\b(?:likes?|dislikes?) (?:to|it when)\b", re.I)
+_RULE = re.compile(
+    r"\b(?:always|never|must)\b|^(?:do not|don['’]t|please|make sure|remember to|avoid|ask before)\b",
+    re.I,
+)
+_LESSON = re.compile(r"^lessons?\b|\b(?:learned that|lesson learned|next time)\b", re.I)
+_INSIGHT = re.compile(
+    r"^insight\b|\b(?:therefore|this means|which means|it follows|suggests that|conclude)\b", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a text is, and until when it's valid."""
+
+    kind: str
+    until: date | None = None
+
+    @property
+    def label(self) -> str:
+        return str(KINDS[self.kind])
+
+    @property
+    def until_words(self) -> str:
+        return date_format(self.until, "j M Y") if self.until else ""
+
+
+def guess(text: str, today: date | None = None) -> Guess:
+    """Return what kind of memory a text is. What ends on a day is a log, which can expire."""
+    text = " ".join(text[:2_000].split())
+    until = until_of(text, today or timezone.localdate())
+    if _PREFERENCE.search(text):
+        return Guess("preference", until)
+    if _RULE.search(text):
+        return Guess("rule", until)
+    if until is not None:
+        return Guess("log", until)
+    if _LESSON.search(text):
+        return Guess("lesson")
+    return Guess("insight" if _INSIGHT.search(text) else "finding")
+
+
+def remember(user: User, text: str, kind: str, until: date | None) -> Note | Observation:
+    """Store the text as this kind. Raises InvalidValue with the reasons by field."""
+    days = (until - timezone.localdate()).days + 1 if until is not None else None
+    if kind in _OBSERVED and days is None:
+        return write_observation(user, kind, text, by=user.actor)
+    is_rule = kind in ("rule", "preference")
+    return write_note(
+        user,
+        "rule" if is_rule else "log",
+        text,
+        by=user.actor,
+        tags=["preference"] if kind == "preference" else [],
+        stability="stable" if is_rule or days is None else "volatile",
+        ttl_days=days,
+    )
+
+
+# --- pages ---
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def remember_page(request: BeaconRequest) -> HttpResponse:
+    """Remember what a person typed, as the kind that they chose or that was guessed."""
+    data = request.POST if request.method == "POST" else request.GET
+    text, kind = data.get("text", "").replace("\r\n", "\n"), data.get("kind", "")
+    kind = kind if kind in KINDS else ""
+    context = _context(text, kind) | {"next": next_of(request), "keep": "keep" in data}
+    if request.method == "POST":
+        guessed = guess(text)
+        until = None if "keep" in data else guessed.until
+        try:
+            record = remember(request.user, text, kind or guessed.kind, until)
+        except InvalidValue as exc:
+            context["errors"] = exc.errors.get("content") or [str(exc)]
+        else:
+            return _remembered(request, record)
+    template = "memory/_remember.html" if request.htmx else "memory/remember.html"
+    return render(request, template, context)
+
+
+def _context(text: str, kind: str) -> dict[str, Any]:
+    more = {
+        name: f"{reverse(url)}?{urlencode({'text': text} if text else {})}"
+        for name, url in (("note", "memory:note-new"), ("observation", "memory:observation-new"))
+    }
+    return {
+        "text": text,
+        "kind": kind,
+        "kinds": list(KINDS.items()),
+        "guess": guess(text) if text.strip() else None,
+        "most": MOST_CONTENT,
+        "more": more | {"back": reverse("memory:recall")},
+    }
+
+
+def _remembered(request: BeaconRequest, record: Any) -> HttpResponse:
+    """Report the new record, and decide what the person chose about each contradiction."""
+    said = _("Remembered.")
+    problems = _decide(request, contradictions.report(record, by=request.actor))
+    messages.success(request, said, extra_tags=offer_revision(request, record))
+    for problem in problems:
+        messages.warning(request, problem)
+    if open_pairs_of(record):
+        return redirect_to(request, record.get_absolute_url())
+    return redirect_to(request, next_of(request, record.get_absolute_url()))
+
+
+def _decide(request: BeaconRequest, pairs: Sequence[Conflict]) -> list[str]:
+    """Resolve the pairs as the person chose while typing; return why some couldn't be."""
+    ways = {"replace": Conflict.How.RIGHT.value, "both": Conflict.How.BOTH.value}
+    problems = []
+    for pair in pairs:
+        how = ways.get(request.POST.get(f"known-{pair.left_id}", ""))
+        if how is None or not pair.is_open:
+            continue
+        try:
+            conflict_services.settle(pair, how, by=request.actor)
+        except MemoryRefused as exc:
+            problems.append(str(exc))
+    return problems
+
+
+def open_pairs_of(record: Any) -> list[Conflict]:
+    """Return the record's open contradictions, at most fifty."""
+    rows = Conflict.objects.of(record.owner).standing().about([record.pk])
+    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION)
+    return list(rows[: contradictions.MOST_KNOWN])
+
+
+# --- You also know ---
+
+
+@require_POST
+@login_required
+def also_known(request: BeaconRequest) -> HttpResponse:
+    """Show the guessed kind, and what memory says about the same thing with another value.
+
+    `path` names the memory file that has the text: only its new lines are compared. `record` is the
+    note or observation that has it.
+    """
+    text = request.POST.get("text") or request.POST.get("content") or request.POST.get("body") or ""
+    text = text.replace("\r\n", "\n")[: 4 * MOST_CONTENT]
+    but, asked = _without_own(request, text)
+    found = contradictions.also_known(request.user, asked, but=but) if asked.strip() else []
+    kind = request.POST.get("kind", "")
+    is_form = "for" in request.POST
+    context = _known_rows(request.user, found, request.POST) | {"is_form": is_form}
+    if not is_form:
+        context |= _context(text, kind if kind in KINDS else "") | {"keep": "keep" in request.POST}
+    return render(request, "memory/_also_known.html", context)
+
+
+def _without_own(request: BeaconRequest, text: str) -> tuple[Any, str]:
+    """Return the record that has the text, and what is new in it."""
+    path, name = request.POST.get("path", ""), request.POST.get("record", "")
+    if path:
+        file = MemoryFile.objects.of(request.user).live().filter(path=path).first()
+        return file, new_lines(file.content if file else "", text)
+    record_type, _colon, key = name.partition(":")
+    model = TYPES.get(record_type)
+    try:
+        pk = UUID(key)
+    except ValueError:
+        return None, text
+    return (model.objects.of(request.user).filter(pk=pk).first() if model else None), text
+
+
+def new_lines(before: str, after: str) -> str:
+    """Return the lines of a text that it didn't have before."""
+    known = set(before.splitlines())
+    return "\n".join(line for line in after.splitlines() if line not in known)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRow:
+    """A known statement as people read it."""
+
+    known: Known
+    who: str
+    choice: str = ""
+
+    @property
+    def can_be_replaced(self) -> bool:
+        return self.known.type != "section"
+
+
+def _known_rows(user: User, found: Sequence[Known], data: Any) -> dict[str, Any]:
+    """Return the known statements, the first few apart, with what was chosen in the form."""
+    told = origins.of(user, [one.record.source for one in found])
+    rows = [
+        KnownRow(
+            one,
+            told[one.record.source].words if one.record.source in told else "",
+            data.get(f"known-{one.record.pk}", ""),
+        )
+        for one in found
+    ]
+    return {"known": rows[:FEW_KNOWN], "known_more": rows[FEW_KNOWN:]}
+
+
+def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
+    """Name what a memory file's new lines contradict, after they are saved."""
+    found = contradictions.also_known(request.user, text, but=but)
+    if not found:
+        return
+    words = ngettext(
+        "Saved, but you also know: “%(said)s”",
+        "Saved, but you also know %(n)d things that contradict it, such as “%(said)s”",
+        len(found),
+    )
+    messages.warning(request, words % {"said": found[0].said, "n": len(found)})
