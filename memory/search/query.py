@@ -309,6 +309,30 @@ def _written(field: str, values: Iterable[str]) -> str:
     return f"{field}:{','.join(quoted)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator as it was typed, with its name and values for a chip."""
+
+    text: str
+    field: str
+    values: tuple[str, ...]
+    negated: bool = False
+
+
+def apart(text: str) -> tuple[list[Operator], str]:
+    """Return the operators of the text, and the text without them."""
+    operators, rest = [], []
+    for token in _tokens(text):
+        negated = re.fullmatch(rf"-([A-Za-z]+):({_CHIP_VALUE}(?:,{_CHIP_VALUE})*)", token.text)
+        name = negated[1].casefold() if negated else token.field
+        if _SAME.get(name, name) in OPERATORS:
+            values = _split(negated[2]) if negated else token.values
+            operators.append(Operator(token.text, name, values, bool(negated)))
+        else:
+            rest.append(token.text)
+    return operators, " ".join(rest)
+
+
 def values_of(text: str, field: str) -> tuple[str, ...]:
     """Return the values of an operator in the text, without negated ones."""
     found = (value for token in _tokens(text) if token.field == field for value in token.values)

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import day_typed
-from memory.search.query import TOKEN
+from memory.search.query import TOKEN, apart, values_of, with_choice
 
 Text = str | Promise
 DAY_FORMAT = "j M Y"
@@ -47,7 +47,8 @@ class Facet:
     """What a list can be filtered by: a URL parameter, its name, and its values.
 
     `any_label` is shown for no value. `usual` is the value that applies without a choice.
-    `is_day` asks for a first day, `until` names the parameter of the last one.
+    `is_day` asks for a first day, `until` names the parameter of the last one. With `operator`, the
+    value is kept in the words, as the operator of this name (memory/search/query.py).
     """
 
     name: str
@@ -58,6 +59,7 @@ class Facet:
     usual: str = ""
     is_day: bool = False
     until: str = ""
+    operator: str = ""
 
     def value_of(self, text: str) -> str:
         """Return the value that a typed text means (a value or a label), or ""."""
@@ -88,7 +90,12 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
     asked = query.copy()
     asked.pop("cursor", None)
     facets = list(facets)
+    operators = " ".join(asked.pop("ops", [])[-1:])
     for facet in facets:
+        if facet.operator and (value := asked.pop(facet.name, [""])[-1]):
+            among = [one.value for one in facet.choices]
+            if value in among:
+                operators = with_choice(operators, facet.operator, value, among)
         if facet.is_day and (since := asked.pop("since", [""])[-1].strip()):
             if value := facet.value_of(since):
                 asked[facet.name] = value
@@ -98,7 +105,9 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
             day = day_typed(text, timezone.localdate())
             asked.pop(facet.until)
             asked.update({facet.until: day.isoformat()} if day else {"not-a-day": text})
-    return _without_typed(asked, facets, words)
+    if operators:
+        asked[words] = f"{operators} {asked.get(words, '')}".strip()
+    return _without_typed(asked, [one for one in facets if not one.operator], words)
 
 
 def _without_typed(asked: QueryDict, facets: Sequence[Facet], words: str) -> QueryDict:
@@ -152,18 +161,46 @@ class FilterBar:
     views: Sequence[Any] = ()
     words_param: str = "q"
     most: int = 200
+    has_operators: bool = False  # whether words can contain the operators of memory/search/query.py
+
+    @property
+    def text(self) -> str:
+        """Return the words with their operators."""
+        return self.query.get(self.words_param, "")[: self.most]
 
     @property
     def words(self) -> str:
-        """Return what the search field contains."""
-        return self.query.get(self.words_param, "")[: self.most]
+        """Return what the search field contains: the words, without operators, which are chips."""
+        return apart(self.text)[1] if self.has_operators else self.text
+
+    @property
+    def operators(self) -> str:
+        """Return the operators that no facet shows, which the form keeps in a field of their own."""
+        if not self.has_operators:
+            return ""
+        shown = {(facet.operator, self._chosen(facet)) for facet in self.facets if facet.operator}
+        found = apart(self.text)[0]
+        return " ".join(
+            one.text
+            for one in found
+            if one.negated or (one.field, ",".join(one.values)) not in shown
+        )
+
+    def _chosen(self, facet: Facet) -> str:
+        """Return the value of a facet in the query."""
+        if not facet.operator:
+            return self.query.get(facet.name, "")
+        values = values_of(self.text, facet.operator)
+        return values[0] if len(values) == 1 else ""
 
     @property
     def chips(self) -> list[Chip]:
         """Return the filters that are set, in the facets' order."""
-        chips = []
+        chips = self._operator_chips() if self.has_operators else []
         for facet in self.facets:
-            value = self.query.get(facet.name, "")
+            if facet.operator:
+                continue
+            value = self._chosen(facet)
             if shown := self._shown(facet, value):
                 chips.append(
                     Chip(self._chip_label(facet, value), shown, self.url_without(facet.name))
@@ -171,6 +208,20 @@ class FilterBar:
             if facet.until and (day := first_day(self.query, facet.until)):
                 words = date_format(day, DAY_FORMAT)
                 chips.append(Chip(_("until"), words, self.url_without(facet.until)))
+        return chips
+
+    def _operator_chips(self) -> list[Chip]:
+        found, rest = apart(self.text)
+        labels = {facet.operator: facet for facet in self.facets if facet.operator}
+        chips = []
+        for one in found:
+            query = self.query.copy()
+            query[self.words_param] = " ".join([*(o.text for o in found if o is not one), rest])
+            facet = labels.get(one.field)
+            said = {c.value: str(c.label) for c in facet.choices} if facet else {}
+            label = f"{_('not')} {one.field}" if one.negated else one.field
+            shown = ", ".join(said.get(value, value) for value in one.values)
+            chips.append(Chip(label, shown, self._url(query)))
         return chips
 
     @staticmethod
@@ -198,7 +249,7 @@ class FilterBar:
         return [self._group(facet) for facet in self.facets]
 
     def _group(self, facet: Facet) -> dict[str, Any]:
-        value = self.query.get(facet.name, "")
+        value = self._chosen(facet)
         listed = [one for one in facet.choices if one.count != 0 or one.value == value]
         shown = self._shown(facet, value)
         if shown and value not in [one.value for one in listed]:
@@ -226,7 +277,14 @@ class FilterBar:
     @property
     def others(self) -> list[tuple[str, str]]:
         """Return the parameters that the form keeps unchanged, such as the order of a table."""
-        own = {"cursor", "since", "not-a-day", self.words_param, *(["sort"] if self.sorts else [])}
+        own = {
+            "cursor",
+            "since",
+            "not-a-day",
+            "limit",
+            self.words_param,
+            *(["sort"] if self.sorts else []),
+        }
         own |= {name for facet in self.facets for name in (facet.name, facet.until)}
         return [(name, value) for name, value in self.query.items() if name not in own and value]
 
@@ -271,6 +329,7 @@ class FilterBar:
         return self.url_without(*names)
 
     def _url(self, query: QueryDict) -> str:
+        query.pop("limit", None)
         encoded = self._encoded(query)
         return f"{self.url}?{encoded}" if encoded else self.url
 
