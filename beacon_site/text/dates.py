@@ -7,8 +7,8 @@ import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
+from django.utils import dates as translated
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.dates import MONTHS, MONTHS_3
 
 from beacon_site.text.values import MONTHS
 
@@ -22,7 +22,6 @@ def day_of(text: str) -> date | None:
 
 
 _TYPED = re.compile(r"(\d{1,2})(?:\.\s*|\s+)([^\W\d_]+|\d{1,2})\.?\s*(\d{4})")
-_ENGLISH = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def day_typed(text: str, today: date) -> date | None:
@@ -54,10 +53,12 @@ def _month(text: str) -> int:
     """Return the number of a month's English or translated name, or 0."""
     if text.isdecimal():
         return int(text)
-    for number, name in enumerate(_ENGLISH, 1):
-        names = {str(MONTHS[number]).casefold(), str(MONTHS_3[number]).casefold(), name}
-        if text in names or (len(text) > 3 and any(one.startswith(text) for one in names)):
-            return number
+    if text in MONTHS:
+        return MONTHS[text]
+    for names in (translated.MONTHS, translated.MONTHS_3):
+        for number, name in names.items():
+            if text == str(name).casefold():
+                return number
     return 0
 
 

@@ -524,7 +524,7 @@ def _facets(user: User) -> list[Facet]:
         Facet("trust", _("Trust"), trust, operator="trust"),
         filter_bar.day_facet(),
         *([Facet("topic", _("Topic"), topics)] if topics else []),
-        Facet("mode", _("Search by"), modes, any_label=MODE_WORDS["auto"], usual="auto"),
+        Facet("mode", _("Search by"), modes, any_label=MODE_WORDS["auto"]),
     ]  # fmt: skip
 
 
