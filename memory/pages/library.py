@@ -16,7 +16,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Count, Q
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q
 from django.db.models.functions import Left
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
@@ -178,7 +178,9 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
     rows = LibraryDocument.objects.readable_by(request.user).live().order_by()
     kinds: Counter[str] = Counter()
     origins: Counter[str] = Counter()
-    for kind, is_mine, number in rows.values_list("media_type", Q(path="")).annotate(n=Count("pk")):
+    rows = rows.annotate(is_mine=ExpressionWrapper(Q(path=""), BooleanField()))
+    counts = rows.values_list("media_type", "is_mine").annotate(n=Count("pk"))
+    for kind, is_mine, number in counts:
         kinds[kind] += number
         origins["added" if is_mine else "folder"] += number
     facets = [

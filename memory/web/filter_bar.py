@@ -84,8 +84,8 @@ def day_facet(name: str = "from", until: str = "to", *, label: Text = "") -> Fac
 def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDict:
     """Return the list's query, with typed filters and days as parameters.
 
-    `since` is the field for a day that isn't in the list of choices. Of a day that isn't one, the
-    bar says so, and the list ignores it.
+    `since` is the field for a day that isn't in the list of choices. If it isn't a day, the list
+    ignores it, and the bar says so.
     """
     asked = query.copy()
     asked.pop("cursor", None)
@@ -286,7 +286,7 @@ class FilterBar:
             *(["sort"] if self.sorts else []),
         }
         own |= {name for facet in self.facets for name in (facet.name, facet.until)}
-        return [(name, value) for name, value in self.query.items() if name not in own and value]
+        return [(n, str(value)) for n, value in self.query.items() if n not in own and value]
 
     @property
     def is_narrowed(self) -> bool:
