@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
@@ -331,6 +331,12 @@ def apart(text: str) -> tuple[list[Operator], str]:
         else:
             rest.append(token.text)
     return operators, " ".join(rest)
+
+
+def with_any_of(text: str, field: str, values: Sequence[str], among: Collection[str]) -> str:
+    """Return the text in which any of these values of `among` matches, and no other of them."""
+    rest = with_choice(text, field, "", among)
+    return f"{_written(field, values)} {rest}".strip() if values else rest
 
 
 def values_of(text: str, field: str) -> tuple[str, ...]:
