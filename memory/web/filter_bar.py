@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import day_typed
-from memory.search.query import TOKEN, apart, values_of, with_choice
+from memory.search.query import TOKEN, apart, values_of, with_any_of
 
 Text = str | Promise
 DAY_FORMAT = "j M Y"
@@ -47,8 +47,9 @@ class Facet:
     """What a list can be filtered by: a URL parameter, its name, and its values.
 
     `any_label` is shown for no value. `usual` is the value that applies without a choice.
-    `is_day` asks for a first day, `until` names the parameter of the last one. With `operator`, the
-    value is kept in the words, as the operator of this name (memory/search/query.py).
+    `is_day` asks for a first day, `until` names the parameter of the last one. With `operator`,
+    several values can be chosen, and they are kept in the words, as the operator of this name
+    (memory/search/query.py).
     """
 
     name: str
@@ -92,10 +93,10 @@ def read(query: QueryDict, facets: Iterable[Facet], words: str = "q") -> QueryDi
     facets = list(facets)
     operators = " ".join(asked.pop("ops", [])[-1:])
     for facet in facets:
-        if facet.operator and (value := asked.pop(facet.name, [""])[-1]):
+        if facet.operator:
             among = [one.value for one in facet.choices]
-            if value in among:
-                operators = with_choice(operators, facet.operator, value, among)
+            values = [one for one in asked.pop(facet.name, []) if one in among]
+            operators = with_any_of(operators, facet.operator, values, among)
         if facet.is_day and (since := asked.pop("since", [""])[-1].strip()):
             if value := facet.value_of(since):
                 asked[facet.name] = value
@@ -178,20 +179,19 @@ class FilterBar:
         """Return the operators that no facet shows, which the form keeps in a field of their own."""
         if not self.has_operators:
             return ""
-        shown = {(facet.operator, self._chosen(facet)) for facet in self.facets if facet.operator}
-        found = apart(self.text)[0]
-        return " ".join(
-            one.text
-            for one in found
-            if one.negated or (one.field, ",".join(one.values)) not in shown
-        )
+        text = " ".join(one.text for one in apart(self.text)[0])
+        for facet in self.facets:
+            if facet.operator:
+                among = [one.value for one in facet.choices]
+                text = with_any_of(text, facet.operator, [], among)
+        return text
 
-    def _chosen(self, facet: Facet) -> str:
-        """Return the value of a facet in the query."""
+    def _chosen(self, facet: Facet) -> list[str]:
+        """Return the values of a facet in the query."""
         if not facet.operator:
-            return self.query.get(facet.name, "")
-        values = values_of(self.text, facet.operator)
-        return values[0] if len(values) == 1 else ""
+            return [value for value in [self.query.get(facet.name, "")] if value]
+        among = {one.value for one in facet.choices}
+        return [value for value in values_of(self.text, facet.operator) if value in among]
 
     @property
     def chips(self) -> list[Chip]:
@@ -200,7 +200,7 @@ class FilterBar:
         for facet in self.facets:
             if facet.operator:
                 continue
-            value = self._chosen(facet)
+            value = self.query.get(facet.name, "")
             if shown := self._shown(facet, value):
                 chips.append(
                     Chip(self._chip_label(facet, value), shown, self.url_without(facet.name))
@@ -249,17 +249,19 @@ class FilterBar:
         return [self._group(facet) for facet in self.facets]
 
     def _group(self, facet: Facet) -> dict[str, Any]:
-        value = self._chosen(facet)
-        listed = [one for one in facet.choices if one.count != 0 or one.value == value]
-        shown = self._shown(facet, value)
-        if shown and value not in [one.value for one in listed]:
+        chosen = self._chosen(facet)
+        listed = [one for one in facet.choices if one.count != 0 or one.value in chosen]
+        value = chosen[0] if chosen else ""
+        if facet.is_day and value not in _STARTS and (shown := self._shown(facet, value)):
             listed.insert(0, Choice(value, _("since %(day)s") % {"day": shown}))
-        chosen = value if any(one.value == value for one in listed) else facet.usual
+        if not any(one.value in chosen for one in listed):
+            chosen = []
         last = first_day(self.query, facet.until) if facet.until else None
         return {
             "facet": facet,
             "choices": listed[:_MOST_LISTED],
             "chosen": chosen,
+            "is_usual": not chosen,
             "until": date_format(last, DAY_FORMAT) if last else "",
         }
 
