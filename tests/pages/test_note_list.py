@@ -146,7 +146,7 @@ def test_filters_edit_the_query_and_keep_the_rest(browser: Client, alice: Any):
     )
 
     assert 'href="/notes/?q=-tag%3Ax+stale&amp;sort=oldest"' in page  # without kind:rule
-    assert "kind: <b><bdi>Rule, Log</bdi></b>" in ticked
+    assert "kind: <b><bdi>rule, log</bdi></b>" in ticked
     assert 'name="ops" value="-tag:x"' in ticked and 'value="stale"' in ticked
 
 
