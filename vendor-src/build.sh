@@ -1,7 +1,7 @@
 #!/bin/sh
 # Rebuild static/vendor and tests/vendor from the locked packages (`make vendor`).
-# Each file is the package's own, beside its licence; the editor of memory files alone is bundled
-# (editor.js here, by esbuild).  SHA256SUMS holds what CI compares.  Needs Node and npm; whoever only runs Beacon needs neither.
+# Each file is the package's own, beside its licence. Only the editor of memory files is bundled
+# (editor.js here, by esbuild), and the fonts are cut to the letters pages show (fonts.mjs).  SHA256SUMS holds what CI compares.  Needs Node and npm; whoever only runs Beacon needs neither.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -20,10 +20,13 @@ take htmx.org dist/htmx.min.js static/vendor htmx.min.js
 take htmx.org LICENSE static/vendor htmx.LICENSE.txt
 take modern-normalize modern-normalize.css static/vendor modern-normalize.css
 take modern-normalize license static/vendor modern-normalize.LICENSE.txt
+take @fontsource-variable/source-sans-3 LICENSE static/vendor source-sans.LICENSE.txt
+take @fontsource-variable/source-serif-4 LICENSE static/vendor source-serif.LICENSE.txt
 take axe-core axe.min.js tests/vendor axe.min.js
 take axe-core LICENSE tests/vendor axe.LICENSE.txt
 take axe-core LICENSE-3RD-PARTY.txt tests/vendor axe.LICENSE-3RD-PARTY.txt
 
+node "$here/fonts.mjs" "$modules" "$root/static/vendor"
 "$modules/.bin/esbuild" "$here/editor.js" --bundle --minify --format=iife --global-name=BeaconEditor \
     --target=es2022 --legal-comments=none --log-level=warning --outfile="$root/static/vendor/editor.js"
 (

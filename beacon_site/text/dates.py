@@ -7,6 +7,7 @@ import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
+from django.utils import dates as translated
 from django.utils.dateparse import parse_date, parse_datetime
 
 from beacon_site.text.values import MONTHS
@@ -18,6 +19,47 @@ def day_of(text: str) -> date | None:
         return parse_date(text)
     except ValueError:
         return None
+
+
+_TYPED = re.compile(r"(\d{1,2})(?:\.\s*|\s+)([^\W\d_]+|\d{1,2})\.?\s*(\d{4})")
+
+
+def day_typed(text: str, today: date) -> date | None:
+    """Return the day that a person typed, or None if it isn't one.
+
+    Pages show `23 Nov 2026`. Also accepted: `2026-11-23`, `23.11.2026`, `today`, `yesterday`, and
+    the first day of the current `week`, `month` or `year`.
+    """
+    text = text.strip().casefold()
+    starts = {
+        "today": today,
+        "yesterday": today - timedelta(days=1),
+        "week": today - timedelta(days=today.weekday()),
+        "month": today.replace(day=1),
+        "year": today.replace(month=1, day=1),
+    }
+    if text in starts:
+        return starts[text]
+    if found := _TYPED.fullmatch(text):
+        day, month, year = int(found[1]), _month(found[2]), int(found[3])
+        try:
+            return date(year, month, day)
+        except ValueError:
+            return None
+    return day_of(text)
+
+
+def _month(text: str) -> int:
+    """Return the number of a month's English or translated name, or 0."""
+    if text.isdecimal():
+        return int(text)
+    if text in MONTHS:
+        return MONTHS[text]
+    for names in (translated.MONTHS, translated.MONTHS_3):
+        for number, name in names.items():
+            if text == str(name).casefold():
+                return number
+    return 0
 
 
 def moment_of(text: str) -> datetime | None:

@@ -103,9 +103,12 @@ def add_document(
     return document
 
 
-def find(user: User, query: str, *, limit: int = 20) -> list[DocumentMatch]:
+def find(
+    user: User, query: str, *, limit: int = 20, among: LibraryQuerySet | None = None
+) -> list[DocumentMatch]:
     """Return the documents that match `query` best, of those that `user` can read."""
-    return _found(user, query, limit, LibraryDocument.objects.live())
+    live = LibraryDocument.objects.live() if among is None else among
+    return _found(user, query, limit, live)
 
 
 def text_of(owner: User, address: str) -> WebPage:

@@ -6,6 +6,7 @@ import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from collections import Counter
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -16,9 +17,9 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Q
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q
 from django.db.models.functions import Left
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -39,8 +40,10 @@ from memory.library import services as library_services
 from memory.library.reading import LARGEST, LONGEST_TITLE
 from memory.models import LibraryDocument
 from memory.search.snippets import marked
+from memory.web import filter_bar
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import AsksAboutSecrets, CleanTextField, cleaned_of
+from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.permissions import staff_only
 from memory.web.undo import offer_revision
 
@@ -199,22 +202,61 @@ KINDS = {
 @login_required
 def library_list(request: BeaconRequest) -> HttpResponse:
     """List the documents that the person can read, newest first, or those that match `q`."""
-    query = request.GET.get("q", "").strip()[:500]
-    context: dict[str, Any] = {"query": query, "watched": settings.BEACON_LIBRARY_DIR}
+    facets, total = _facets(request)
+    asked = filter_bar.read(request.GET, facets)
+    query = asked.get("q", "").strip()[:500]
+    documents = _narrowed(LibraryDocument.objects.live(), request, asked)
+    bar = FilterBar(
+        reverse("memory:library"), "documents", asked,
+        label=_("Search the library"), placeholder=_("Search titles and text"), facets=facets,
+        count=ngettext("%(n)d document", "%(n)d documents", total) % {"n": total}, most=500,
+    )  # fmt: skip
+    context: dict[str, Any] = {"bar": bar, "query": query, "watched": settings.BEACON_LIBRARY_DIR}
     if query:
-        found = library_services.find(request.user, query, limit=MOST_FOUND)
+        found = library_services.find(request.user, query, limit=MOST_FOUND, among=documents)
         context["found"] = [(one.document, marked(one.passage, query)) for one in found]
     else:
-        context |= _page(request)
+        context |= _page(request, documents)
     if request.htmx and request.htmx.target == "documents":
         return render(request, "memory/_library_documents.html", context)
     context["folder"] = library_folder.state()
     return render(request, "memory/library.html", context)
 
 
-def _page(request: BeaconRequest) -> dict[str, Any]:
+def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
+    """Return what documents can be filtered by, with counts, and their number: one query."""
+    rows = LibraryDocument.objects.readable_by(request.user).live().order_by()
+    kinds: Counter[str] = Counter()
+    origins: Counter[str] = Counter()
+    rows = rows.annotate(is_mine=ExpressionWrapper(Q(path=""), BooleanField()))
+    counts = rows.values_list("media_type", "is_mine").annotate(n=Count("pk"))
+    for kind, is_mine, number in counts:
+        kinds[kind] += number
+        origins["added" if is_mine else "folder"] += number
+    facets = [
+        Facet("kind", _("Format"), [Choice(name, KINDS.get(name, name), kinds[name]) for name in kinds]),
+        Facet(
+            "origin", _("From"),
+            [
+                Choice("added", _("added manually"), origins["added"]),
+                Choice("folder", _("the watched folder"), origins["folder"]),
+            ],
+        ),
+    ]  # fmt: skip
+    return facets, kinds.total()
+
+
+def _narrowed(documents: Any, request: BeaconRequest, asked: QueryDict) -> Any:
+    if kind := asked.get("kind", "").replace("\x00", ""):
+        documents = documents.filter(media_type=kind)
+    if (origin := asked.get("origin")) in ("added", "folder"):
+        documents = documents.filter(path="") if origin == "added" else documents.exclude(path="")
+    return documents
+
+
+def _page(request: BeaconRequest, documents: Any) -> dict[str, Any]:
     """Return one page of the list by keyset (created, ID), and the cursor of the next."""
-    documents = LibraryDocument.objects.readable_by(request.user).live()
+    documents = documents.readable_by(request.user)
     if place := _place(request.GET.get("cursor", "")):
         created, pk = place
         documents = documents.filter(Q(created__lt=created) | Q(created=created, pk__lt=pk))

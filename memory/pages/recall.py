@@ -23,14 +23,13 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
 from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import cell, one_line
-from beacon_site.text.dates import day_of
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from memory.core.errors import InvalidValue, MemoryRefused
@@ -55,6 +54,8 @@ from memory.search.query import MOST_TEXT
 from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
 from memory.search.snippets import marked, passage
 from memory.topics import memory
+from memory.web import filter_bar
+from memory.web.filter_bar import Choice, Facet, FilterBar, first_day
 from memory.web.responses import list_of, redirect_back, refused
 
 STEP, MOST = 30, 200  # results at first and per "more", and the limit
@@ -104,15 +105,15 @@ class SearchParams:
             mode=mode if mode in MODES else "auto",
             show=show if show in SHOWS else "",
             topic=query.get("topic", "").replace("\x00", "").strip()[:100],
-            first=day_of(query.get("from", "")),
-            last=day_of(query.get("to", "")),
+            first=first_day(query),
+            last=first_day(query, "to"),
             limit=_limit(query.get("limit", "")),
         )
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is a search: words or a filter. Facts are listed without one, as a tab."""
-        return bool(self.words or self.topic or self.first or self.last or self.show == "fact")
+        """Whether there is a search: words or a filter."""
+        return bool(self.words or self.topic or self.first or self.last or self.show)
 
     def how(self, limit: int) -> RecallOptions:
         """Return the arguments of recall, including the number of results."""
@@ -506,16 +507,50 @@ def hits_of(user: User, wanted: SearchParams) -> list[RecallHit]:
 # --- pages ---
 
 
+def _facets(user: User) -> list[Facet]:
+    """Return what memory can be filtered by. Trust and state are operators of the search."""
+    trust = [Choice(*one) for one in Trust.choices]
+    states = {
+        "pinned": _("pinned"), "edited": _("edited by a person"), "unused": _("never used"),
+        "expiring": _("expiring"), "expired": _("expired"), "superseded": _("replaced"),
+    }  # fmt: skip
+    modes = [Choice(name, words) for name, words in MODE_WORDS.items() if name != "auto"]
+    topics = [Choice(slug, one_line(title)[:60]) for slug, title in topics_of(user)]
+    return [
+        Facet("show", _("Type"), [Choice(name, words) for name, (words, _how) in SHOWS.items()], any_label=_("All")),
+        Facet("is", _("State"), [Choice(*one) for one in states.items()], operator="is"),
+        Facet("trust", _("Trust"), trust, operator="trust"),
+        filter_bar.day_facet(),
+        *([Facet("topic", _("Topic"), topics)] if topics else []),
+        Facet("mode", _("Search by"), modes, any_label=MODE_WORDS["auto"]),
+    ]  # fmt: skip
+
+
+def _counted(results: SearchResults) -> str:
+    """Return how many results are listed."""
+    number = len(results.rows)
+    if results.more:
+        return _("top %(n)d results") % {"n": number}
+    return ngettext("%(n)d result", "%(n)d results", number) % {"n": number}
+
+
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def recall(request: BeaconRequest) -> HttpResponse:
     """List everything that is remembered, or search it; a person's search doesn't count as a use."""
-    wanted = SearchParams.of(request.GET)
-    query = request.GET.copy()
-    query.pop("limit", None)
-    cursor = query.pop("cursor", [""])[-1]
+    facets = _facets(request.user)
+    query = filter_bar.read(request.GET, facets)
+    wanted = SearchParams.of(query)
+    cursor = request.GET.get("cursor", "")
     results = found(request.user, wanted) if wanted.is_asked else everything(request.user, cursor)
+    bar = FilterBar(
+        reverse("memory:recall"), "recall", query,
+        label=_("Search memory"), placeholder=_("Words, “a phrase”, kind:rule, after:2026-01-01 …"),
+        facets=facets, sorts={}, views_page="recall", has_operators=True, most=MOST_TEXT,
+        views=saved_views.views_of(request.user, "recall", query.urlencode()),
+        count=_counted(results) if wanted.is_asked else "",
+    )  # fmt: skip
     context: dict[str, Any] = {
         "wanted": wanted,
         "found": results,
@@ -523,8 +558,8 @@ def recall(request: BeaconRequest) -> HttpResponse:
             request.user, results, is_first=not cursor, is_searched=wanted.is_asked
         ),
         "next_cursor": results.next_cursor,
-        "shows": {name: words for name, (words, _how) in SHOWS.items()},
-        "filters": query.urlencode(),
+        "bar": bar,
+        "filters": bar.state,
         "here": request.get_full_path(),
         # The files of facts, and the soul, agent and user notes, exist from the beginning.
         "is_fresh": not wanted.is_asked
@@ -533,12 +568,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     }
     if request.htmx and request.htmx.target == "recall":
         return render(request, "memory/_recall.html", context)
-    context |= {
-        "examples": examples(),
-        "modes": MODE_WORDS,
-        "topics": topics_of(request.user),
-        "views": saved_views.views_of(request.user, "recall", query.urlencode()),
-    }
+    context["examples"] = examples()
     return render(request, "memory/recall.html", context)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
@@ -43,7 +43,7 @@ MOST_PROBLEMS = 10  # shown at most; a text that isn't a query can have thousand
 
 _QUOTED = r"\"[^\"]*\""
 _VALUE = rf"(?:{_QUOTED}|[^\s,\"]+)"
-_TOKEN = re.compile(
+TOKEN = re.compile(
     rf"(?P<minus>-)?(?P<name>[A-Za-z]+):(?P<values>{_VALUE}(?:,{_VALUE}?)*)"
     rf"|(?P<not>-)?(?P<phrase>{_QUOTED})"
     r"|(?P<word>\S+)"
@@ -192,7 +192,7 @@ def parse(text: str) -> Question:
             % {"have": len(text), "most": MOST_TEXT}
         )
         text = text[:MOST_TEXT]
-    for found in _TOKEN.finditer(text):
+    for found in TOKEN.finditer(text):
         reader.take(found)
     if text.count('"') % 2:
         reader.problems.append(
@@ -307,6 +307,36 @@ def _written(field: str, values: Iterable[str]) -> str:
         for value in values
     )
     return f"{field}:{','.join(quoted)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator as it was typed, with its name and values for a chip."""
+
+    text: str
+    field: str
+    values: tuple[str, ...]
+    negated: bool = False
+
+
+def apart(text: str) -> tuple[list[Operator], str]:
+    """Return the operators of the text, and the text without them."""
+    operators, rest = [], []
+    for token in _tokens(text):
+        negated = re.fullmatch(rf"-([A-Za-z]+):({_CHIP_VALUE}(?:,{_CHIP_VALUE})*)", token.text)
+        name = negated[1].casefold() if negated else token.field
+        if _SAME.get(name, name) in OPERATORS:
+            values = _split(negated[2]) if negated else token.values
+            operators.append(Operator(token.text, name, values, bool(negated)))
+        else:
+            rest.append(token.text)
+    return operators, " ".join(rest)
+
+
+def with_any_of(text: str, field: str, values: Sequence[str], among: Collection[str]) -> str:
+    """Return the text in which any of these values of `among` matches, and no other of them."""
+    rest = with_choice(text, field, "", among)
+    return f"{_written(field, values)} {rest}".strip() if values else rest
 
 
 def values_of(text: str, field: str) -> tuple[str, ...]:

@@ -1,16 +1,20 @@
-"""Checks of typed text: characters that can't be stored, and keys and passwords."""
+"""Checks of typed text: days, characters that can't be stored, and keys and passwords."""
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from django import forms
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean
+from beacon_site.text.dates import day_typed
 
 
 class CleanTextField(forms.CharField):
@@ -19,6 +23,27 @@ class CleanTextField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         """Return the text cleaned and stripped."""
         return super().to_python(clean(value)[0] if isinstance(value, str) else value)
+
+
+class DayField(forms.DateField):
+    """A day, written as pages show it: `23 Nov 2026`. What `day_typed()` reads is accepted."""
+
+    widget = forms.TextInput
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the day as text."""
+        return date_format(value, "j M Y") if isinstance(value, date) else value
+
+    def to_python(self, value: Any) -> date | None:
+        """Return the day that was typed."""
+        if isinstance(value, str) and (day := day_typed(value, timezone.localdate())):
+            return day
+        return super().to_python(value)
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        """Return the example of the format."""
+        today = date_format(timezone.localdate(), "j M Y")
+        return super().widget_attrs(widget) | {"placeholder": today, "autocomplete": "off"}
 
 
 def cleaned_of(form: forms.BaseForm) -> list[str]:

@@ -21,13 +21,13 @@ from django.utils.timezone import make_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.text.dates import day_of
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
 from memory.records.history import field_words
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 from memory.usage.spending import dollars
+from memory.web.filter_bar import first_day
 from research.models import Run
 
 MOST_LOOKED_AT = 100_000  # the newest lines of a stream that are searched for words
@@ -82,8 +82,8 @@ class Filters:
             actor=query.get("actor", "").replace("\x00", "").strip()[:200],
             kind=kind if kind in KINDS else "",
             type=record_type if record_type in {*record_models(), "run"} else "",
-            first=day_of(query.get("from", "")),
-            last=day_of(query.get("to", "")),
+            first=first_day(query),
+            last=first_day(query, "to"),
             warnings=bool(query.get("warnings")),
         )
 

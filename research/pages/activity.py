@@ -9,7 +9,7 @@ import heapq
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Any
@@ -41,6 +41,8 @@ from memory.records import history as record_history
 from memory.records.history import record_of
 from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
+from memory.web import filter_bar
+from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import redirect_back
 from memory.web.undo import offer_revision
 from research.activity import streams as activity_words
@@ -518,32 +520,49 @@ def _run(row: Any, user: User) -> Line:
 @vary_on_headers("HX-Request")
 def activity(request: BeaconRequest) -> HttpResponse:
     """Show what happened, newest first. Over htmx only the list."""
-    wanted = Filters.of(request.GET)
+    query = filter_bar.read(request.GET, _facets(request, request.GET.get("actor", "")))
+    wanted = Filters.of(query)
     page = activity_page(
         request.user,
         wanted,
         zone=timezone.get_current_timezone(),
         cursor=request.GET.get("cursor", ""),
     )
-    query = request.GET.copy()
-    query.pop("cursor", None)
+    hint = _(
+        "Only the newest %(n)s entries of each kind are searched. To search further back, set an earlier “until” date."
+    )
+    bar = FilterBar(
+        reverse("research:activity"), "activity", query,
+        label=_("Search activity"), placeholder=_("Words in names and reasons"),
+        facets=_facets(request, wanted.actor),
+        hint=hint % {"n": f"{MOST_LOOKED_AT:,}"} if wanted.words else "",
+        views_page="activity",
+    )  # fmt: skip
     _link_actors(page.lines, query)
     context: dict[str, Any] = {
+        "bar": replace(bar, views=saved_views.views_of(request.user, "activity", bar.state)),
         "wanted": wanted,
         "entries": page.entries,
         "lines": page.lines,
         "next_cursor": page.next_cursor,
-        "filters": query.urlencode(),
-        "actors": {name: words for name, (words, _stored) in ACTORS.items()},
-        "one_actor": _one_actor(request, wanted),
-        "kinds": KINDS,
-        "types": nouns(),
-        "looked_at": f"{MOST_LOOKED_AT:,}",
+        "filters": bar.state,
     }
-    if request.htmx and request.htmx.target == "activity":
-        return render(request, "research/_activity.html", context)
-    context["views"] = saved_views.views_of(request.user, "activity", query.urlencode())
-    return render(request, "research/activity.html", context)
+    is_list = request.htmx and request.htmx.target == "activity"
+    return render(request, f"research/{'_' if is_list else ''}activity.html", context)
+
+
+def _facets(request: BeaconRequest, actor: str) -> list[Facet]:
+    """Return what activity can be filtered by. Counting would take longer than showing the page."""
+    who = [Choice(name, words) for name, (words, _stored) in ACTORS.items()]
+    if actor and actor not in ACTORS:
+        who.insert(0, Choice(actor, activity_words.who(actor, request.user.get_username())))
+    return [
+        Facet("actor", _("By"), who, any_label=_("Anyone")),
+        Facet("kind", _("Event"), [Choice(*one) for one in KINDS.items()]),
+        Facet("type", _("Record"), [Choice(*one) for one in nouns().items()]),
+        filter_bar.day_facet(),
+        Facet("warnings", _("Level"), [Choice("1", _("warnings"))]),
+    ]
 
 
 def _link_actors(lines: Iterable[Line], query: QueryDict) -> None:
@@ -554,13 +573,6 @@ def _link_actors(lines: Iterable[Line], query: QueryDict) -> None:
             asked["actor"] = line.actor
             queries[line.actor] = f"?{asked.urlencode()}"
         line.by_them = queries[line.actor]
-
-
-def _one_actor(request: BeaconRequest, wanted: Filters) -> str:
-    """Return the name of the filter's actor, or "" unless there is exactly one."""
-    if not wanted.actor or wanted.actor in ACTORS:
-        return ""
-    return activity_words.who(wanted.actor, request.user.get_username())
 
 
 @login_required

@@ -24,6 +24,8 @@ from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
 from memory.core.errors import InvalidValue
 from memory.models import Topic, User
+from memory.web import filter_bar
+from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import redirect_back
 from memory.web.undo import exact_moment, undoes
 from research.models import DeltaItem, Report, Run
@@ -41,12 +43,14 @@ class Filters:
 
     words: str = ""
     is_unread: bool = False
+    topic: str = ""
 
     @classmethod
     def of(cls, query: Any) -> Filters:
         """Read the filters from a URL's query and ignore invalid ones."""
         words = query.get("q", "").replace("\x00", "").strip()[:200]
-        return cls(words, query.get("show") == "unread")
+        topic = query.get("topic", "").replace("\x00", "").strip()[:100]
+        return cls(words, query.get("show") == "unread", topic)
 
 
 @dataclass(slots=True)
@@ -68,6 +72,8 @@ def found(user: User, wanted: Filters) -> ReportQuerySet:
     rows = mine.exclude(run__number=None).filter(run__topic__trashed_at=None)
     if wanted.is_unread:
         rows = rows.filter(read_at=None)
+    if wanted.topic:
+        rows = rows.filter(run__topic__slug=wanted.topic)
     for word in wanted.words.split():
         rows = rows.filter(
             Q(title__icontains=word) | Q(body__icontains=word) | Q(delta__icontains=word)
@@ -194,14 +200,39 @@ def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
     return redirect_back(request, reverse("research:reports"))
 
 
+def _facets(user: User) -> tuple[list[Facet], int]:
+    """Return what reports can be filtered by, and the number of all of them: one query."""
+    rows = found(user, Filters()).order_by().values("run__topic__slug", "run__topic__title")
+    topics = rows.annotate(n=Count("pk"), unread=Count("pk", filter=Q(read_at=None)))
+    listed = sorted(topics, key=lambda row: str(row["run__topic__title"]).casefold())
+    unread = Choice("unread", _("Unread"), sum(row["unread"] for row in listed))
+    choices = [
+        Choice(row["run__topic__slug"], shorten(row["run__topic__title"], 60), row["n"])
+        for row in listed
+    ]
+    total = sum(row["n"] for row in listed)
+    show = Facet("show", _("Show"), [unread], any_label=_("All"), any_count=total)
+    return [show, Facet("topic", _("Topic"), choices)], total
+
+
 @never_cache
 @require_GET
 @login_required
 def reports(request: BeaconRequest) -> HttpResponse:
     """List reports, unread first. Over htmx only the list."""
-    wanted = Filters.of(request.GET)
+    facets, total = _facets(request.user)
+    query = filter_bar.read(request.GET, facets)
+    wanted = Filters.of(query)
     rows, page = page_of_reports(request.user, wanted, request.GET.get("cursor", ""))
+    if wanted != Filters():
+        total = found(request.user, wanted).count()
+    bar = FilterBar(
+        reverse("research:reports"), "reports", query,
+        label=_("Search reports"), placeholder=_("Words in title, changes or text"), facets=facets,
+        count=ngettext("%(n)d report", "%(n)d reports", total) % {"n": total},
+    )  # fmt: skip
     context: dict[str, Any] = {
+        "bar": bar,
         "rows": rows,
         "wanted": wanted,
         "next_cursor": page.next_cursor,

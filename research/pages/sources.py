@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
@@ -24,7 +24,9 @@ from beacon_site.text.cleaning import shorten
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.pages.trash import forget
+from memory.web import filter_bar
 from memory.web.fields import CleanTextField
+from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import redirect_back
 from memory.web.undo import act, offer, undoes
 from research.models.links import Link, link_of
@@ -149,27 +151,48 @@ def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
-    wanted = SourcesFilter.of(request.GET)
+    facets = [
+        Facet("by", _("Group by"), [Choice(*one) for one in BY.items() if one[0] != "domain"], any_label=BY["domain"], usual="domain"),
+        Facet("state", _("State"), [Choice(*one) for one in STATE_LABELS.items() if one[0]], any_label=_("All")),
+    ]  # fmt: skip
+    if domain := request.GET.get("domain", "").replace("\x00", "")[:253]:
+        facets.append(Facet("domain", _("Domain"), [Choice(domain, domain)], any_label=_("All")))
+    query = filter_bar.read(request.GET, facets)
+    if domain and "by" not in query:
+        query["by"] = "page"
+    wanted = SourcesFilter.of(query)
     listing, total, rules = source_desk.page(topic, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "topic": topic,
         "tab": "sources",
         "head": topic_page.head_of(topic),
         "wanted": wanted,
+        "bar": FilterBar(
+            reverse("research:topic-sources", args=[topic.slug]), "sources", query,
+            label=_("Search sources"), placeholder=_("Words in title or URL"), facets=facets,
+            count=_counted(wanted, total),
+        ),
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
         "total": total,
         "columns": source_desk.columns(wanted),
         "name_query": wanted.sorted_by("name"),
-        "by": BY.items(),
-        "states": STATE_LABELS.items(),
         "seen_count": topic_page.seen_count(topic),
         "elsewhere": [
             (place, ACT_WORDS[Act(act)]) for place, act in source_desk.not_met(rules, listing.rows)
         ],
-    }
+    }  # fmt: skip
     template = "_topic_sources" if request.htmx else "topic_sources"
     return render(request, f"research/{template}.html", context | more)
+
+
+def _counted(wanted: SourcesFilter, total: int) -> str:
+    """Return how many rows the list has."""
+    if wanted.by == "domain":
+        words = ngettext("%(n)s domain", "%(n)s domains", total)
+    else:
+        words = ngettext("%(n)s page", "%(n)s pages", total)
+    return words % {"n": f"{total:,}"}
 
 
 @require_safe

@@ -11,6 +11,7 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
@@ -19,6 +20,7 @@ from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.topics import memory as topic_memory
 from memory.topics.memory import agent_memory
+from memory.web import filter_bar
 from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import offer, offer_revision, undoes
 from research.execution.starting import NotNow, loaded_at, start_run
@@ -81,9 +83,16 @@ def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, including failed and cancelled ones."""
     found = _topic(request, slug)
-    page = topic_page.runs_of(found, cursor=request.GET.get("cursor", ""))
+    facets, total = topic_page.run_facets(found)
+    query = filter_bar.read(request.GET, facets)
+    page = topic_page.runs_of(found, query, cursor=request.GET.get("cursor", ""))
     removed = Report.objects.filter(run__topic=found).in_trash().count()
-    more = {"next_cursor": page.next_cursor, "removed": removed}
+    bar = filter_bar.FilterBar(
+        reverse("research:topic-runs", args=[slug]), "runs", query,
+        label=_("Search runs"), placeholder=_("A number, or words of an error"), facets=facets,
+        count=ngettext("%(n)d run", "%(n)d runs", total) % {"n": total},
+    )  # fmt: skip
+    more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}
     return _show(request, "runs", found, rows=page.rows, **more)
 
 

@@ -11,6 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import (
     require_GET,
     require_http_methods,
@@ -24,6 +25,8 @@ from beacon_site.search_services import sample
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from memory.records import traces
+from memory.web import filter_bar
+from memory.web.filter_bar import Choice, Facet
 from memory.web.responses import redirect_back, redirect_to, refused
 from memory.web.undo import offer
 from research.execution.starting import (
@@ -40,21 +43,40 @@ from research.topics import acts
 from research.topics import listing as topic_list
 from research.topics.listing import with_figures
 
+SORTS = {
+    "recent": gettext_lazy("Last run"),
+    "next": gettext_lazy("Next run"),
+    "title": gettext_lazy("Title"),
+    "made": gettext_lazy("Newest"),
+}
+
 
 @login_required
 @require_GET
 @vary_on_headers("HX-Request")
 def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics. Over htmx only the table."""
-    wanted = topic_list.Filters.of(request.GET)
+    facets, counts = _facets(request)
+    query = filter_bar.read(request.GET, facets)
+    wanted = topic_list.Filters.of(query)
     page = topic_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    if wanted.words or wanted.label:
+        total = topic_list.topics_wanted(request.user, wanted).count()
+    else:
+        total = counts[wanted.show]
+    bar = filter_bar.FilterBar(
+        reverse("research:topics"), "topics", query,
+        label=_("Search topics"), placeholder=_("Search titles, labels and summaries"),
+        facets=facets, sorts=SORTS,
+        count=ngettext("%(n)d topic", "%(n)d topics", total) % {"n": total},
+    )  # fmt: skip
     context: dict[str, Any] = {
+        "bar": bar,
         "wanted": wanted,
         "rows": page.rows,
         "next_cursor": page.next_cursor,
-        "total": topic_list.topics_wanted(request.user, wanted).count(),
-        "labels": topic_list.labels_of(request.user),
-        "filters": _without_cursor(request),
+        "total": total,
+        "filters": bar.state,
         "sample_title": sample.SAMPLE_TOPIC.title,
     }
     if request.htmx:
@@ -63,10 +85,15 @@ def topics(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/topics.html", context)
 
 
-def _without_cursor(request: BeaconRequest) -> str:
-    query = request.GET.copy()
-    query.pop("cursor", None)
-    return query.urlencode()
+def _facets(request: BeaconRequest) -> tuple[list[Facet], dict[str, int]]:
+    """Return what the list can be filtered by, and the number of topics by state: two queries."""
+    active, archived = topic_list.number_of(request.user)
+    counts = {"active": active, "archived": archived, "all": active + archived}
+    states = [Choice("archived", _("Archived"), archived), Choice("all", _("All"), counts["all"])]
+    facets = [Facet("show", _("Status"), states, any_label=_("Active"), any_count=active)]
+    if labels := topic_list.labels_of(request.user):
+        facets.append(Facet("label", _("Label"), labels))
+    return facets, counts
 
 
 @login_required

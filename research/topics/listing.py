@@ -5,6 +5,7 @@ A page has 50 rows, so translated texts are looked up and URLs resolved once per
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from django.db.models import (
     Func,
     IntegerField,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     Value,
@@ -34,6 +36,7 @@ from rapidfuzz import fuzz, process
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.text.slugs import normal_title
 from memory.models import Source, Topic, TopicFact, User
+from memory.web.filter_bar import Choice
 from research.models import DeltaItem, Report, Run
 from research.reports import topic_news
 from research.reports.topic_news import TopicSummary
@@ -332,10 +335,22 @@ def _number_of(rows: QuerySet[Any]) -> Any:
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
-def labels_of(user: User) -> list[str]:
-    """Return all labels on the person's topics, in order."""
+def labels_of(user: User) -> list[Choice]:
+    """Return the labels on the person's topics with the number of topics, in order."""
     lists = Topic.objects.of(user).live().exclude(labels=[]).values_list("labels", flat=True)
-    return sorted({label for labels in lists for label in labels}, key=str.casefold)
+    counts = Counter(label for labels in lists for label in labels)
+    return [Choice(one, one, counts[one]) for one in sorted(counts, key=str.casefold)]
+
+
+def number_of(user: User) -> tuple[int, int]:
+    """Return how many topics are active, and how many are archived."""
+    is_active = Q(archived_at=None)
+    found = (
+        Topic.objects.of(user)
+        .live()
+        .aggregate(active=Count("pk", filter=is_active), archived=Count("pk", filter=~is_active))
+    )
+    return found["active"], found["archived"]
 
 
 # --- topics similar to a title being typed ---

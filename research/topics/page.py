@@ -5,18 +5,22 @@ Each function runs a fixed number of queries, however long the topic's history i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import Case, Count, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce, JSONObject
+from django.http import QueryDict
+from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
+from memory.web.filter_bar import Choice, Facet
 from research.execution.starting import limits_in_words
 from research.facts import staleness
 from research.models import Report, Run, TopicSettings
@@ -307,13 +311,35 @@ class RunRow:
         return started_by(self.run)
 
 
-def runs_of(topic: Topic, *, cursor: str = "") -> Page:
-    """Return a page of all runs, newest first."""
+def run_facets(topic: Topic) -> tuple[list[Facet], int]:
+    """Return what the runs can be filtered by, with counts, and their number: one query."""
+    rows = Run.objects.kept().filter(topic=topic).order_by().values_list("status", "trigger")
+    status: Counter[str] = Counter()
+    trigger: Counter[str] = Counter()
+    for one, other, number in rows.annotate(n=Count("pk")):
+        status[one] += number
+        trigger[other] += number
+    facets = [
+        Facet("status", _("Status"), [Choice(*one, status[one[0]]) for one in Run.Status.choices]),
+        Facet(
+            "by", _("Started by"), [Choice(*one, trigger[one[0]]) for one in Run.Trigger.choices]
+        ),
+    ]
+    return facets, status.total()
+
+
+def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
+    """Return a page of the runs that match the filters, newest first."""
+    rows = Run.objects.kept().filter(topic=topic)
+    if (status := wanted.get("status")) in Run.Status.values:
+        rows = rows.filter(status=status)
+    if (trigger := wanted.get("by")) in Run.Trigger.values:
+        rows = rows.filter(trigger=trigger)
+    for word in wanted.get("q", "").replace("\x00", "").split()[:10]:
+        number = int(word.lstrip("#")) if word.lstrip("#").isdecimal() and len(word) < 9 else None
+        rows = rows.filter(Q(error__icontains=word) | Q(number=number))
     page = page_of(
-        Run.objects.kept()
-        .filter(topic=topic)
-        .select_related("rerun_of")
-        .defer("manifest", "rerun_of__manifest"),
+        rows.select_related("rerun_of").defer("manifest", "rerun_of__manifest"),
         by="created",
         falling=True,
         cursor=cursor,

@@ -133,6 +133,13 @@
     else event.preventDefault();
   });
 
+  // Without a network, a line at the top of the page says so.
+  const offline = document.getElementById("offline");
+  const showNetwork = () => offline && (offline.hidden = navigator.onLine);
+  addEventListener("online", showNetwork);
+  addEventListener("offline", showNetwork);
+  showNetwork();
+
   // Menus close on Escape and on a click elsewhere; "select page" selects the page.
   const MENUS = "details.account[open], details.dropdown[open]";
   document.addEventListener("click", ({ target }) => {

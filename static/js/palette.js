@@ -36,6 +36,12 @@
     open();
   });
   dialog.addEventListener("keydown", (event) => {
+    // In a search field with text, the browser's own Escape only empties it.
+    if (event.key === "Escape" && !event.isComposing) {
+      event.preventDefault();
+      dialog.close();
+      return;
+    }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.isComposing) return;
     const stops = [field, ...links()];

@@ -54,9 +54,7 @@ def _edited_in_row(visitor: Visitor) -> None:
 
 
 def _facet(visitor: Visitor) -> None:
-    visitor.page.locator(".facets summary").nth(2).click()
-    # What is half under an open menu cannot be pressed before that is closed.
-    visitor.page.evaluate("document.querySelectorAll('.views').forEach((v) => { v.hidden = true })")
+    visitor.page.locator("#records-filter > summary").click()
 
 
 def _panel(visitor: Visitor) -> None:

@@ -54,11 +54,16 @@ def test_a_chip_changes_the_list_and_its_address(visit: Visit, newcomer: str) ->
     visitor.sign_in(newcomer)
     visitor.goto("/notes/")
 
-    visitor.page.locator(".chips").get_by_role("link", name="soul").click()
+    visitor.page.keyboard.press("f")
+    visitor.page.locator("#records-filter").get_by_label("soul").check()
 
-    expect(visitor.page.locator("#records-q")).to_have_value("kind:soul")
+    expect(visitor.page.locator(".filter-chip")).to_contain_text("soul")
+    expect(visitor.page.locator("#records-q")).to_have_value("")
     expect(visitor.page.locator(".record-table tbody tr")).to_have_count(1)
-    expect(visitor.page).to_have_url(re.compile(r"/notes/\?q=kind%3Asoul$"))
+    expect(visitor.page).to_have_url(re.compile(r"/notes/\?kind=soul$"))
+    expect(visitor.page.locator("#records-filter")).to_have_attribute(
+        "open", ""
+    )  # for the next one
 
 
 def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newcomer: str) -> None:
@@ -112,8 +117,7 @@ def test_no_menu_of_a_filter_runs_out_of_a_narrow_window(visit: Visit, newcomer:
     visitor = visit(viewport={"width": 320, "height": 700})
     visitor.sign_in(newcomer)
     visitor.goto("/notes/")
-    visitor.press("Filters and saved views")
-    menus = visitor.page.locator(".facets summary").all()
+    menus = visitor.page.locator(".filter-menu > summary").all()
     assert menus
     for summary in menus:
         summary.click()

@@ -43,15 +43,62 @@ def test_vendored_files_are_the_ones_whose_sums_were_written_down(folder: str) -
 
 @pytest.mark.parametrize("folder", ["static/vendor", "tests/vendor"])
 def test_every_vendored_script_and_style_has_a_sum_and_a_licence(folder: str) -> None:
-    code = [p.name for p in (ROOT / folder).iterdir() if p.suffix in {".js", ".css"}]
+    code = [p.name for p in (ROOT / folder).iterdir() if p.suffix in {".js", ".css", ".woff2"}]
     sums = (ROOT / folder / "SHA256SUMS").read_text()
-    missing = [
-        name
-        for name in code
-        if name not in sums
-        or not (ROOT / folder / f"{re.split(r'[.](min|css|js)', name)[0]}.LICENSE.txt").exists()
-    ]
+    missing = []
+    for name in code:
+        package = re.split(r"[.](?:min|css|js|woff2)|-ext|-italic", name)[0]
+        if name not in sums or not (ROOT / folder / f"{package}.LICENSE.txt").exists():
+            missing.append(name)
     assert missing == []
+
+
+# --- fonts ------------------------------------------------------------------------------------
+
+SIZES = re.findall(
+    r"--size-(\d+): ([\d.]+rem);", (ROOT / "static/css/tokens.css").read_text(encoding="utf-8")
+)
+
+
+def _sizes_in(css: str) -> list[str]:
+    """Return the font sizes that declarations set: `font-size`, or the size of a `font`."""
+    css = re.sub(r"/\*.*?\*/|@font-face \{.*?\}", "", css, flags=re.S)
+    sizes = re.findall(r"[\s;{]font-size:\s*([^;}]+)", css)
+    for value in re.findall(r"[\s;{]font:\s*([^;}]+)", css):
+        before_family = re.split(
+            r'\s/\s|\svar\(--(?:sans|serif|mono)\)|\s["A-Z]|\ssystem-ui', value
+        )[0]
+        sizes.append(before_family.split()[-1])
+    return [size.strip() for size in sizes]
+
+
+def test_there_are_seven_font_sizes() -> None:
+    assert [int(px) for px, _ in SIZES] == [11, 12, 13, 15, 17, 21, 24]
+    assert [float(rem.removesuffix("rem")) * 16 for _, rem in SIZES] == [int(px) for px, _ in SIZES]
+
+
+@pytest.mark.parametrize("path", STYLES, ids=_name)
+def test_every_style_sheet_uses_only_the_seven_font_sizes(path: Path) -> None:
+    allowed = {f"var(--size-{px})" for px, _ in SIZES} | {"inherit"}
+    if path.name == "export.css":  # it's also sent by email, which knows no variables
+        allowed = {rem for _, rem in SIZES}
+    if path.name == "print.css":
+        allowed = {"9pt", "11pt", "12pt"}
+    assert [size for size in _sizes_in(path.read_text()) if size not in allowed] == []
+
+
+def test_the_size_of_every_kind_of_declaration_is_found() -> None:
+    css = 'a{font:600 9px / 1 "A"} b { font: italic 2em Charter; font-size: 3rem } c{font: inherit}'
+    assert sorted(_sizes_in(css)) == ["2em", "3rem", "9px", "inherit"]
+
+
+def test_the_fonts_come_from_beacon_and_weigh_little() -> None:
+    css = (ROOT / "static/css/tokens.css").read_text()
+    files = re.findall(r'url\("\.\./(vendor/[a-z-]+\.woff2)"\)', css)
+    assert len(files) == css.count("url(") == 5
+    assert sum((ROOT / "static" / one).stat().st_size for one in files) < 130_000
+    head = render_to_string("_head.html")
+    assert re.search(r'<link rel="preload" href="[^"]+source-sans\S*woff2" as="font"', head)
 
 
 def test_the_vendor_lock_names_no_registry() -> None:
@@ -61,7 +108,9 @@ def test_the_vendor_lock_names_no_registry() -> None:
 
 
 def test_templates_hold_nothing_inline_that_the_csp_would_refuse() -> None:
-    refused = r"\sstyle=|\son[a-z]+=[\"']|\shx-on|<style|<script(?![^>]*\ssrc=)"
+    refused = (
+        r"\sstyle=|\son[a-z]+=[\"']|\shx-on|<style|<script(?![^>]*\ssrc=| type=\"application/json)"
+    )
     inline = {_name(p): re.findall(refused, _without_comments(p)) for p in TEMPLATES}
     assert {name: found for name, found in inline.items() if found} == {}
 

@@ -307,7 +307,7 @@ def test_a_long_text_is_cut_between_words(browser: Client, alice: Any) -> None:
 
     html = browser.get(LIST).content.decode()
 
-    assert "separator…</p>" in html
+    assert "separator…</span>" in html
 
 
 def test_a_document_says_what_it_is_and_who_added_it(browser: Client, document: Any) -> None:

@@ -137,12 +137,17 @@ def test_operators_narrow_the_list(browser: Client, alice: Any, query: str, foun
     assert page.count("<tr") == 1
 
 
-def test_a_chip_edits_the_query_and_keeps_the_rest(browser: Client, alice: Any):
+def test_filters_edit_the_query_and_keep_the_rest(browser: Client, alice: Any):
     note(alice, kind="rule")
 
-    page = text_of(browser.get(URL, {"q": "stale -tag:x", "sort": "oldest"}))
+    page = text_of(browser.get(URL, {"q": "stale kind:rule -tag:x", "sort": "oldest"}))
+    ticked = text_of(
+        browser.get(URL, {"q": "stale", "ops": "-tag:x", "kind": ["rule", "log"], "sort": "oldest"})
+    )
 
-    assert 'href="/notes/?q=kind%3Arule+stale+-tag%3Ax&amp;sort=oldest"' in page
+    assert 'href="/notes/?q=-tag%3Ax+stale&amp;sort=oldest"' in page  # without kind:rule
+    assert "kind: <b><bdi>rule, log</bdi></b>" in ticked
+    assert 'name="ops" value="-tag:x"' in ticked and 'value="stale"' in ticked
 
 
 # --- order, pages, marks --------------------------------------------------------------------------

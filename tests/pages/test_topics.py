@@ -49,8 +49,8 @@ def test_it_shows_runs_last_run_sources_facts_and_summary(browser: Client, alice
     for words in ("Batteries", "Scheduled", "#2", "3 new facts", "Prices fell again.", "energy"):
         assert words in page
     assert "every Monday at 07:00<" in page
-    assert '<h2 class="list-count" id="topics-count">1 topic</h2>' in page
-    assert "</svg> 1 </span>" in page.split('data-label="Facts">')[1]
+    assert '<span class="filter-count">1 topic</span>' in page
+    assert "</svg> 1 </td>" in page
 
 
 def test_over_htmx_the_table_alone_is_answered(browser: Client, alice: Any):

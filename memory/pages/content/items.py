@@ -19,7 +19,6 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.llm.tokens import Size, counted
 from beacon_site.text.cleaning import clean, one_line, shorten
-from beacon_site.text.dates import day_of
 from memory.content.compaction import citation_line, compact_form
 from memory.content.services import change_all, due
 from memory.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
@@ -31,6 +30,7 @@ from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
 from memory.records import history as record_history
 from memory.records.history import Change
 from memory.review.quarantine import reason_of
+from memory.web.filter_bar import first_day
 
 PAGE = 50
 BEGINNING = 400  # characters of a content that are read for its first line
@@ -67,8 +67,8 @@ class Filters:
             scope=_line(query, "scope"),
             source=_line(query, "source"),
             tag=_line(query, "tag"),
-            first=day_of(query.get("from", "")),
-            last=day_of(query.get("to", "")),
+            first=first_day(query),
+            last=first_day(query, "to"),
             sort=sort if sort in SORTS else "newest",
         )
 

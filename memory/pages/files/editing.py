@@ -48,7 +48,7 @@ from memory.files.services import SaveResult, append_to, cleaned, lock_section
 from memory.files.three_way_merge import content_at, merge_changes
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.records import history as record_history
-from memory.web.fields import AsksAboutSecrets, CleanTextField
+from memory.web.fields import AsksAboutSecrets, CleanTextField, DayField
 from memory.web.undo import offer_revision
 
 
@@ -337,6 +337,11 @@ class FileRow:
         """Return the file's page."""
         return self.file.get_absolute_url()
 
+    def says(self, words: Sequence[str]) -> bool:
+        """Whether its path and summary contain all the words, which are in lower case."""
+        text = f"{self.file.path} {self.file.summary}".casefold()
+        return all(word in text for word in words)
+
     @property
     def month(self) -> str:
         """Return the month of an episode file (2026-02), empty for a fact file."""
@@ -523,9 +528,8 @@ class EpisodeForm(AsksAboutSecrets):
         error_messages={"required": gettext_lazy("Enter a one-line summary.")},
         help_text=gettext_lazy("Under 10 words. It appears in the file’s index line."),
     )
-    date = forms.DateField(
+    date = DayField(
         label=gettext_lazy("Date"),
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=gettext_lazy("Its month decides which file the entry goes to."),
     )
     task = CleanTextField(

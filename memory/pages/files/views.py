@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
@@ -32,6 +34,7 @@ from memory.pages.files import history as file_history
 from memory.pages.files.editing import (
     EpisodeForm,
     FileForm,
+    FileRow,
     budget_of,
     file_or_404,
     number,
@@ -42,7 +45,9 @@ from memory.pages.files.editing import (
 from memory.pages.remember import new_lines, warn_of
 from memory.records import acts as record_acts
 from memory.records import history as record_history
+from memory.web import filter_bar
 from memory.web.fields import cleaned_of
+from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import next_of, redirect_to, refused, report_cleaned
 from memory.web.undo import offer
 
@@ -477,7 +482,37 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
 @login_required
 def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
-    return render(request, "memory/files.html", {"tree": tree_of(request.user)})
+    tree = tree_of(request.user)
+    groups = {
+        "facts": (_("Lasting facts"), tree.facts),
+        "journal": (_("Journal"), tree.episodes),
+        "agents": (_("Agents’ own files"), tree.own),
+    }
+    states: dict[str, tuple[str, Callable[[FileRow], bool]]] = {
+        "draft": (_("unsaved draft"), lambda row: row.has_draft),
+        "locked": (_("locked"), lambda row: row.file.lock != Lock.OPEN),
+        "problem": (_("not imported from disk"), lambda row: bool(row.problem)),
+    }
+    rows = [*tree.facts, *tree.episodes, *tree.own]
+    facets = [
+        Facet("group", _("Group"), [Choice(n, said, len(some)) for n, (said, some) in groups.items()]),
+        Facet("state", _("State"), [Choice(n, said, sum(map(has, rows))) for n, (said, has) in states.items()]),
+    ]  # fmt: skip
+    asked = filter_bar.read(request.GET, facets)
+    words, state = asked.get("q", "").casefold().split(), states.get(asked.get("state", ""))
+    shown = [
+        (name, said, [row for row in some if row.says(words) and (not state or state[1](row))])
+        for name, (said, some) in groups.items()
+        if asked.get("group", name) in (name, "")
+    ]
+    bar = FilterBar(
+        reverse("memory:files"), "files", asked,
+        label=_("Search files"), placeholder=_("A path, or words of a summary"), facets=facets,
+        count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)},
+    )  # fmt: skip
+    context = {"bar": bar, "tree": tree, "groups": shown, "is_found": any(one[2] for one in shown)}
+    over_htmx = request.htmx and request.htmx.target == "files"
+    return render(request, f"memory/{'_files' if over_htmx else 'files'}.html", context)
 
 
 @require_safe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, cached_property, lru_cache
@@ -35,12 +35,11 @@ from memory.search.query import (
     MOST_TEXT,
     Question,
     parse,
-    toggled,
     values_of,
-    with_choice,
     with_values,
 )
 from memory.search.snippets import marked, passage
+from memory.web.filter_bar import Choice, Facet
 
 NEWEST, OLDEST, CHANGED, EXPIRES, BEST = "newest", "oldest", "changed", "expires", "best"
 SORTS: dict[str, tuple[str, bool, Promise]] = {
@@ -126,124 +125,74 @@ def query_of(text: str, sort: str = "") -> str:
     return urlencode({name: value for name, value in (("q", text), ("sort", sort)) if value})
 
 
-# --- chips and facets: links that edit the query ---
+# --- facets: operators of the query ---
 
-MOST_EDITED = 1_000  # characters of a query that links edit, since each of 100 links repeats it
+MOST_EDITED = 1_000  # characters of a query that facets edit
 MOST_TOPICS = 12  # the latest ones; any other can be requested with `topic:`
 EXPIRY = ("expired", "expiring", "kept")
 SHOWN = ("superseded", "trashed")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One value of a facet: the query string that adds or removes it."""
+def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
+    """Return what a list can be filtered by, with one query for the topics.
 
-    label: str
-    query: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """A filter with its possible values."""
-
-    label: str
-    options: Sequence[Option]
-
-    @property
-    def chosen(self) -> str:
-        """Return the selected values in words."""
-        return ", ".join(option.label for option in self.options if option.is_chosen)
-
-
-def chips_of(wanted: ListQuery) -> list[Option]:
-    """Return the kinds (or categories) as chips, which can be combined."""
-    if len(wanted.text) > MOST_EDITED:
+    A very long query has none.
+    """
+    if len(text) > MOST_EDITED:
         return []
-    field = wanted.listed.facet
-    labels = Note.Kind.choices if wanted.listed is NOTES else Observation.Category.choices
-    none = with_choice(wanted.text, field, "", [value for value, _label in labels])
-    every = Option(_("All"), query_of(none, wanted.asked_sort), not values_of(wanted.text, field))
-    return [every, *_toggles(wanted, field, labels)]
-
-
-def facets_of(user: User, wanted: ListQuery) -> list[Facet]:
-    """Return the other facets, with one query for the topics.  A very long query has none."""
-    if len(wanted.text) > MOST_EDITED:
-        return []
-    facets = [
-        Facet(_("Trust"), _toggles(wanted, "trust", Trust.choices)),
-        Facet(_("Origin"), _toggles(wanted, "source", _origins())),
-        Facet(_("Topic"), _toggles(wanted, "topic", _topics(user, wanted))),
-        Facet(
-            _("Lock and pin"), _choices(wanted, [("locked", _("locked")), ("pinned", _("pinned"))])
-        ),
+    among = [
+        _facet("trust", _("Trust"), "trust", dict(Trust.choices)),
+        _facet("origin", _("Origin"), "source", _origins()),
+        _facet("topic", _("Topic"), "topic", _topics(user, text)),
+        _facet("lock", _("Lock and pin"), "is", {"locked": _("locked"), "pinned": _("pinned")}),
     ]
-    if wanted.listed is not NOTES:
-        alike = [("duplicate", _("near-duplicates")), ("edited", _("corrected by a person"))]
+    if listed is not NOTES:
+        states = {
+            "duplicate": _("near-duplicates"), "edited": _("corrected by a person"),
+            "trashed": _("in Trash"),
+        }  # fmt: skip
+        kinds = dict(Observation.Category.choices)
         return [
-            *facets,
-            Facet(_("State"), _choices(wanted, [*alike, ("trashed", _("in Trash"))])),
+            _facet("category", _("Category"), "category", kinds),
+            *among,
+            _facet("state", _("State"), "is", states),
         ]
-    expiry = [
-        ("expiring", _("within 7 days")),
-        ("expired", _("expired")),
-        ("kept", _("kept until deleted")),
-    ]
-    states = [
-        ("edited", _("edited by a person")),
-        ("superseded", _("replaced")),
-        ("trashed", _("in Trash")),
-    ]
+    expiry = {
+        "expiring": _("within 7 days"), "expired": _("expired"), "kept": _("kept until deleted"),
+    }  # fmt: skip
+    states = {
+        "edited": _("edited by a person"), "superseded": _("replaced"), "trashed": _("in Trash"),
+    }  # fmt: skip
     return [
-        Facet(_("Stability"), _toggles(wanted, "stability", Note.Stability.choices)),
-        Facet(_("Expiry"), _choices(wanted, expiry)),
-        *facets,
-        Facet(_("State"), _choices(wanted, states)),
+        _facet("kind", _("Kind"), "kind", dict(Note.Kind.choices)),
+        _facet("stability", _("Stability"), "stability", dict(Note.Stability.choices)),
+        _facet("expiry", _("Expiry"), "is", expiry),
+        *among,
+        _facet("state", _("State"), "is", states),
     ]
 
 
-def _origins() -> list[tuple[str, str]]:
-    return [
-        ("human:*", _("a person")),
-        ("agent:*", _("an agent")),
-        ("run:*", _("a run")),
-        ("session:*", _("a conversation")),
-        ("import:*", _("an import")),
-    ]
+def _facet(name: str, label: str, operator: str, labels: Mapping[Any, Any]) -> Facet:
+    choices = [Choice(str(value), words) for value, words in labels.items()]
+    return Facet(name, label, choices, operator=operator)
 
 
-def _topics(user: User, wanted: ListQuery) -> list[tuple[str, str]]:
+def _origins() -> dict[str, str]:
+    return {
+        "human:*": _("a person"),
+        "agent:*": _("an agent"),
+        "run:*": _("a run"),
+        "session:*": _("a conversation"),
+        "import:*": _("an import"),
+    }
+
+
+def _topics(user: User, text: str) -> dict[str, str]:
     """Return the latest topics, and other ones in the query."""
     latest = Topic.objects.of(user).live().order_by("-created")[:MOST_TOPICS]
-    found: list[tuple[str, str]] = list(latest.values_list("slug", "title"))
-    known = {slug for slug, _title in found}
-    asked = [value for value in values_of(wanted.text, "topic") if value not in known]
-    return [*found, *((value, value) for value in asked[:MOST_TOPICS])]
-
-
-def _toggles(wanted: ListQuery, field: str, labels: Iterable[tuple[Any, Any]]) -> list[Option]:
-    """Return values that can be combined."""
-    now = values_of(wanted.text, field)
-    return [
-        Option(
-            str(label),
-            query_of(toggled(wanted.text, field, value), wanted.asked_sort),
-            value in now,
-        )
-        for value, label in labels
-    ]
-
-
-def _choices(wanted: ListQuery, labels: Sequence[tuple[str, str]]) -> list[Option]:
-    """Return states (`is:`), of which only one can be selected at a time."""
-    now = values_of(wanted.text, "is")
-    among = [value for value, _label in labels]
-    found = []
-    for value, label in labels:
-        text = with_choice(wanted.text, "is", "" if value in now else value, among)
-        found.append(Option(label, query_of(text, wanted.asked_sort), value in now))
-    return found
+    found: dict[str, str] = dict(latest.values_list("slug", "title"))
+    asked = [value for value in values_of(text, "topic") if value not in found]
+    return found | {value: value for value in asked[:MOST_TOPICS]}
 
 
 # --- rows ---

@@ -50,6 +50,9 @@ from memory.records import history as record_history
 from memory.records import kinds as record_kinds
 from memory.records import traces
 from memory.records.kinds import kind_of, models
+from memory.search.query import MOST_TEXT
+from memory.web import filter_bar
+from memory.web.filter_bar import FilterBar
 from memory.web.responses import (
     list_of,
     next_of,
@@ -335,40 +338,45 @@ def observations(request: BeaconRequest) -> HttpResponse:
 
 
 def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
-    wanted = ListQuery.of(listed, request.GET)
+    facets = record_listing.facets_of(request.user, listed, request.GET.get("q", ""))
+    query = filter_bar.read(request.GET, facets)
+    wanted = ListQuery.of(listed, query)
     records = record_listing.records_wanted(request.user, wanted)
     cursor = request.GET.get("cursor", "")
     page = record_listing.page_wanted(request.user, wanted, records=records, cursor=cursor)
     total = record_listing.counted(records)
+    said = words_of(listed, total, record_listing.MOST_COUNTED)
     context = {
         "listed": listed,
         "wanted": wanted,
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "title": title_of(listed),
-        "words": words_of(listed, total, record_listing.MOST_COUNTED),
+        "words": said,
         "say": row_words(),
         "list_url": reverse(f"memory:{listed.page}"),
         "here": request.get_full_path(),
         "problems": wanted.question.problems,
-        "sorts": _sorts(wanted),
-        "chips": record_listing.chips_of(wanted),
-        "facets": record_listing.facets_of(request.user, wanted),
-        "views": saved_views.views_of(request.user, listed.page, wanted.query),
+        "bar": FilterBar(
+            reverse(f"memory:{listed.page}"), "records", query,
+            label=said["search"], placeholder=said["example"], count=said["count"], facets=facets, sorts=_sorts(wanted),
+            views_page=listed.page, has_operators=True, most=MOST_TEXT,
+            views=saved_views.views_of(request.user, listed.page, wanted.query),
+        ),
         "acts": _large_acts(request, listed),
         "categories": Observation.Category.choices if listed is OBSERVATIONS else (),
         "locks": [choice for choice in Lock.choices if choice[0] != Lock.OPEN],
-    }
+    }  # fmt: skip
     template = "memory/_records.html" if request.htmx else "memory/records.html"
     return render(request, template, context)
 
 
-def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
-    """Return the orders that make sense here: value, label, whether it's selected."""
+def _sorts(wanted: ListQuery) -> dict[str, Any]:
+    """Return the orders that make sense here, the usual one first."""
     names = list(wanted.listed.sorts)
     if wanted.question.words and not wanted.is_trash:
         names.insert(0, BEST)
-    return [(name, SORTS[name][2], name == wanted.sort) for name in names]
+    return {name: SORTS[name][2] for name in names}
 
 
 def _large_acts(request: BeaconRequest, listed: ListedKind) -> list[dict[str, Any]]:

@@ -23,6 +23,8 @@ from memory.pages.trash import forget as trash_forget
 from memory.pages.trash import listing as trash_listing
 from memory.pages.trash.listing import Filters, SelectedRecords
 from memory.records import kinds as record_kinds
+from memory.web import filter_bar
+from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import next_of, redirect_back, redirect_to
 from memory.web.undo import offer, undoes
 
@@ -108,19 +110,36 @@ OLDER = (0, 7, 14, 21)  # days: emptying offers to delete what is older
 def trash(request: BeaconRequest) -> HttpResponse:
     """List the matching records in Trash, latest first."""
     counts, nouns = trash_listing.counts(request.user), record_kinds.nouns()
-    wanted = Filters.of(request.GET)
+    total = sum(counts.values())
+    facets = [
+        Facet(
+            "type", _("Type"), [Choice(n, str(nouns[n]), counts[n]) for n in nouns if n in counts],
+            any_label=_("All"), any_count=total,
+        ),
+        Facet(
+            "who", _("Deleted by"),
+            [Choice("you", _("you")), Choice("others", _("agents, runs and maintenance"))],
+            any_label=_("Anyone"),
+        ),
+    ]  # fmt: skip
+    query = filter_bar.read(request.GET, facets)
+    wanted = Filters.of(query)
     page = trash_listing.page(request.user, cursor=request.GET.get("cursor", ""), wanted=wanted)
     context: dict[str, Any] = {
         "matching": _matching(request, wanted, page.next_cursor is not None),
         "rows": page.rows,
         "next_cursor": page.next_cursor,
-        "kinds": [(name, nouns[name], counts[name]) for name in nouns if name in counts],
-        "total": sum(counts.values()),
+        "bar": FilterBar(
+            reverse("memory:trash"), "trash", query,
+            label=_("Search Trash"), placeholder=_("Words, a title, a path, or run:12"),
+            facets=facets, count=ngettext("%(n)d item", "%(n)d items", total) % {"n": total},
+        ),
+        "total": total,
         "along": 0 if wanted.is_narrowed else trash_listing.count_trashed_with(request.user),
         "wanted": wanted,
         "record_type": wanted.record_type,
         "days": TRASH_DAYS,
-    }
+    }  # fmt: skip
     over_htmx = request.htmx and request.htmx.target == "trash"
     return render(request, f"memory/{'_trash' if over_htmx else 'trash'}.html", context)
 
