@@ -255,7 +255,7 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
         "conflict": found,
         "is_standing": found.is_open and standing.exists(),
         "text": row.merged_text,
-        "others": _others(request, found) if found.is_open else [],
+        "others": others_of(request.user, found) if found.is_open else [],
         "next": next_of(request),
         **more,
     }
@@ -264,10 +264,10 @@ def _page(request: BeaconRequest, found: Conflict, **more: Any) -> HttpResponse:
     return render(request, "memory/conflict.html", context)
 
 
-def _others(request: BeaconRequest, found: Conflict) -> list[Row]:
+def others_of(user: User, found: Conflict) -> list[Row]:
     """Return the other open contradictions of the newer record, as rows."""
     others = contradictions.others_of(found)
-    return in_words(request.user, others) if others else []
+    return in_words(user, others) if others else []
 
 
 @require_POST

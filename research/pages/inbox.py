@@ -450,6 +450,9 @@ def _detail(user: User, item: Item) -> dict[str, Any]:
             "row": pair,
             "conflict": pair.conflict,
             "is_standing": pair.conflict.is_open,
+            "others": conflict_pages.others_of(user, pair.conflict)
+            if pair.conflict.is_open
+            else [],
             "text": pair.merged_text,
         }
     return {"row": item.row, "run": item.row, "delivery": item.row}
