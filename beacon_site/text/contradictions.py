@@ -1,6 +1,6 @@
 """Whether two statements about the same thing can't both be true.
 
-Compared are numbers, versions, dates, times, amounts and polarity ("is enabled", "is disabled"). When
+It compares numbers, versions, dates, times, amounts and polarity ("is enabled", "is disabled"). When
 in doubt, nothing is reported, because one false alarm costs more trust than a missed contradiction:
 both statements need the same words besides their values, and neither may be about the past, a plan, a
 condition or a single event. The words for these are English. Measured by

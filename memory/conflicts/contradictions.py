@@ -1,12 +1,13 @@
 """Finds what memory already says about the same thing with another value: "You also know …".
 
 A person sees it while typing and after saving. A task stores the pair as a conflict, so that it
-reaches the Inbox whoever wrote it. What runs find isn't compared with what other runs found: a
+reaches the Inbox for every writer. What runs find isn't compared with what other runs found: a
 topic's facts are compared when the run saves them.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +35,9 @@ NEAREST = 60  # records of each type that a statement is compared with
 MOST_KNOWN = 50
 AT_ONCE = 200  # records of one write; after an import, upkeep compares the latest
 MOST_CHECKED = 500  # records that upkeep compares
+WAIT = 10.0  # seconds without messages after the broker didn't accept one
 _RUN = "run:"
+_down_until = 0.0
 
 REASONS: dict[str, str | Promise] = {
     texts.VERSION: gettext_lazy("another version"),
@@ -181,7 +184,12 @@ def follow(records: Iterable[Any]) -> None:
 
 
 def _send(asked: list[list[str]]) -> None:
-    broker.send("memory.tasks.find_contradictions", asked, queue="maintenance")
+    """Send the message, but don't let each write wait for a broker that is down."""
+    global _down_until
+    if time.monotonic() < _down_until:
+        return
+    if not broker.send("memory.tasks.find_contradictions", asked, queue="maintenance"):
+        _down_until = time.monotonic() + WAIT
 
 
 def report_each(asked: Iterable[Sequence[str]]) -> int:

@@ -328,8 +328,6 @@ def _listed_rows(user: User, name: str) -> Any:
     if name == "file":
         return MemoryFile.objects.of(user).live().filter(version__gt=0)
     rows = KINDS[name].rows(user, timezone.now())
-    if name == "note":
-        return rows.exclude(kind__in=Note.IDENTITY)
     return rows.filter(state="current") if name == "fact" else rows
 
 
@@ -337,8 +335,8 @@ def everything(user: User, cursor: str = "") -> SearchResults:
     """Return a page of everything that is remembered, newest first: one query for each kind."""
     found: list[tuple[datetime, Any, str, Any]] = []
     for name, by in _LISTED.items():
-        rows = keyset(_listed_rows(user, name), by=by, falling=True, cursor=cursor)
-        some = rows.order_by(f"-{by}", "-pk")[: PAGE + 1]
+        behind = keyset(_listed_rows(user, name), by=by, falling=True, cursor=cursor)
+        some = behind.order_by(f"-{by}", "-pk")[: PAGE + 1]
         found += [(getattr(one, by), one.pk, name, one) for one in some]
     found.sort(key=lambda one: one[:2], reverse=True)
     shown = found[:PAGE]
@@ -406,8 +404,8 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
         if key in rows:
             rows[key].why = why or _("contradiction")
             group.rows.append(rows[key])
-    sides = {key for one in pairs for key in (one.left_id, one.right_id)}
-    group.more = len(sides - {row.record.pk for row in group.rows})
+    keys_of_all = {key for one in pairs for key in (one.left_id, one.right_id)}
+    group.more = len(keys_of_all - {row.record.pk for row in group.rows})
     return group
 
 
@@ -563,10 +561,10 @@ def recall(request: BeaconRequest) -> HttpResponse:
         "bar": bar,
         "filters": bar.state,
         "here": request.get_full_path(),
-        # The two files of facts exist from the beginning.
+        # The files of facts, and the soul, agent and user notes, exist from the beginning.
         "is_fresh": not wanted.is_asked
         and not cursor
-        and all(row.type == "file" for row in results.rows),
+        and all(row.type == "file" or row.category in Note.IDENTITY for row in results.rows),
     }
     if request.htmx and request.htmx.target == "recall":
         return render(request, "memory/_recall.html", context)

@@ -97,9 +97,10 @@ class Walk:
 
     def recall(self) -> None:
         """Step 6: search memory."""
-        by_meaning = self.page.locator(".hits .lanes", has_text="meaning").first
+        by_meaning = self.page.locator(".memory-why li", has_text="meaning").first
         for _ in range(30):  # the upkeep makes the vectors, in its own time
             self.visitor.goto("/memory/?q=when+does+support+end")
+            self.page.locator(".memory-why > summary").click()
             if by_meaning.is_visible():
                 break
             self.page.wait_for_timeout(2_000)
@@ -118,7 +119,7 @@ class Walk:
         self.visitor.press("Save")
         expect(self.page.locator(".file-text")).to_contain_text(line.removeprefix("- "))
         self.visitor.goto("/memory/?q=production")
-        expect(self.page.locator(".hits")).to_contain_text(line.removeprefix("- "))
+        expect(self.page.locator(".memory-list")).to_contain_text(line.removeprefix("- "))
 
 
 def main() -> None:

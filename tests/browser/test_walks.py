@@ -130,4 +130,4 @@ def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
     visitor.press("Undo")
     expect(page.locator("#toasts .toast").last).to_contain_text("Change undone")
     visitor.goto("/memory/?q=heron")
-    expect(page.locator("ol.hits")).to_contain_text("128 GB")
+    expect(page.locator(".memory-list")).to_contain_text("128 GB")

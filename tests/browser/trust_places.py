@@ -15,6 +15,9 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
     return [
         ("recall", "/memory/", None),
         ("recall hits", "/memory/?q=cells+price+dollars", _unfold),
+        ("recall panel", "/memory/?q=cells+price+dollars", _panel),
+        ("remember", "/remember/?text=Never+deploy+on+Friday", None),
+        ("remember also known", "/remember/", _also_known),
         ("recall notices", "/memory/?q=the+hosts+colour:red+%22unbalanced", None),
         ("recall none", "/memory/?q=zebra", None),
         ("recall operators", "/memory/?q=category:finding", None),
@@ -49,6 +52,17 @@ def empty() -> list[tuple[str, str]]:
         ("scratchpad empty", "/scratchpad/"),
         ("all trash empty", "/trash/"),
     ]
+
+
+def _panel(visitor: Visitor) -> None:
+    visitor.page.locator(".memory-row a").first.click()
+    visitor.page.wait_for_selector("#record-panel h2")
+
+
+def _also_known(visitor: Visitor) -> None:
+    typed = "The airport shuttle leaves every 30 minutes, until 9 December."
+    visitor.page.locator("#remember-text").press_sequentially(typed)
+    visitor.page.wait_for_selector(".known")
 
 
 def _unfold(visitor: Visitor) -> None:

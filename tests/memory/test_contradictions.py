@@ -137,6 +137,7 @@ def test_an_agents_write_is_compared_after_its_commit(
         return True
 
     monkeypatch.setattr(broker, "send", send)
+    monkeypatch.setattr(contradictions, "_down_until", 0.0)
     note(alice, OLD)
     with django_capture_on_commit_callbacks(execute=True):
         write_observation(alice, "finding", NEW, by=Actor("agent", "claude"))

@@ -39,6 +39,7 @@ CHOICES = {
     "settings/connections/<str:name>": "tavily",
     "activity/export/<str:kind>": "activity.csv",
     "memory/<str:kind>": "hits.csv",
+    "memory/<str:type>": "note",
     "recall/<str:kind>": "hits.csv",
     "records/<str:page>": "notes",
     "records/<str:type>": "note",
@@ -82,7 +83,7 @@ def named(topic: Topic) -> dict[str, Any]:
     held = {"actor": "agent:a", "record_type": "note", "after": {"kind": "log", "content": TITLE}}
     rows: dict[str, Any] = {
         "notes": note, "observations": memory.Observation, "records/<str:type>": note,
-        "records/<str:kind>": note, "review/refused": memory.RefusedSource,
+        "records/<str:kind>": note, "memory/<str:type>": note, "review/refused": memory.RefusedSource,
         "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
         "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,

@@ -78,9 +78,9 @@ def test_its_number_of_queries_is_fixed(
         observation(alice, f"Observation {number}", near_duplicate_of=older)
     browser.get(URL)
 
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         browser.get(URL)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         browser.get(f"{URL}?q=observation+category:finding")
 
 

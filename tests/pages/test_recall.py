@@ -12,12 +12,25 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from memory.conflicts import contradictions
 from memory.core.actors import Actor
 from memory.files.services import append_to, save_file
-from memory.models import Note, Observation, Recalled, Revision, SavedView, Use, User
+from memory.models import (
+    MemoryFile,
+    Note,
+    Observation,
+    Recalled,
+    Revision,
+    SavedView,
+    Section,
+    TopicFact,
+    Use,
+    User,
+)
 from tests.research.factories import make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "recall"}
+PANEL = {"HX-Request": "true", "HX-Target": "record-panel"}
 RECALL = reverse("memory:recall")
 EPISODES, EPISODE = "episodes/2026-11.md", "# 2026-11 Episodes\n\n## Tea\n- Summary: "
 
@@ -205,3 +218,95 @@ def test_a_section_is_told_by_its_file_and_not_by_who_began_that(browser: Client
     html = browser.get(RECALL, {"q": "heron"}).content.decode()
     assert EPISODES in html
     assert "run 1 (deleted)" not in html
+
+
+# --- the list without a search ---
+
+
+@pytest.mark.requirement("R273")
+def test_it_lists_everything_newest_first_with_counts(browser: Client, alice: User) -> None:
+    make_note(alice, "A note about tea.")
+    make_observation(alice, "An observation of tea.")
+    TopicFact.objects.add(make_topic(alice), "A fact about tea in Darjeeling.", by=alice.actor)
+    append_to(alice, EPISODES, "## Tea\n- Summary: drunk", by=alice.actor)
+    page = browser.get(RECALL)
+    found = {row.type: str(row.said) for row in page.context["found"].rows}
+    assert set(found) == {"note", "observation", "fact", "file"}
+    counts = {str(tab.label): n for tab, _open, n in page.context["nav_tabs"]}
+    assert (counts["Observations"], counts["Facts"]) == ("1", "1")
+    assert int(counts["All"]) == len(page.context["found"].rows)
+
+
+def test_pages_of_it_have_no_gap_and_a_fixed_number_of_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(60):
+        make_note(alice, f"Note {number}.")
+        make_observation(alice, f"Observation {number}.")
+    seen: list[Any] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        with django_assert_max_num_queries(18):
+            page = browser.get(RECALL, {"cursor": cursor})
+        seen += [row.record.pk for row in page.context["found"].rows]
+        cursor = page.context["next_cursor"]
+    assert len(seen) == len(set(seen)) >= 120
+
+
+@pytest.mark.parametrize("cursor", ["x", "%00", "9" * 500, "eyJh"])
+def test_a_cursor_that_cannot_be_is_the_first_page(browser: Client, note: Note, cursor: str):
+    page = browser.get(RECALL, {"cursor": cursor})
+    assert note in [row.record for row in page.context["found"].rows]
+
+
+@pytest.mark.requirement("R273")
+def test_what_contradicts_comes_first(browser: Client, alice: User) -> None:
+    old = make_note(alice, "Billing runs PostgreSQL 13.")
+    new = make_note(alice, "Billing runs PostgreSQL 14.")
+    make_note(alice, "Billing is fine.")
+    contradictions.report(new)
+    for asked in ({}, {"q": "billing"}):
+        first, *_others = browser.get(RECALL, asked).context["groups"]
+        assert first.is_disputed
+        assert {row.record for row in first.rows} == {old, new}
+    [only] = browser.get(RECALL, {"q": "fine"}).context["groups"]
+    assert not only.is_disputed
+
+
+def test_the_panel_shows_each_kind(browser: Client, alice: User, note: Note) -> None:
+    fact = TopicFact.objects.add(
+        make_topic(alice), "A fact about tea in Darjeeling.", by=alice.actor
+    )
+    append_to(alice, EPISODES, "## Tea\n- Summary: drunk", by=alice.actor)
+    file = MemoryFile.objects.of(alice).get(path=EPISODES)
+    section = Section.objects.of(alice).filter(file=file).last()
+    for kind, record in (("note", note), ("fact", fact), ("file", file), ("section", section)):
+        address = reverse("memory:memory-panel", args=[kind, record.pk])
+        html = browser.get(address, headers=PANEL).content.decode()
+        assert html.lstrip().startswith('<section id="record-panel"')
+        assert browser.get(address).status_code == 302
+
+
+def test_a_strangers_panel_is_not_there(
+    note: Note, bob: User, client_of: Callable[[User], Client]
+) -> None:
+    address = reverse("memory:memory-panel", args=["note", note.pk])
+    assert client_of(bob).get(address, headers=PANEL).status_code == 404
+    assert client_of(bob).get(address.replace("note", "poem"), headers=PANEL).status_code == 404
+
+
+def test_notes_and_observations_are_selected_together(
+    browser: Client, alice: User, bob: User, note: Note
+) -> None:
+    seen = make_observation(alice, "An observation of tea.")
+    bobs = make_note(bob, "Bob's own.")
+    ids = [str(one.pk) for one in (note, seen, bobs)]
+    browser.post(reverse("memory:memory-bulk"), {"act": "trash", "record": [*ids, "x"]})
+    for one in (note, seen, bobs):
+        one.refresh_from_db()
+    assert [bool(one.trashed_at) for one in (note, seen, bobs)] == [True, True, False]
+
+
+def test_a_bulk_act_without_a_selection_says_so(browser: Client) -> None:
+    answer = browser.post(reverse("memory:memory-bulk"), {"act": "trash"}, follow=True)
+    assert "Select at least one note or observation." in answer.content.decode()
