@@ -575,7 +575,7 @@ class Migration(migrations.Migration):
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("taken_back_at", models.DateTimeField(blank=True, null=True)),
-                ("wrong", models.TextField(verbose_name="what is wrong")),
+                ("wrong", models.TextField(blank=True, verbose_name="what is wrong")),
                 ("right", models.TextField(blank=True, verbose_name="what is right")),
                 (
                     "lesson",

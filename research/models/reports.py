@@ -379,7 +379,7 @@ class Correction(SentenceRemark):
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="corrections")
     report = models.ForeignKey(Report, models.CASCADE, related_name="corrections")
-    wrong = models.TextField(gettext_lazy("what is wrong"))
+    wrong = models.TextField(gettext_lazy("what is wrong"), blank=True)
     right = models.TextField(gettext_lazy("what is right"), blank=True)
     lesson = models.ForeignKey(
         Observation, models.SET_NULL, null=True, blank=True, related_name="+"
