@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 from django import forms
@@ -26,9 +27,10 @@ from memory.topics.memory import agent_memory
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import CleanTextField
 from memory.web.responses import redirect_back, redirect_to, refused
-from memory.web.undo import offer, offer_revision, undoes
+from memory.web.undo import act, offer, offer_revision, undoes
 from research.execution.starting import NotNow, loaded_at, start_run
-from research.models import Report, Run, RunAlreadyActive
+from research.facts import affected
+from research.models import AffectedLine, Report, Run, RunAlreadyActive
 from research.pages.responses import not_now
 from research.reports import reading, timeline_chart
 from research.topic_settings import editing as topic_editing
@@ -142,6 +144,38 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     more = {"next_cursor": page.next_cursor, "removed": removed}
     return _show(request, "runs", found, rows=page.rows, **more)
+
+
+# --- affects you ---
+
+
+def _affected(request: BeaconRequest, slug: str, pk: uuid.UUID) -> AffectedLine:
+    mine = AffectedLine.objects.of(request.user).filter(item__run__topic__slug=slug)
+    found: AffectedLine = get_object_or_404(mine.filter(item__run__topic__trashed_at=None), pk=pk)
+    return found
+
+
+@act("affects-dismiss")
+def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
+    """Remember that a change isn't about a line of the person's memory."""
+    if affected.dismiss(_affected(request, slug, pk)):
+        undo = offer(request, "affects-restore", slug=slug, pk=pk)
+        said = _("Removed. Similar changes won’t be linked to this line.")
+        messages.success(request, said, extra_tags=undo)
+    else:
+        messages.info(request, _("This was already removed."))
+    return reverse("research:topic", args=[slug])
+
+
+@act("affects-restore")
+def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
+    """Show that a change affects a line again."""
+    if affected.restore(_affected(request, slug, pk)):
+        undo = offer(request, "affects-dismiss", slug=slug, pk=pk)
+        messages.success(request, _("Shown again."), extra_tags=undo)
+    else:
+        messages.info(request, _("This is already shown."))
+    return reverse("research:topic", args=[slug])
 
 
 # --- memory ---

@@ -27,9 +27,10 @@ from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.sentences import ends_like_a_sentence, language_of, split
 from memory.models import Note, Topic, TopicFact
+from research.facts import affected
 from research.models import CheckedSentence, Correction, DeltaItem, Report, Run, links
 from research.reporting import report_text
-from research.reporting.merged_deltas import Merged, merge
+from research.reporting.merged_deltas import ORDER, Merged, merge
 from research.reports import delta_rows
 from research.reports import page as report_page
 from research.reports.delta_rows import DeltaRow, delta_row
@@ -40,6 +41,7 @@ Status = DeltaItem.Status
 MOST_COLUMNS = 200  # runs in the strip, the latest
 MOST_FACTS = 60  # of a topic; runs keep ten
 MOST_NOTES = 60
+MOST_AROUND = 60  # characters before and after a quote in the margin
 LEAD = 2  # sentences
 LONGEST_LEAD = 220  # characters of a change that can be a sentence of the lead
 
@@ -350,7 +352,7 @@ class Line:
     checked: Any = None  # a person vouches for it
     corrected: Any = None
     notes: list[Note] = field(default_factory=list)
-    affects: list[Any] = field(default_factory=list)
+    affects: list[affected.Shown] = field(default_factory=list)
 
     @property
     def shows_quote(self) -> bool:
@@ -551,7 +553,7 @@ class Reading:
 def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:
     """Return the page for a selection of runs, or None if no run was saved.
 
-    It takes nine queries, however many runs, facts and notes there are.
+    The number of queries is fixed, however many runs, facts and notes there are.
     """
     strip = strip_of(topic, first, last)
     if strip is None:
@@ -579,6 +581,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
         told = [one for one in strip.columns if one.changes and one.number < strip.first.number]
         page.last_changes = told[-1] if told else None
     _add_remarks(topic, page.lines)
+    _add_affected(page, listed)
     return page
 
 
@@ -740,7 +743,20 @@ def _quote_of(source: SourceRow | None, key: str, words: str) -> Quote | None:
         return None
     quotes = [quote for quote in source.quotes if quote.key == key]
     exact = [quote for quote in quotes if quote.quote == words]
-    return next(iter(exact or quotes), None)
+    found = next(iter(exact or quotes), None)
+    return found and _in_brief(found)
+
+
+def _in_brief(quote: Quote) -> Quote:
+    """Return a quote with the few words next to it that fit in a margin. A table keeps its head."""
+    if "|" in quote.before or "|" in quote.quote:
+        return quote
+    before, after = quote.before, quote.after
+    if len(before) > MOST_AROUND:
+        before = "…" + before[-MOST_AROUND:].partition(" ")[2]
+    if len(after) > MOST_AROUND:
+        after = after[:MOST_AROUND].rpartition(" ")[0] + "…"
+    return replace(quote, before=before, after=after)
 
 
 def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeString]:
@@ -862,3 +878,19 @@ def _add_remarks(topic: Topic, lines: Sequence[Line]) -> None:
         for text in note.evidence:
             if text in texts:
                 texts[text].notes.append(note)
+
+
+def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
+    """Add the lines of the owner's memory that the changes meet, each line once."""
+    told = affected.of_items(item.pk for one in listed for item in one.items)
+    seen: set[tuple[Any, str]] = set()
+    for line, one in zip(page.changed, listed, strict=False):
+        for item in reversed(one.items):
+            for found in told.get(item.pk, ()):
+                place = (found.found.record_id, found.found.line_key)
+                if place not in seen:
+                    seen.add(place)
+                    line.affects.append(found)
+    if seen:  # within its kind, what affects the reader comes first
+        order = [str(status) for status in ORDER]
+        page.changed.sort(key=lambda line: (order.index(line.status), not line.affects))
