@@ -16,7 +16,7 @@ from research.claims import values
 from research.claims.terms import terms
 
 LONGEST_LINE = 400  # characters
-# How surely a change meets a line. A change that matters to whoever uses the thing counts one more.
+# How surely a change meets a line. A change that matters to its users counts one more.
 SAME_MATTER, LISTED_VERSION, SAME_VERSION, OLD_VALUE = 2, 4, 6, 8
 
 # A capitalized word, a mixed one such as ecoTEC, or several: a name. "Node.js" is one, too.
@@ -116,7 +116,7 @@ _GENERIC = frozenset(
         "people company office city"
     )
 )
-# Changes that matter to whoever uses the thing.
+# Changes that matter to the users of a thing.
 _IMPACT = re.compile(
     r"\b(?:licen[cs]\w*|price\w*|fees?|costs?|rais(?:es|ed)|remov\w+|drops?|dropped|deprecat\w+|vulnerab\w+"
     r"|CVE-\d+|flaws?|security|end(?:s|ed)? of|ended|discontinu\w+|no longer|clos(?:es|ed|ure)|shuts?|cancel\w*"

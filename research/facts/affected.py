@@ -1,7 +1,7 @@
 """Lines of a person's own memory that a run's changes meet: found when the run is saved, then shown.
 
 Only the place of a line is stored. Its text is read from its record each time, so a line that was
-edited or deleted isn't shown any more.
+edited or deleted is no longer shown.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ class DeltaItem(models.Model):
 
 class AffectedLineQuerySet(OwnedQuerySet):
     def standing(self) -> Self:
-        """Keep lines of which nobody said that a change isn't about them."""
+        """Keep lines that weren't removed from their change."""
         return self.filter(dismissed_at=None)
 
 

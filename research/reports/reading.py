@@ -208,6 +208,11 @@ class Strip:
         return self.columns[place - 1] if place else None
 
     @property
+    def compared(self) -> Column | None:
+        """Return the run to compare the last selected one with."""
+        return self.before or (None if self.is_one else self.first)
+
+    @property
     def after(self) -> Column | None:
         """Return the run after the selection."""
         place = self.edges[1]
