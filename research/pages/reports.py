@@ -71,7 +71,8 @@ class SentenceForm(forms.Form):
     def __init__(
         self, *args: Any, facts: Sequence[TopicFact], sentence: str = "", **kwargs: Any
     ) -> None:
-        super().__init__(*args, initial={"right": sentence}, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.initial["right"] = sentence
         self.facts = facts
         self.sentence = sentence
 

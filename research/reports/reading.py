@@ -435,12 +435,12 @@ class SourceBook:
         found = ((n, self.cite(run_id, n)) for n in numbers)
         return {n: row for n, row in found if row is not None}
 
-    def of_fact(self, fact: TopicFact, run_ids: Iterable[int | None]) -> SourceRow | None:
+    def of_fact(self, fact: TopicFact, run_ids: Iterable[int]) -> SourceRow | None:
         """Return the source of a fact as one of these runs cited it, or as the fact says."""
         if not fact.url:
             return None
         for run_id in run_ids:
-            for told in self._told.get(run_id or 0, {}).values():
+            for told in self._told.get(run_id, {}).values():
                 if fact.url in (told.address, told.link.url):
                     return self._enter(told)
         return self._enter(_of_fact(fact))
@@ -831,7 +831,7 @@ def _known(
     topic: Topic, fact: Any, key: str, by_number: Mapping[int, Column], book: SourceBook
 ) -> Line:
     found, confirmed = by_number.get(fact.first_run or 0), by_number.get(fact.confirmed_run or 0)
-    source = book.of_fact(fact, [run and run.pk for run in (confirmed, found)])
+    source = book.of_fact(fact, [run.pk for run in (confirmed, found) if run is not None])
     line = Line(
         status=str(Status.CONFIRMED),
         key=key,
