@@ -82,7 +82,14 @@ class SentenceNoteForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "data-focus": ""}),
         help_text=gettext_lazy("It’s saved to your memory, with the sentence as its evidence."),
     )
-    sentence = CleanTextField(max_length=MOST_NOTE, widget=forms.HiddenInput)
+    sentence = CleanTextField(max_length=MOST_NOTE, required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        """Require the sentence, whose field is hidden."""
+        words: dict[str, Any] = super().clean() or {}
+        if not words.get("sentence"):
+            self.add_error(None, _("Open the note from its sentence, so that it belongs to one."))
+        return words
 
 
 @never_cache

@@ -194,7 +194,7 @@ def test_the_address_selects_runs_in_any_order(browser: Client, topic: Topic):
 @pytest.mark.parametrize(
     "query",
     ["?from=&to=", "?from=x&to=y", "?from=٣&to=٤", "?from=-1&to=-5", "?from=99&to=120",
-     f"?from={'9' * 30}&to=1e3", "?from=%00&to=%00", "?from=1&from=2&to=%F0"],
+     f"?from={'9' * 30}&to=1e3", "?from=%00&to=%F0"],
 )  # fmt: skip
 def test_a_selection_that_cannot_be_read_shows_what_is_unread(
     browser: Client, topic: Topic, query: str
@@ -340,13 +340,14 @@ def test_a_correction_needs_a_change(browser: Client, topic: Topic):
 
 def test_what_was_typed_stays_when_the_fact_has_changed(browser: Client, topic: Topic, alice: User):
     fact = make_fact(topic, NEWS, Run.objects.get(topic=topic, number=4))
-    seen = f"{fact.pk}:{fact.version}"
-    fact.edit("The fire test in Graz was passed by nearly every cell.", by=alice.actor)
+    seen = f"{fact.pk}:99"  # a version that another window has made
 
     right = "The fire test in Graz was passed by most cells of the series."
     answer = browser.post(correct_url(topic, 4, NEWS), {"right": right, "fact": seen}, headers=HTMX)
 
-    assert right in answer.content.decode() and not Correction.objects.exists()
+    shown = answer.content.decode()
+    assert right in shown and "changed since you opened this page" in shown
+    assert not Correction.objects.exists()
 
 
 def test_a_note_appears_in_the_margin_of_its_sentence(browser: Client, topic: Topic, alice: User):
