@@ -250,6 +250,15 @@ class OfSentenceAdmin(ReadOnlyAdmin):
     PAGE = ("research:report-sentences", ("report__run__topic__slug", "report__run_id"))
 
 
+@admin.register(research.AffectedLine)
+class AffectedLineAdmin(ReadOnlyAdmin):
+    """Lines of memory that a change meets."""
+
+    list_select_related: ClassVar[Any] = ("owner",)
+    list_display = ("__str__", "owner", "created", "dismissed_at")
+    date_hierarchy = "created"
+
+
 @admin.register(research.CheckedSentence)
 class CheckedSentenceAdmin(OfSentenceAdmin):
     """Sentences that a person has verified."""

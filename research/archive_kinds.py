@@ -209,6 +209,7 @@ KINDS = [
     Kind("feeds", gettext_lazy("feeds"), models.Feed, prepare=_end),
 ]
 LEFT_OUT = {
+    "research.AffectedLine": "places of lines in memory, which a run finds again when it changes something",
     "research.Delivery": "messages this Beacon sent and their responses, which must not be sent again elsewhere",
     "research.TopicNews": "recounted from the imported reports and changes",
 }

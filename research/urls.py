@@ -139,6 +139,9 @@ _home = [
 ]
 _topic = [
     path(_TOPIC, topic.topic, name="topic"),
+    path(_TOPIC + "note/", topic.sentence_note, name="sentence-note"),
+    path(_TOPIC + "affects/<uuid:pk>/dismiss/", topic.affects_dismiss, name="affects-dismiss"),
+    path(_TOPIC + "affects/<uuid:pk>/restore/", topic.affects_restore, name="affects-restore"),
     path(_TOPIC + "forecast/", runs.topic_forecast, name="topic-forecast"),
     path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
     path(_TOPIC + "sources/", sources.topic_sources, name="topic-sources"),

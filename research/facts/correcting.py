@@ -193,10 +193,10 @@ def _log(subject: Any, report: Report, by: Actor, kind: str, **detail: Any) -> N
 
 
 def checked_words(wrong: str, right: str) -> tuple[str, str]:
-    """Return both texts as stored. Raises InvalidValue by field if one is empty or too long."""
+    """Return both texts as stored. Raises InvalidValue by field if both are empty or one is too long."""
     wrong, right = one_line(clean(wrong)[0]), one_line(clean(right)[0])
     errors = {}
-    if not is_visible(wrong):
+    if not is_visible(wrong) and not is_visible(right):
         errors["wrong"] = [_("Describe what’s wrong, so later runs can learn from it.")]
     for name, text in (("wrong", wrong), ("right", right)):
         if len(text) > MOST_WORDS:
@@ -211,7 +211,7 @@ def correct(
     report: Report,
     sentence: ReportSentence,
     *,
-    wrong: str,
+    wrong: str = "",
     right: str = "",
     facts: Sequence[FactSeen] = (),
     by: Actor,
@@ -275,6 +275,8 @@ def _lesson(correction: Correction, report: Report) -> str:
         "wrong": correction.wrong,
         "right": correction.right,
     }
+    if correction.right and not correction.wrong:
+        return _("%(title)s, %(run)s said: “%(said)s” Correct: %(right)s") % values
     if correction.right:
         return (
             _("%(title)s, %(run)s said: “%(said)s” This is wrong: %(wrong)s Correct: %(right)s")
@@ -286,7 +288,9 @@ def _lesson(correction: Correction, report: Report) -> str:
 def _change_facts(
     correction: Correction, facts: Sequence[FactSeen], *, by: Actor
 ) -> list[CorrectedFact]:
-    why = _("corrected in a report: %(wrong)s") % {"wrong": shorten(correction.wrong, 200)}
+    why = _("corrected in a report")
+    if correction.wrong:
+        why = _("corrected in a report: %(wrong)s") % {"wrong": shorten(correction.wrong, 200)}
     is_current = TopicFact.State.CURRENT
     first = next((seen for seen in facts if seen.fact.state == is_current), None)
     done = []

@@ -575,7 +575,7 @@ class Migration(migrations.Migration):
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("taken_back_at", models.DateTimeField(blank=True, null=True)),
-                ("wrong", models.TextField(verbose_name="what is wrong")),
+                ("wrong", models.TextField(blank=True, verbose_name="what is wrong")),
                 ("right", models.TextField(blank=True, verbose_name="what is right")),
                 (
                     "lesson",
@@ -1650,5 +1650,56 @@ class Migration(migrations.Migration):
                 condition=models.Q(("taken_back_at", None)),
                 name="sentence_corrected_once",
             ),
+        ),
+        migrations.CreateModel(
+            name="AffectedLine",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("record_type", models.CharField(max_length=20)),
+                ("record_id", models.UUIDField()),
+                ("line_key", models.CharField(max_length=16)),
+                ("score", models.PositiveSmallIntegerField(default=1)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("dismissed_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "item",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="affects",
+                        to="research.deltaitem",
+                    ),
+                ),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("item", "id"),
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("dismissed_at", None)),
+                        fields=["owner", "-created"],
+                        name="affected_line_of_owner",
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("item"),
+                        models.F("record_id"),
+                        models.F("line_key"),
+                        name="line_affected_once_by_each",
+                    )
+                ],
+            },
         ),
     ]

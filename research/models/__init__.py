@@ -3,6 +3,7 @@ from __future__ import annotations
 from research.models.digests import Digest, DigestEntry, DigestSettings, Feed
 from research.models.notifications import Channel, Delivery, TopicNotices
 from research.models.reports import (
+    AffectedLine,
     CheckedSentence,
     CorrectedFact,
     Correction,
@@ -15,6 +16,7 @@ from research.models.steps import Hit, Step, ToolCall, Worker
 from research.models.topics import Schedule, TopicNews, TopicSettings
 
 __all__ = [
+    "AffectedLine",
     "Channel",
     "CheckedSentence",
     "CorrectedFact",

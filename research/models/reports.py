@@ -318,6 +318,53 @@ class DeltaItem(models.Model):
         return bool(self.withheld and self.judged_by)
 
 
+# --- lines of memory that changes meet ---
+
+
+class AffectedLineQuerySet(OwnedQuerySet):
+    def standing(self) -> Self:
+        """Keep lines that weren't removed from their change."""
+        return self.filter(dismissed_at=None)
+
+
+class AffectedLine(models.Model):
+    """A line of a person's own memory that a change meets.
+
+    The line is named by its record (a note, or a section of a file) and its normalized words. Its
+    text isn't stored, so nothing remains of it when it is deleted.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    item = models.ForeignKey(DeltaItem, models.CASCADE, related_name="affects")
+    record_type = models.CharField(max_length=20)
+    record_id = models.UUIDField()
+    line_key = models.CharField(max_length=16)
+    score = models.PositiveSmallIntegerField(default=1)  # how surely it is met
+    created = models.DateTimeField(default=timezone.now)
+    dismissed_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[AffectedLineQuerySet] = AffectedLineQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("item", "id")
+        constraints = [
+            models.UniqueConstraint(
+                F("item"), F("record_id"), F("line_key"), name="line_affected_once_by_each"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["owner", "-created"],
+                condition=Q(dismissed_at=None),
+                name="affected_line_of_owner",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.record_type} {self.record_id}"
+
+
 # --- remarks on sentences ---
 
 
@@ -379,7 +426,7 @@ class Correction(SentenceRemark):
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="corrections")
     report = models.ForeignKey(Report, models.CASCADE, related_name="corrections")
-    wrong = models.TextField(gettext_lazy("what is wrong"))
+    wrong = models.TextField(gettext_lazy("what is wrong"), blank=True)
     right = models.TextField(gettext_lazy("what is right"), blank=True)
     lesson = models.ForeignKey(
         Observation, models.SET_NULL, null=True, blank=True, related_name="+"

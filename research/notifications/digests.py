@@ -6,7 +6,7 @@ Data flow: due settings -> runs that ended since the last digest -> `Digest` wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +23,7 @@ from beacon_site.http import zone_of
 from beacon_site.text.cleaning import without_citations
 from memory.core.actors import SYSTEM, Actor
 from memory.models import Activity, Topic, User
+from research.facts import affected
 from research.models import (
     Delivery,
     DeltaItem,
@@ -208,6 +209,7 @@ class TopicPart:
     summary: str = ""  # of a first report
     failed: Run | None = None  # the last failed run
     withheld: int = 0
+    affects: list[affected.Shown] = field(default_factory=list)  # lines of memory that changes meet
 
     @property
     def url(self) -> str:
@@ -269,7 +271,7 @@ def digest_url(digest: Digest) -> str:
 
 
 def content(digest: Digest) -> Content:
-    """Return the digest's current content in two queries, without what is in Trash.
+    """Return the digest's current content in five queries, without what is in Trash.
 
     If a topic ran several times since the last digest, each fact appears once, in its current form.
     """
@@ -292,8 +294,11 @@ def content(digest: Digest) -> Content:
             part.withheld += sum(bool(row.withheld) and row.is_listed for row in told)
             if not report.delta:
                 part.summary = without_citations(report.summary)
+    # A digest also leaves Beacon, so it doesn't quote sensitive records.
+    met = affected.of_items((row.pk for of in rows.values() for row in of), is_private=False)
     for part in parts.values():
         part.items = _merged_changes(part.runs, rows)
+        part.affects = _affects(part.runs, rows, met)
     ordered = sorted(parts.values(), key=lambda part: part.topic.title.casefold())
     return Content(
         parts=[part for part in ordered if part.has_content],
@@ -310,6 +315,21 @@ def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
     for row in rows.order_by("run", "position"):
         found.setdefault(row.run_id, []).append(row)
     return found
+
+
+def _affects(
+    runs: list[Run],
+    rows: dict[int, list[DeltaItem]],
+    met: Mapping[int, list[affected.Shown]],
+) -> list[affected.Shown]:
+    """Return the lines that one topic's changes meet, each once, with the latest change."""
+    found: dict[tuple[Any, str], affected.Shown] = {}
+    for run in runs:
+        for row in rows.get(run.pk, []):
+            for one in met.get(row.pk, ()):
+                one.found.item = row
+                found[one.found.record_id, one.found.line_key] = one
+    return list(found.values())
 
 
 def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -34,6 +34,7 @@ from memory.models import ApiToken, ModelCall, Note, Topic, User
 from memory.pages.review import proposals
 from memory.review import risks
 from research.execution import pipeline
+from research.facts import affected
 from research.models import Report, Run, Schedule, Step
 from research.reports import topic_news
 from research.reports.topic_news import TopicSummary
@@ -121,6 +122,7 @@ class Unread:
     report: Report
     news: TopicSummary
     last_read_at: datetime | None = None  # when the person last read any report
+    affects: list[affected.Shown] = field(default_factory=list)  # their own lines that changes meet
 
     @property
     def is_several(self) -> bool:
@@ -134,11 +136,8 @@ class Unread:
 
     @property
     def page(self) -> str:
-        """Return the page to read them on. Several are read on the topic's page."""
-        run = self.report.run
-        if self.is_several:
-            return reverse("research:topic", args=[run.topic.slug])
-        return reverse("research:run", args=[run.topic.slug, run.pk])
+        """Return the page to read them on."""
+        return reverse("research:topic", args=[self.report.run.topic.slug])
 
     @property
     def has_baseline(self) -> bool:
@@ -164,9 +163,9 @@ class Unread:
 
 
 def unread_of(user: User) -> list[Unread]:
-    """Return the topics with unread reports, latest first.
+    """Return the topics with unread reports, those with disputed facts first.
 
-    Two queries, plus three or four if a topic's counts must be refreshed.
+    Five queries, plus three or four if a topic's counts must be refreshed.
     """
     rows = topic_news.foremost(user, MOST_UNREAD)
     if not rows:
@@ -183,7 +182,12 @@ def unread_of(user: User) -> list[Unread]:
     read = {one.read_at for one in told.values()}
     read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
     read_at = max((at for at in read if at), default=None)
-    rows_of = [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
+    met = affected.of_unread(user)
+    rows_of = [
+        Unread(found[run], one, read_at, met.get(found[run].run.topic_id, []))
+        for run, one in newest.items()
+        if run in found
+    ]
     return sorted(rows_of, key=_urgency)
 
 

@@ -11,7 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -24,10 +24,11 @@ from django.views.decorators.http import (
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from beacon_site.text.cleaning import match_key
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import ContentItem, Topic, TopicFact
 from memory.web.fields import AsksAboutSecrets, CleanTextField
-from memory.web.responses import refused
+from memory.web.responses import redirect_back, refused
 from memory.web.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, Span, fold
 from research.facts import correcting
@@ -44,33 +45,48 @@ from research.topics import page as topic_page
 
 
 class SentenceForm(AsksAboutSecrets):
-    """A correction of one sentence. `facts` came from it, each with its version."""
+    """A correction of one sentence. `facts` came from it, each with its version.
 
-    wrong = CleanTextField(
-        label=gettext_lazy("What is wrong?"),
-        max_length=MOST_WORDS,
-        error_messages={
-            "required": gettext_lazy(
-                "Explain what’s wrong with the sentence. Later runs use your explanation."
-            )
-        },
-        widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
-        help_text=gettext_lazy("Later runs use this when they plan and write."),
-    )
+    The sentence can be edited as it is, and the reason is optional. Without another sentence, the
+    reason says what is wrong.
+    """
+
     right = CleanTextField(
-        label=gettext_lazy("What is right?"),
+        label=gettext_lazy("Correct sentence"),
         required=False,
         max_length=MOST_WORDS,
-        widget=forms.Textarea(attrs={"rows": 3}),
+        widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=gettext_lazy(
-            "Optional. Replaces the first fact selected below. If left empty, those facts are "
-            "marked as wrong."
+            "Replaces the first fact selected below. If left empty, those facts are marked as wrong."
         ),
     )
+    wrong = CleanTextField(
+        label=gettext_lazy("What is wrong?"),
+        required=False,
+        max_length=MOST_WORDS,
+        widget=forms.TextInput,
+        help_text=gettext_lazy("Optional. Later runs use this when they plan and write."),
+    )
 
-    def __init__(self, *args: Any, facts: Sequence[TopicFact], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, facts: Sequence[TopicFact], sentence: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self.initial["right"] = sentence
         self.facts = facts
+        self.sentence = sentence
+
+    def clean(self) -> dict[str, Any]:
+        """Require a change. A sentence that stays as it is isn't its own correction."""
+        words: dict[str, Any] = super().clean() or {}
+        right, wrong = words.get("right", ""), words.get("wrong", "")
+        if match_key(right) == match_key(self.sentence):
+            words["right"] = right = ""
+        if not right and not wrong and not self.errors:
+            self.add_error(
+                "wrong", _("Explain what’s wrong with the sentence, or correct it above.")
+            )
+        return words
 
     def rows(self) -> list[tuple[TopicFact, bool]]:
         """Return the facts, each with whether it is selected."""
@@ -298,12 +314,22 @@ def sentence_uncheck(request: BeaconRequest, slug: str, run_id: int, key: str) -
 @never_cache
 @require_http_methods(["GET", "POST"])
 @login_required
+@vary_on_headers("HX-Request")
 def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -> HttpResponse:
-    """Correct a sentence. Its facts are shown before they change."""
+    """Correct a sentence, in its place or on its own page. Its facts are shown before they change."""
     report = _report(request, slug, run_id)
     sentence = _sentence(report, key)
     facts = correcting.facts_of(report, sentence)
-    form = SentenceForm(request.POST or None, facts=facts)
+    form = SentenceForm(
+        request.POST or None, facts=facts, sentence=sentence.text, auto_id=f"correct-{key}-%s"
+    )
+    context: dict[str, Any] = {
+        "report": report,
+        "run": report.run,
+        "topic": report.run.topic,
+        "sentence": sentence,
+        "form": form,
+    }
     if request.method == "POST" and form.is_valid():
         try:
             made = correcting.correct(
@@ -317,17 +343,12 @@ def sentence_correct(request: BeaconRequest, slug: str, run_id: int, key: str) -
             undo = offer(request, "correction", key=made.pk)
             said = _("Sentence corrected. Later runs will use your correction.")
             messages.success(request, said, extra_tags=undo)
-            return redirect(f"{reverse('research:run', args=[slug, run_id])}#s-{key}")
-    standing = Correction.objects.filter(report=report, key=key).standing().first()
-    context: dict[str, Any] = {
-        "report": report,
-        "run": report.run,
-        "topic": report.run.topic,
-        "sentence": sentence,
-        "form": form,
-        "standing": standing,
-    }
-    return render(request, "research/sentence_correct.html", context)
+            if request.htmx:
+                return render(request, "research/_sentence_corrected.html", {"made": made})
+            return redirect_back(request, f"{reverse('research:run', args=[slug, run_id])}#s-{key}")
+    context["standing"] = Correction.objects.filter(report=report, key=key).standing().first()
+    template = "_sentence_correct" if request.htmx else "sentence_correct"
+    return render(request, f"research/{template}.html", context)
 
 
 @require_safe

@@ -1,36 +1,44 @@
-"""A topic's tabs (report, timeline, sources, runs, memory), and its actions."""
+"""A topic's tabs (read, timeline, sources, runs, memory), notes on its sentences, and its actions."""
 
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.core.errors import InvalidValue, MemoryRefused
-from memory.models import Topic
+from memory.models import Note, Topic
+from memory.notes.services import write_note
 from memory.topics import memory as topic_memory
 from memory.topics.memory import agent_memory
 from memory.web import filter_bar
+from memory.web.double_submit import idempotent_post
+from memory.web.fields import CleanTextField
 from memory.web.responses import redirect_back, redirect_to, refused
-from memory.web.undo import offer, offer_revision, undoes
+from memory.web.undo import act, offer, offer_revision, undoes
 from research.execution.starting import NotNow, loaded_at, start_run
-from research.models import Report, Run, RunAlreadyActive
+from research.facts import affected
+from research.models import AffectedLine, Report, Run, RunAlreadyActive
 from research.pages.responses import not_now
-from research.reports import page as report_page
-from research.reports import since_read, timeline_chart
+from research.reports import reading, timeline_chart
 from research.topic_settings import editing as topic_editing
 from research.topics import acts
 from research.topics import page as topic_page
+
+MOST_NOTE = 1_000  # characters
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:
@@ -44,22 +52,79 @@ def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpR
     return render(request, f"research/{template}.html", context)
 
 
+# --- reading ---
+
+_MOST_DIGITS = 9  # of a run's number
+
+
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def topic(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the current run, and the latest report in full."""
+    """Show what changed in the unread runs, or in the runs that the address selects."""
     found = _topic(request, slug)
-    report = topic_page.latest_report(found)
-    if report is None:
-        return _show(request, "report", found)
-    since = since_read.of(found) if found.unread_count > 1 else None
-    shown = report_page.article(report.run, since_read.items_of(since, report.run))
-    if since is not None:
-        shown |= since_read.beside(since, shown)
-    else:
-        shown["last_changes"] = topic_page.last_changes(found)
-    return _show(request, "report", found, **shown)
+    first, last = (_number(request.GET.get(name, "")) for name in ("from", "to"))
+    return _show(request, "read", found, page=reading.of(found, first, last))
+
+
+def _number(text: str) -> int | None:
+    """Return the run number in a text, or None if it isn't one."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
+
+
+class SentenceNoteForm(forms.Form):
+    """A person's note on a sentence."""
+
+    note = CleanTextField(
+        label=gettext_lazy("Your note"),
+        max_length=MOST_NOTE,
+        error_messages={"required": gettext_lazy("Write a note.")},
+        widget=forms.Textarea(attrs={"rows": 2, "data-focus": ""}),
+        help_text=gettext_lazy("It’s saved to your memory, with the sentence as its evidence."),
+    )
+    sentence = CleanTextField(max_length=MOST_NOTE, required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        """Require the sentence, whose field is hidden."""
+        words: dict[str, Any] = super().clean() or {}
+        if not words.get("sentence"):
+            self.add_error(None, _("Open the note from its sentence, so that it belongs to one."))
+        return words
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+@idempotent_post
+def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Add a note on a sentence of the topic. It appears in the margin next to the sentence."""
+    found = _topic_to_change(request, slug)
+    sentence = request.GET.get("sentence", "").replace("\x00", "")[:MOST_NOTE]
+    form = SentenceNoteForm(request.POST or None, initial={"sentence": sentence})
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        try:
+            note = write_note(
+                found.owner,
+                Note.Kind.LOG,
+                words["note"],
+                by=request.actor,
+                evidence=[words["sentence"]],
+                topic=found,
+            )
+        except MemoryRefused as exc:
+            form.add_error("note", str(exc))
+        else:
+            undo = offer_revision(request, note)
+            messages.success(request, _("Note saved."), extra_tags=undo)
+            if request.htmx:
+                return render(request, "research/_read_noted.html", {"note": note, "is_new": True})
+            return redirect_back(request, _page_of(found))
+    context = {"topic": found, "form": form, "sentence": form["sentence"].value()}
+    template = "_sentence_note" if request.htmx else "sentence_note"
+    return render(request, f"research/{template}.html", context)
 
 
 @require_safe
@@ -94,6 +159,38 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     )  # fmt: skip
     more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}
     return _show(request, "runs", found, rows=page.rows, **more)
+
+
+# --- affects you ---
+
+
+def _affected(request: BeaconRequest, slug: str, pk: uuid.UUID) -> AffectedLine:
+    mine = AffectedLine.objects.of(request.user).filter(item__run__topic__slug=slug)
+    found: AffectedLine = get_object_or_404(mine.filter(item__run__topic__trashed_at=None), pk=pk)
+    return found
+
+
+@act("affects-dismiss")
+def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
+    """Remember that a change isn't about a line of the person's memory."""
+    if affected.dismiss(_affected(request, slug, pk)):
+        undo = offer(request, "affects-restore", slug=slug, pk=pk)
+        said = _("Removed. Similar changes won’t be linked to this line.")
+        messages.success(request, said, extra_tags=undo)
+    else:
+        messages.info(request, _("This was already removed."))
+    return reverse("research:topic", args=[slug])
+
+
+@act("affects-restore")
+def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
+    """Show that a change affects a line again."""
+    if affected.restore(_affected(request, slug, pk)):
+        undo = offer(request, "affects-dismiss", slug=slug, pk=pk)
+        messages.success(request, _("Shown again."), extra_tags=undo)
+    else:
+        messages.info(request, _("This is already shown."))
+    return reverse("research:topic", args=[slug])
 
 
 # --- memory ---

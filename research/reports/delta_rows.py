@@ -277,7 +277,7 @@ def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | 
     If they have little in common, all of the old one is marked as deleted and none of the new one.
     """
     old, new = _WORD.findall(before), _WORD.findall(now)
-    if difflib.SequenceMatcher(None, _words(old), _words(new), autojunk=False).ratio() < ALIKE:
+    if _alike(_words(old), _words(new)) < ALIKE:
         return format_html('<s class="old">{}</s>', unbroken(before)), unbroken(now)
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     was, became = [], []
@@ -289,8 +289,61 @@ def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | 
     return _joined(was, "<del></del>"), _joined(became, "<ins></ins>")
 
 
+def in_one(before: str, now: str) -> SafeString | None:
+    """Return one sentence with the old words deleted and the new ones inserted.
+
+    None if the two have too little in common to be read as one.
+    """
+    old, new = _WORD.findall(before), _WORD.findall(now)
+    if max(_alike(_words(old), _words(new)), _alike(_plain(old), _plain(new))) < ALIKE:
+        return None
+    parts: list[SafeString] = []
+    for kind, gone, come in _passages(old, new):
+        if kind == "equal":
+            parts.append(unbroken(gone))
+            continue
+        if gone.strip():
+            parts.append(format_html("<del>{}</del>", unbroken(gone)))
+        if come.strip():
+            gap = " " if gone.strip() else ""
+            parts.append(format_html("{}<ins>{}</ins>", gap, unbroken(come)))
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+def _passages(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
+    """Return the equal and the different passages. Two that only a gap separates are one.
+
+    "16.4, 15.8" and "18.1, 17.7" are read as two lists, not as four numbers.
+    """
+    found: list[tuple[str, str, str]] = []
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        gone, come = "".join(old[a:b]), "".join(new[c:d])
+        is_gap = kind == "equal" and not any(char.isalnum() for char in gone)
+        if is_gap and found and found[-1][0] != "equal":
+            found.append(("gap", gone, come))
+        elif kind == "equal":
+            found.append(("equal", gone, come))
+        elif len(found) > 1 and found[-1][0] == "gap" and found[-2][0] == "different":
+            _gap, between, _same = found.pop()
+            _kind, gone_before, come_before = found.pop()
+            found.append(("different", gone_before + between + gone, come_before + between + come))
+        else:
+            found.append(("different", gone, come))
+    return [("equal" if kind == "gap" else kind, gone, come) for kind, gone, come in found]
+
+
 def _words(pieces: Iterable[str]) -> list[str]:
     return [piece for piece in pieces if piece[0].isalnum()]
+
+
+def _plain(pieces: Iterable[str]) -> list[str]:
+    """Return the words without values. In two lists of versions, only the words around them are alike."""
+    return [piece for piece in pieces if piece.isalpha()]
+
+
+def _alike(old: list[str], new: list[str]) -> float:
+    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()
 
 
 def _joined(parts: list[SafeString], nothing: str) -> SafeString:

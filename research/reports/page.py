@@ -65,6 +65,7 @@ class Quote:
     before: str = ""
     after: str = ""
     checked_at: datetime | None = None
+    page: str = ""  # its place in the stored page, if it isn't the shown report's
 
     @property
     def in_words(self) -> str:

@@ -10,26 +10,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Max, OuterRef, Q, Subquery
 from django.db.models import Window as RowWindow
 from django.db.models.functions import JSONObject
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.models import Topic, TopicFact
+from memory.models import TopicFact
 from research.models import DeltaItem, Report, Run
 from research.reporting.merged_deltas import Merged, merge
-from research.reports.delta_rows import DeltaRow, delta_row
-from research.reports.page import source_rows
 
 # field names in the order of ReadRun
 _RUN = ("run_id", "run__number", "created", "run__is_baseline")
@@ -212,7 +207,7 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Unr
         shown = [item for item in items if not item.withheld]
         found[topic_id] = UnreadNews(window, merge(shown), len(items) - len(shown), by_run)
     if in_full:
-        _add_facts([one.shown for news in found.values() for one in news.changes])
+        add_facts([one.shown for news in found.values() for one in news.changes])
     return found
 
 
@@ -223,7 +218,7 @@ def _add_sources(windows: Iterable[Window], runs: Sequence[int]) -> None:
         window.runs = [replace(run, sources=sources.get(run.pk, ())) for run in window.runs]
 
 
-def _add_facts(items: Sequence[DeltaItem]) -> None:
+def add_facts(items: Sequence[DeltaItem]) -> None:
     """Add the current `fact` to each item, or None if its text was edited."""
     fact = Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
     rows = DeltaItem.objects.filter(pk__in=[item.pk for item in items]).annotate(fact=fact)
@@ -251,136 +246,3 @@ def between(topic: Any, first: int, last: int) -> list[Merged]:
     runs = Run.objects.kept().filter(topic=topic, number__gt=first, number__lte=last)
     items = DeltaItem.objects.filter(run__in=runs, withheld="").select_related("run")
     return merge(items.order_by("run__number", "position"))
-
-
-# --- the section on the page ---
-
-Status = DeltaItem.Status
-
-
-@dataclass(frozen=True, slots=True)
-class SinceRow(DeltaRow):
-    """A row of a merged delta. `trail` lists the runs that mentioned the fact."""
-
-    trail: Sequence[SafeString] = ()
-
-
-@dataclass(slots=True)
-class UnreadSection:
-    """The section about several unread reports, with listed and folded rows."""
-
-    news: UnreadNews
-    listed: list[SinceRow] = field(default_factory=list)
-    confirmed: list[SinceRow] = field(default_factory=list)
-    quiet: list[SinceRow] = field(default_factory=list)
-
-    @property
-    def window(self) -> Window:
-        """Return the window of unread reports."""
-        return self.news.window
-
-    @property
-    def title(self) -> str:
-        """Return its heading."""
-        return _("Since you last read") if self.window.last else _("Not read yet")
-
-    @property
-    def since(self) -> str:
-        """Return the text next to the heading: since when, or which runs."""
-        return self.window.since or self.window.runs_in_words
-
-    @property
-    def baselines(self) -> list[ReadRun]:
-        """Return the runs that started without live memory, except the very first run."""
-        first = self.window.first if self.window.last is None else None
-        return [run for run in self.window.merged if run.is_baseline and run != first]
-
-    @property
-    def left_out(self) -> int:
-        """Return how many unread reports are too old to be included."""
-        return len(self.window.runs) - len(self.window.merged)
-
-
-def of(topic: Topic) -> UnreadSection | None:
-    """Return the section if the topic has several unread reports, otherwise None. Two queries.
-
-    With one unread report, the report's own delta says the same.
-    """
-    news = news_of([topic.pk], in_full=True).get(topic.pk)
-    if news is None or not news.window.is_several:
-        return None
-    since, rows = UnreadSection(news), _rows(topic, news)
-    for one, row in zip(news.changes, rows, strict=True):
-        if one.is_listed:
-            since.listed.append(row)
-        elif one.status == Status.CONFIRMED:
-            since.confirmed.append(row)
-        else:
-            since.quiet.append(row)
-    return since
-
-
-def items_of(since: UnreadSection | None, run: Run) -> Sequence[DeltaItem] | None:
-    """Return the items of one run, if the section has loaded them."""
-    window = since.window if since is not None else None
-    if since is None or window is None or run.pk not in [one.pk for one in window.merged]:
-        return None
-    return since.news.items.get(run.pk, ())
-
-
-def beside(since: UnreadSection, article: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes to the latest report's page, whose contents start with the section."""
-    contents = [one for one in article["contents"] if one[0] != "what-changed"]
-    first = [("since-read", since.title)] if contents else []
-    return {"since": since, "contents": first + contents}
-
-
-def _rows(topic: Topic, news: UnreadNews) -> list[SinceRow]:
-    runs = {run.pk: run for run in news.window.merged}
-    # Of 60 runs with 30 sources each, only a few appear. Only their sources are parsed.
-    told = {one.shown.run_id for one in news.changes}
-    sources = {key: {s.n: s for s in source_rows(runs[key].sources)} for key in told}
-    links = {key: _link(topic, run) for key, run in runs.items()}
-    latest = news.window.runs[-1]
-    rows = []
-    for one in news.changes:
-        run = runs[one.shown.run_id]
-        page = "" if run == latest else _page_of(topic, run)
-        row = delta_row(one.as_item(), sources[run.pk], page)
-        same = {each.name: getattr(row, each.name) for each in fields(row)}
-        rows.append(SinceRow(**same, trail=_trail(topic, one, links)))
-    return rows
-
-
-def _page_of(topic: Topic, run: ReadRun) -> str:
-    return reverse("research:run", args=[topic.slug, run.pk])
-
-
-def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[SafeString]:
-    """Return the runs that mentioned a fact, as links, and what happened to it since."""
-    words = {
-        Status.NEW: _("new in {}"),
-        Status.CHANGED: _("changed in {}"),
-        Status.CONTRADICTED: _("contradicted in {}"),
-        Status.CONFIRMED: _("confirmed in {}"),
-        Status.GONE: _("gone in {}"),
-    }
-    trail = [
-        format_html(words[Status(item.status)], links[item.run_id])
-        for item in one.items
-        if item.status in words
-    ]
-    fact = getattr(one.shown, "fact", None)
-    if fact:
-        page = reverse("research:fact-history", args=[topic.slug, fact["id"]])
-        name = {
-            TopicFact.State.STRUCK: _("since marked as wrong"),
-            TopicFact.State.RETIRED: _("no longer a fact"),
-        }.get(TopicFact.State(fact["state"]), _("its fact"))
-        trail.append(format_html('<a href="{}">{}</a>', page, name))
-    return trail
-
-
-def _link(topic: Topic, run: ReadRun) -> SafeString:
-    name = _("Run #%(number)d") % {"number": run.number}
-    return format_html('<a href="{}#report">{}</a>', _page_of(topic, run), name)

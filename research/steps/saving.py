@@ -26,6 +26,7 @@ from memory.models import Activity, Conflict, ModelCall, Source, Topic, TopicFac
 from memory.topics import memory as topic_memory
 from memory.topics import publishing
 from memory.topics.memory import FactChanges, FoundFact, ReturnedUrl
+from research.facts import affected
 from research.models import Delivery, Hit, Report, Run, Step
 from research.reporting import delta as delta_items
 from research.reporting import merged_deltas as delta_text
@@ -111,6 +112,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         facts, problem = _remember(work, topic, written, number, at)
         if inputs.known(work) is not None:
             delta_items.store(work.run, written.changes)
+            _note_affected(work.run, topic)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
         reading.remove_read_pages(topic, work.settings.read_next)
         result = _result(number, facts, problem)
@@ -119,6 +121,17 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         Delivery.objects.create_for_report(work.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
     return result
+
+
+def _note_affected(run: Run, topic: Topic) -> None:
+    """Store which lines of the owner's memory the changes meet. No error here can lose the report."""
+    try:
+        with transaction.atomic():
+            affected.note(run, topic)
+    except SoftTimeLimitExceeded:
+        raise
+    except Exception:
+        logger.exception("affected lines not stored", run=run.pk)
 
 
 def _report(work: RunContext, written: _StepOutputs, at: datetime) -> Report:

@@ -23,7 +23,7 @@ from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.web.filter_bar import Choice, Facet
 from research.execution.starting import limits_in_words
 from research.facts import staleness
-from research.models import Report, Run, TopicSettings
+from research.models import Run, TopicSettings
 from research.models.links import Link, link_of
 from research.reports.delta_rows import in_words
 from research.runs import presenters
@@ -103,26 +103,6 @@ def host_of(url: str) -> str:
         return editing.shown(domain_of(url))[:80]
     except ValueError:
         return ""
-
-
-# --- the report ---
-
-
-def latest_report(topic: Topic) -> Report | None:
-    """Return the report of the topic's last saved run."""
-    reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
-    found: Report | None = reports.select_related("run").order_by("-run__number").first()
-    if found is not None:
-        found.run.topic = topic
-        found.run.report = found
-    return found
-
-
-def last_changes(topic: Topic) -> Run | None:
-    """Return the last run whose report lists changes, read or not, in one query."""
-    told = Report.objects.live().filter(run__topic=topic, is_quiet=False).exclude(delta="")
-    found = told.exclude(run__number=None).select_related("run").order_by("-run__number").first()
-    return found.run if found is not None else None
 
 
 # --- facts ---

@@ -2,7 +2,8 @@
 // other): a field is focused, anything else is clicked. A page's own keys win over the frame's.
 // In lists with data-rows, j and k move, o opens and x selects. e and # press the row's [data-row-edit]
 // and [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]. In
-// Conflicts, l, r, b and m keep the left, the right or both, or merge ([data-row-left] and so on). In
+// Conflicts, l, r, b and m keep the left, the right or both, or merge ([data-row-left] and so on). Where
+// a topic is read, l and m open a sentence's history or a note ([data-row-history], [data-row-note]). In
 // Trash, r presses [data-row-restore]. "." moves to the row's buttons, which only it shows.
 // "Ctrl k" works with Ctrl or Cmd, and in fields too. The others never work in fields.
 // <body data-shortcuts="off"> turns all off except saving.
@@ -91,9 +92,9 @@
     a: () => press("[data-row-accept]"),
     r: () => press("[data-row-reject], [data-row-right], [data-row-restore]"),
     u: () => press("[data-row-mark]"),
-    l: () => press("[data-row-left]"),
+    l: () => press("[data-row-left], [data-row-history]"),
     b: () => press("[data-row-both]"),
-    m: () => press("[data-row-merge]"),
+    m: () => press("[data-row-merge], [data-row-note]"),
     ".": () => {
       const first = here()?.querySelector(".line-acts :is(a, button, summary):not(:disabled)");
       first?.focus();

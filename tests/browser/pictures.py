@@ -73,7 +73,7 @@ class Walk:
             self.visitor.goto(TOPIC)
             self.visitor.press("Run now")
             self.until_saved(number)
-        self.visitor.goto(f"{TOPIC}runs/2/")
+        self.visitor.goto(f"{TOPIC}?from=2&to=2")
         self.take("report", dark=True)
 
     def until_saved(self, number: int) -> None:

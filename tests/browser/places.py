@@ -221,17 +221,36 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
     ]
     for name, slug in (("sample", cast["sample"]), ("aio", cast["topic"])):
         found += [
-            Place(f"topic {name} {tab.strip('/') or 'report'}", f"/topics/{slug}/{tab}")
+            Place(f"topic {name} {tab.strip('/') or 'read'}", f"/topics/{slug}/{tab}")
             for tab in tabs
         ]
     found += [
-        Place(f"topic {name} {tab.strip('/') or 'report'}", f"/topics/{cast[name + ' slug']}/{tab}")
+        Place(f"topic {name} {tab.strip('/') or 'read'}", f"/topics/{cast[name + ' slug']}/{tab}")
         for name in ("long", "rtl", "chinese", "emoji")
         for tab in ("", "facts/", "sources/")
     ]
     pages = f"/topics/{cast['topic']}/sources/?by=page"
     found.append(Place("topic aio source pages", pages, FULL, _unfold))
+    sample = f"/topics/{cast['sample']}/"
+    found += [
+        Place("topic read one", f"{sample}?from=2&to=2", FULL, _unfold),
+        Place("topic read several", f"{sample}?from=1&to=4"),
+        Place("topic read pressed", f"{sample}?from=2&to=3", FULL, _pressed),
+        Place("topic read correcting", f"{sample}?from=2&to=3", FULL, _correcting),
+        Place("sentence note", f"{sample}note/?sentence=PostgreSQL+13+has+ended."),
+    ]
     return [*found, Place("topic failed", f"/topics/{cast['failed slug']}/")]
+
+
+def _pressed(visitor: Visitor) -> None:
+    visitor.page.keyboard.press("j")
+    visitor.page.locator("li.line.here").wait_for()
+
+
+def _correcting(visitor: Visitor) -> None:
+    _pressed(visitor)
+    visitor.page.keyboard.press("e")
+    visitor.page.locator(".edit-here textarea").wait_for()
 
 
 def _shares(cast: dict[str, str]) -> list[Place]:

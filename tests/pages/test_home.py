@@ -241,7 +241,7 @@ def test_the_number_of_queries_is_fixed(
 
     browser.get("/")
 
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(16):
         browser.get("/")
 
 

@@ -9,12 +9,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import strip_tags
-from pytest_django import DjangoAssertNumQueries
 
 from memory.core.actors import RESEARCH
 from memory.models import Topic, User
-from research.models import DeltaItem, DigestSettings, Report, Run
+from research.models import DigestSettings, Report, Run
 from research.notifications import digests
 from research.pages import digests as pages_digests
 from research.reports import since_read
@@ -51,119 +49,16 @@ def url(name: str, topic: Topic, *more: Any) -> str:
     return reverse(f"research:{name}", args=[topic.slug, *more])
 
 
-def section(browser: Client, topic: Topic) -> str:
-    """Return the topic page's section about several reports, empty where there is none."""
-    page = browser.get(url("topic", topic)).content.decode()
-    return page.partition('id="since-read"')[2].partition("</section>")[0]
-
-
 def read(topic: Topic) -> list[int]:
     reports = Report.objects.filter(run__topic=topic).exclude(read_at=None)
     return sorted(reports.values_list("run__number", flat=True))
-
-
-# --- the topic's page -------------------------------------------------------------------------------
-
-
-def test_several_reports_are_told_as_one_delta_since_the_last_one_read(
-    browser: Client, topic: Topic
-):
-    shown = strip_tags(section(browser, topic))
-
-    assert "Since you last read Run #1" in shown
-    assert NEWS in shown and NOW in shown and OLD not in shown
-    assert shown.count("+ New") == 2 and "≠ Changed" not in shown
-    assert "One item was filtered out" in shown
-
-
-def test_each_fact_names_the_runs_that_spoke_of_it(browser: Client, topic: Topic):
-    shown = strip_tags(section(browser, topic))
-
-    assert "new in Run #2changed in Run #3" in shown
-
-
-def test_marks_lead_to_the_sources_of_their_own_report(browser: Client, topic: Topic):
-    shown = section(browser, topic)
-    third = Run.objects.get(topic=topic, number=3)
-
-    assert f'href="{url("run", topic, third.pk)}#source-2"' in shown
-    assert 'href="#source-1"' in shown  # of the latest, whose sources are below
-
-
-def test_what_was_struck_since_says_so(browser: Client, topic: Topic, alice: User):
-    fact = make_fact(topic, NEWS, Run.objects.get(topic=topic, number=4))
-    fact.strike(by=alice.actor)
-
-    assert "since marked as wrong" in section(browser, topic)
-
-
-def test_the_latest_report_does_not_tell_its_own_delta_again(browser: Client, topic: Topic):
-    page = browser.get(url("topic", topic)).content.decode()
-
-    assert 'id="what-changed"' not in page and "Show only this run’s changes</a>" in page
-    assert page.count("data-mark-read") == 1
-
-
-def test_one_unread_report_tells_its_own_delta(browser: Client, topic: Topic):
-    Report.objects.filter(run__topic=topic, run__number=3).update(read_at="2026-05-12T07:00Z")
-
-    assert section(browser, topic) == ""
-    assert 'id="what-changed"' in browser.get(url("topic", topic)).content.decode()
-
-
-def test_the_last_changes_stay_one_click_away_after_they_were_read(browser: Client, topic: Topic):
-    quiet = make_run(topic)
-    make_report(quiet, is_quiet=True, delta="Nothing new.")
-    assert 'id="last-changes"' not in browser.get(url("topic", topic)).content.decode()
-
-    Report.objects.filter(run__topic=topic).update(read_at=timezone.now())
-
-    page = browser.get(url("topic", topic)).content.decode()
-    link = page.partition('id="last-changes"')[2].partition("</p>")[0]
-    last = Run.objects.get(topic=topic, number=4)
-    assert f'href="{url("run", topic, last.pk)}#what-changed"' in link and "Run #4" in link
-
-
-def test_a_report_that_lists_the_last_changes_has_no_link_to_itself(browser: Client, topic: Topic):
-    Report.objects.filter(run__topic=topic).update(read_at=timezone.now())
-
-    page = browser.get(url("topic", topic)).content.decode()
-
-    assert 'id="what-changed"' in page and 'id="last-changes"' not in page
-
-
-def test_where_nothing_was_read_it_says_so(browser: Client, topic: Topic):
-    Report.objects.filter(run__topic=topic).update(read_at=None)
-
-    assert "Not read yet Runs #1 to #4" in " ".join(strip_tags(section(browser, topic)).split())
-
-
-def test_reports_that_list_nothing_say_that_nothing_is_new(browser: Client, topic: Topic):
-    DeltaItem.objects.filter(run__topic=topic).delete()
-
-    assert "Nothing new. None of the changes in these reports still apply." in section(
-        browser, topic
-    )
-
-
-def test_hundred_unread_reports_cost_no_query_more(
-    browser: Client, topic: Topic, django_assert_max_num_queries: DjangoAssertNumQueries
-):
-    for number in range(since_read.MOST_RUNS + 5):
-        run = make_run(topic)
-        make_report(run)
-        make_item(run, "new", f"The plant number {number} opened its gates to visitors.")
-
-    with django_assert_max_num_queries(12):
-        shown = section(browser, topic)
-    assert "8 older unread reports aren’t included" in shown
 
 
 # --- marking --------------------------------------------------------------------------------------
 
 
 def test_opening_the_page_changes_nothing_by_itself(browser: Client, topic: Topic):
-    shown = section(browser, topic)
+    shown = browser.get(url("topic", topic)).content.decode()
 
     assert f'data-mark-read="{url("topic-read", topic)}?upto=4"' in shown
     assert read(topic) == [1]

@@ -1,4 +1,4 @@
-"""A topic's tabs: report, timeline, sources, runs, memory, and the preview of a run."""
+"""A topic's tabs: read, timeline, sources, runs, memory, and the preview of a run."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ def test_the_number_of_queries_is_fixed(
 
     # The memory's tab reads it just as a run would: in a savepoint, and again as JSON.  The
     # timeline's drawing asks for runs, facts, their revisions and delta items.
-    with django_assert_max_num_queries({"memory/": 15}.get(tab, 12)):
+    # What is read asks for runs, changes, facts, sources, remarks, notes and lines of memory.
+    with django_assert_max_num_queries({"memory/": 15, "": 20}.get(tab, 12)):
         browser.get(HOME + tab)
 
 
@@ -136,8 +137,8 @@ def test_the_latest_report_is_shown_in_full_with_what_changed(browser: Client, t
 
     body = body_of(browser, HOME)
 
-    assert "What Changed Since Last Week" in body
-    assert "Version 18.1 closes two faults" in body
+    assert "What changed" in body
+    assert "Version 18.1 repairs index corruption after a crash." in body
     assert 'id="source-2"' in body
     assert "Run #2" in body
 
@@ -368,7 +369,7 @@ def test_slots_that_were_missed_are_told_beside_the_tabs(browser: Client, topic:
     why = "3 scheduled runs were missed while Beacon was off, so one run caught up"
     Activity.log(topic.owner, RESEARCH, "schedule-caught-up", subject=topic, why=why)
 
-    assert why in text_of(browser.get(f"/topics/{topic.slug}/"))
+    assert why in text_of(browser.get(f"/topics/{topic.slug}/runs/"))
 
 
 @pytest.mark.requirement("R233")
