@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, transaction
@@ -80,6 +80,8 @@ def cleaned(text: str) -> CleanedText:
 
 # --- writing rows ---
 
+Rows = dict[str, MemoryFile]  # by path
+Result = TypeVar("Result")
 BEACON, PERSON, AGENT = MemoryFile.SummaryBy
 MOST_WARNINGS = 10  # per save
 _AGENTS = ("agent", "reflector", "research")  # their text has not been confirmed by a person
@@ -120,7 +122,7 @@ def paths_of(owner: User) -> list[str]:
     return sorted(found, key=place_of)
 
 
-def held(write: Callable[[], SaveResult]) -> SaveResult:
+def held(write: Callable[[], Result]) -> Result:
     """Run a write in a transaction; run it again if another one created the month's file first."""
     try:
         with transaction.atomic():
@@ -130,7 +132,7 @@ def held(write: Callable[[], SaveResult]) -> SaveResult:
             return write()
 
 
-def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
+def rows_held(owner: User, path: str) -> Rows:
     """Lock and return the rows that a write of `path` needs, by path: for a fact file, both.
 
     Both fact files share one budget, so that two writers can't exceed it together.
@@ -140,17 +142,45 @@ def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
     return {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
 
 
-def save(
-    owner: User, path: str, fresh: CleanedText, act: Act, *, seen: int | None, join: bool
-) -> SaveResult:
-    """Store a cleaned text.  The surrounding transaction keeps the rows locked.
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """The text that a write would store.  It follows the file's rules, and nothing is stored yet.
+
+    `file` is the locked row, and None for a new file.
+    """
+
+    owner: User
+    path: str
+    file: MemoryFile | None
+    text: str
+    summary_by: str
+    act: Act
+    section_locks: list[list[str]]
+    is_merged: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def changes_text(self) -> bool:
+        return self.file is None or self.text != self.file.content
+
+
+def new_text(
+    owner: User,
+    path: str,
+    rows: Rows,
+    fresh: CleanedText,
+    act: Act,
+    *,
+    seen: int | None,
+    join: bool,
+) -> NewText:
+    """Return what a write of a cleaned text would store.  `rows` are those of `rows_held`.
 
     `seen` and `join` are those of `save_file`, and so are the errors.
     """
     # Before a summary line is added, so that line numbers match the writer's.
     limits.check_lines(fresh.text)
     check_folder(path, act.by)
-    rows = rows_held(owner, path)
     file = rows.get(path)
     if file is None and seen:
         raise NoSuchFile(path, paths_of(owner))
@@ -160,7 +190,10 @@ def save(
         file.check_may_change(act.by)
         text, is_merged = joined(file, text, seen=seen, join=join)
         if text == file.content and act.summary is None:
-            return SaveResult(file, is_merged, fresh.warnings)
+            locks = file.section_locks
+            return NewText(
+                owner, path, file, text, file.summary_by, act, locks, is_merged, fresh.warnings
+            )
     offered = one_line(act.summary or "") or summary_of(text)
     text, summary_by = _summed(path, text, act, file)
     others = sum(row.size for row in rows.values() if row.path != path)
@@ -169,39 +202,55 @@ def save(
     if agent_of(path):
         _check_own_folder(owner, path, file, limits.size_of(text), act.by)
     warnings = (*fresh.warnings, *_new_warnings(path, text, file))
+    locks = []
+    if file is not None:
+        is_refused = file.summary_by == PERSON and _writer(act) != PERSON
+        if is_refused and offered and offered != file.summary:
+            warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
+        locks, gone = _section_locks(file, text, act.by)
+        warnings = (*gone, *warnings)
+    warnings = warnings[:MOST_WARNINGS]
+    return NewText(owner, path, file, text, summary_by, act, locks, is_merged, warnings)
+
+
+def store(new: NewText, *, trust: str = "") -> SaveResult:
+    """Store a new text in the transaction that holds its rows.
+
+    `trust` is that of the text's origin, if the review determined it after the text was known.
+    """
+    act = replace(new.act, trust=trust) if trust else new.act
+    file = new.file
     if file is None:
-        file = _made(owner, path, text, act, summary_by)
-        return SaveResult(file, is_merged, warnings[:MOST_WARNINGS])
-    is_refused = file.summary_by == PERSON and _writer(act) != PERSON
-    if is_refused and offered and offered != file.summary:
-        warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
-    locks, gone = _section_locks(file, text, act.by)
-    if text != file.content or summary_by != file.summary_by:
-        _change(file, text, act, locks, summary_by, is_merged=is_merged)
-    return SaveResult(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
+        file = _made(new, act)
+    elif new.changes_text or new.summary_by != file.summary_by:
+        _change(file, new, act)
+    return SaveResult(file, new.is_merged, new.warnings)
 
 
-def _change(
-    file: MemoryFile,
-    text: str,
-    act: Act,
-    locks: list[list[str]],
-    summary_by: str,
-    *,
-    is_merged: bool,
-) -> None:
+def save(
+    owner: User, path: str, fresh: CleanedText, act: Act, *, seen: int | None, join: bool
+) -> SaveResult:
+    """Store a cleaned text.  The surrounding transaction keeps the rows locked.
+
+    `seen` and `join` are those of `save_file`, and so are the errors.
+    """
+    rows = rows_held(owner, path)
+    return store(new_text(owner, path, rows, fresh, act, seen=seen, join=join))
+
+
+def _change(file: MemoryFile, new: NewText, act: Act) -> None:
     why = act.why
-    if is_merged:
+    if new.is_merged:
         why = " ".join([why, _("(merged with version %(n)d)") % {"n": file.version}]).strip()
     fields = {
-        "content": text,
-        "summary": _summary(file.path, text),
-        "summary_by": summary_by,
-        "size": limits.size_of(text),
-        "blame": _blamed(file, text, act),
+        "content": new.text,
+        "summary": _summary(file.path, new.text),
+        "summary_by": new.summary_by,
+        "size": limits.size_of(new.text),
+        "blame": _blamed(file, new.text, act),
     }
-    if locks != file.section_locks:
-        fields["section_locks"] = locks
+    if new.section_locks != file.section_locks:
+        fields["section_locks"] = new.section_locks
     trust = _trust(act, file.trust)
     if trust != file.trust and not act.by.is_person:
         fields["trust"] = trust
@@ -218,17 +267,17 @@ def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
     return carried(was.blame, was.content, text, file.version + 1)
 
 
-def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> MemoryFile:
+def _made(new: NewText, act: Act) -> MemoryFile:
     """Create a file and its first revision."""
     now = timezone.now()
     file = MemoryFile(
-        owner=owner,
-        path=path,
-        content=text,
-        summary=_summary(path, text),
-        summary_by=summary_by,
-        size=limits.size_of(text),
-        blame=carried([], "", text, 1),
+        owner=new.owner,
+        path=new.path,
+        content=new.text,
+        summary=_summary(new.path, new.text),
+        summary_by=new.summary_by,
+        size=limits.size_of(new.text),
+        blame=carried([], "", new.text, 1),
         source=act.source or str(act.by),
         trust=_trust(act, Trust.OWNER),
         created=now,
@@ -539,10 +588,30 @@ def save_file(
     Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
     (`seen` is a version of a file that no longer exists).  Nothing is stored in any of these cases.
     """
-    path, fresh = checked_path(path), cleaned(content)
-    check_rough_size(owner, path, fresh.text)
+    path = checked_path(path)
     act = Act(by, why, source, trust, summary, summary_by)
-    return held(lambda: save(owner, path, fresh, act, seen=seen, join=join))
+
+    def write() -> SaveResult:
+        rows = rows_held(owner, path)
+        return store(replaced(owner, path, rows, content, act, seen=seen, join=join))
+
+    return held(write)
+
+
+def replaced(
+    owner: User,
+    path: str,
+    rows: Rows,
+    content: str,
+    act: Act,
+    *,
+    seen: int | None = None,
+    join: bool = True,
+) -> NewText:
+    """Return what replacing a file's whole text would store; `seen` and `join` as in `save_file`."""
+    fresh = cleaned(content)
+    check_rough_size(owner, path, fresh.text)
+    return new_text(owner, path, rows, fresh, act, seen=seen, join=join)
 
 
 def patch_file(
@@ -562,18 +631,32 @@ def patch_file(
     Raises PatchRefused otherwise, NoSuchFile, and what `save_file` raises.
     """
     path = checked_path(path)
-    pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+    act = Act(by, why, source, trust)
 
     def write() -> SaveResult:
-        file = rows_held(owner, path).get(path)
-        if file is None:
-            raise NoSuchFile(path, paths_of(owner))
-        known = content_at(file, seen) if seen else None
-        text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
-        based_on = file.version if known is None else seen
-        return save(owner, path, text, Act(by, why, source, trust), seen=based_on, join=True)
+        return store(patched_file(owner, path, rows_held(owner, path), patches, act, seen=seen))
 
-    return held(write), len(pairs)
+    return held(write), len(patches)
+
+
+def patched_file(
+    owner: User,
+    path: str,
+    rows: Rows,
+    patches: Sequence[Pair],
+    act: Act,
+    *,
+    seen: int | None = None,
+) -> NewText:
+    """Return what patching a file would store; arguments and errors as in `patch_file`."""
+    pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+    file = rows.get(path)
+    if file is None:
+        raise NoSuchFile(path, paths_of(owner))
+    known = content_at(file, seen) if seen else None
+    text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
+    based_on = file.version if known is None else seen
+    return new_text(owner, path, rows, text, act, seen=based_on, join=True)
 
 
 def append_to(
@@ -595,23 +678,31 @@ def append_to(
     end isn't added again, as when a form is sent twice. Raises what `save_file` raises, and
     InvalidValue for an empty entry.
     """
-    path, fresh = checked_path(path), cleaned(entry)
+    path = checked_path(path)
+    act = Act(by, why, source, trust, summary, summary_by, appends=True)
+
+    def write() -> SaveResult:
+        rows = rows_held(owner, path)
+        file, fresh = rows.get(path), cleaned(entry)
+        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
+            return SaveResult(file, warnings=fresh.warnings)
+        return store(appended(owner, path, rows, entry, act))
+
+    return held(write)
+
+
+def appended(owner: User, path: str, rows: Rows, entry: str, act: Act) -> NewText:
+    """Return what adding an entry would store; errors as in `append_to`."""
+    fresh = cleaned(entry)
     if not fresh.text.strip():
         problem = _("There is nothing to append. The entry is empty.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
     check_lines(fresh.text)  # only the entry, so that line numbers match it
-    act = Act(by, why, source, trust, summary, summary_by, appends=True)
-
-    def write() -> SaveResult:
-        file = rows_held(owner, path).get(path)
-        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
-            return SaveResult(file, warnings=fresh.warnings)
-        stands = str(file.content) if file else new_file(path)
-        text = with_entry(path, stands, fresh.text, owner.time_zone)
-        return save(owner, path, CleanedText(text, fresh.warnings), act, seen=None, join=True)
-
-    return held(write)
+    file = rows.get(path)
+    stands = str(file.content) if file else new_file(path)
+    text = with_entry(path, stands, fresh.text, owner.time_zone)
+    return new_text(owner, path, rows, CleanedText(text, fresh.warnings), act, seen=None, join=True)
 
 
 def restore_version(
