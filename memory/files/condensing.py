@@ -34,8 +34,8 @@ from memory.core.file_format import (
     summary_span,
     with_line,
 )
-from memory.files import limits
-from memory.files.services import cleaned
+from memory.files import texts
+from memory.files.texts import cleaned
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
@@ -375,7 +375,7 @@ def _unusable(why: str) -> str:
 
 
 def _messages(file: MemoryFile) -> list[Message]:
-    most = max(1, limits.size_of(file.content) * 7 // 10)
+    most = max(1, texts.size_of(file.content) * 7 // 10)
     locked = [" › ".join(path) for path in file.section_locks]
     told = {"most": f"{most:,}", "locked": locked, "is_fact": file.is_fact}
     shown = {"path": file.path, "text": for_prompt(file.content)}
@@ -394,13 +394,13 @@ def _fit(file: MemoryFile, answer: str) -> str:
     if file.summary_by == MemoryFile.SummaryBy.PERSON:
         begin, end = summary_span(file.content)
         text = with_line(text, file.content[begin:end])
-    size = limits.size_of(text)
+    size = texts.size_of(text)
     if size >= file.size:
         told = {"have": f"{size:,}", "now": f"{file.size:,}"}
         raise InvalidCondensedText(
             _("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told
         )
-    limits.check_lines(text)
+    texts.check_lines(text)
     for path in file.section_locks:
         if locked_text(text, path) != locked_text(file.content, path):
             label = " › ".join(path)
@@ -419,6 +419,6 @@ def _shown(
     problem: str = "",
 ) -> CondenseProposal:
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
-    saved = limits.size_of(file.content) - limits.size_of(text)
+    saved = texts.size_of(file.content) - texts.size_of(text)
     left = max(0, len(rows) - MOST_ROWS)
     return CondenseProposal(text, said, saved, rows[:MOST_ROWS], left, is_by_model, problem)

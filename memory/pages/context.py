@@ -29,7 +29,7 @@ from memory.context.layers import (
     build_context,
 )
 from memory.context.topic_block import TopicBlock, topic_block
-from memory.files.reading import size_in_words
+from memory.files.texts import size_in_words
 from memory.llm import connections
 from memory.models import Note, Sensitivity, Topic, User
 from memory.topics.memory import KnownFact

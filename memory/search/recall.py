@@ -17,7 +17,7 @@ from beacon_site.text.terms import LABEL, query_terms
 from memory.core.errors import InvalidValue
 from memory.models.history import Use
 from memory.search import bm25_sql, retrievers
-from memory.search.bm25 import relevance
+from memory.search.bm25_sql import relevance
 from memory.search.filters import Narrowing, narrowing_of, rows_of
 from memory.search.kinds import KINDS
 from memory.search.query import Filter, Question, parse

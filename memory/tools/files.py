@@ -16,25 +16,34 @@ from pydantic import AliasChoices, Field
 from beacon_site.text.cleaning import as_data
 from beacon_site.text.diff import lines_of
 from memory.core.file_format import checked_path, is_fact
-from memory.files.limits import FileConflict
 from memory.files.mirror import take_in
-from memory.files.reading import facts_budget, files_of, index_text, read_file, size_in_words
+from memory.files.reading import files_of, index_text, read_file
 from memory.files.services import (
     Act,
     NewText,
     Rows,
     SaveResult,
     appended,
+    facts_budget,
     held,
     patched_file,
     replaced,
     rows_held,
     store,
 )
+from memory.files.texts import FileConflict, size_in_words
 from memory.models import MemoryFile, Trust
 from memory.review.risks import adds_only_own
-from memory.tools.review import held_for_person, why_held
-from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    held_for_person,
+    named,
+    refused,
+    why_held,
+)
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
 _OWN_WORDS = " New lines in facts/user.md must quote the person, such as - Name: Alice (“I'm Alice”), or they wait for approval."

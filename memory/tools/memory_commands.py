@@ -24,12 +24,19 @@ from memory.files.agent_folder import (
     numbered,
     place_at,
 )
-from memory.files.limits import MOST_EPISODES
-from memory.files.services import Act, NewText, Rows, cleaned, replaced
+from memory.files.services import Act, NewText, Rows, replaced
+from memory.files.texts import MOST_EPISODES, cleaned
 from memory.models import MemoryFile, Trust
 from memory.tools.files import saved_if_allowed
-from memory.tools.review import why_held
-from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named,
+    refused,
+    why_held,
+)
 
 MOST_LINES = 999_999
 AROUND = 2  # lines shown on each side of a replacement

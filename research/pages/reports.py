@@ -39,7 +39,8 @@ from research.reports import compare as comparing
 from research.reports import exporting
 from research.reports import page as report_page
 from research.reports.compare import CompareParams
-from research.reports.page import Quote, SourceRow, sources_of
+from research.reports.delta_rows import Quote, SourceRow
+from research.reports.page import sources_of
 from research.topics import page as topic_page
 
 

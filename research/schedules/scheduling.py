@@ -475,7 +475,7 @@ def _pause(run: Run) -> bool:
         Activity.log(topic.owner, RESEARCH, KIND, subject=topic, warning=True, run=run.pk, why=why)
         names = {"topic": topic.title, "count": IN_A_ROW, "why": why}
         Delivery.objects.create_for_message(
-            channels_for_failure(run),
+            channels_for_failure(run.topic),
             f"schedule-failing:{run.pk}",
             topic=topic,
             subject=_("Schedule paused: %(topic)s") % names,

@@ -9,10 +9,10 @@ import pytest
 from memory.core.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
 from memory.notes import services as notes
-from memory.review import blocked, blocking, quarantine
+from memory.review import blocking, quarantine
 from memory.review import services as review_services
-from memory.review.blocked import SourceBlocked
 from memory.review.quarantine import reason_of
+from memory.review.services import SourceBlocked
 from memory.search.recall import recall
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
 
@@ -122,7 +122,7 @@ def test_of_a_proposal_out_of_a_run_its_pages_can_be_refused(alice: Any):
 
 def test_a_person_is_never_refused(alice: Any):
     blocking.refuse(alice, "agent", "alice", by=alice.actor)
-    blocked.check(alice, alice.actor)
+    review_services.check_not_blocked(alice, alice.actor)
     with pytest.raises(InvalidValue):
         blocking.refuse(alice, "agent", " ", by=alice.actor)
     with pytest.raises(InvalidValue):
