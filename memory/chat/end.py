@@ -145,8 +145,8 @@ def _is_held(
     if session.agent is None:
         return False
     by, owner = session.agent.actor, session.owner
-    found = review_services.verdict(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
-    if found.is_held:
+    why = review_services.why_held(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
+    if why:
         review_services.hold(
             owner,
             kind,
@@ -155,9 +155,9 @@ def _is_held(
             before={},
             after=after,
             why=_("saved from a session that ended"),
-            held=found.held,
+            held=why,
         )
-    return found.is_held
+    return bool(why)
 
 
 def _consolidate(session: Session) -> None:

@@ -45,16 +45,11 @@ from memory.usage.month_budget import MonthMeter, check_month
 _BULLETS = ("- ", "* ", "+ ")
 
 
-@dataclass(frozen=True, slots=True)
-class CondensedText:
-    """The shorter text, and a description of each change."""
+def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> tuple[str, tuple[str, ...]]:
+    """Return the text without repeated bullets, old dates, empty sections and extra space.
 
-    text: str
-    said: tuple[str, ...]
-
-
-def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> CondensedText:
-    """Return the text without repeated bullets, old dates, empty sections and extra space."""
+    Also return a description of each change.
+    """
     lines, sections = lines_of(text), sections_of(text)
     held = _held(sections, [tuple(path) for path in locked])
     loose = {place for place, _line in open_lines(text)} - held
@@ -71,7 +66,7 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> CondensedText:
     shorter = "\n".join(line for _place, line in kept)
     shorter += "\n" if shorter and text.endswith("\n") else ""
     said = tuple(_words(name, count) for count, name in counts if count)
-    return CondensedText(shorter if said else text, said)
+    return shorter if said else text, said
 
 
 def _words(name: str, n: int) -> str:
@@ -259,8 +254,8 @@ class CondenseRequest:
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> CondenseProposal:
     """Return the text condensed by rules."""
-    shorter = condensed(file.content, file.section_locks)
-    return _shown(file, shorter.text, shorter.said, problem=problem)
+    shorter, said = condensed(file.content, file.section_locks)
+    return _shown(file, shorter, said, problem=problem)
 
 
 def why_no_model(file: MemoryFile) -> str:

@@ -24,8 +24,8 @@ from memory.context.layers import (
     MOST_CHARACTERS,
     TOKENS,
     Context,
+    ContextLine,
     Layer,
-    LeftOut,
     build_context,
 )
 from memory.context.topic_block import TopicBlock, topic_block
@@ -229,8 +229,8 @@ def _shown(text: str) -> str:
     return _MARK.sub("", text).replace("\n  ", "\n")
 
 
-def _left_out(gone: Iterable[LeftOut]) -> list[Line]:
-    return [Line(one.title, one.why, *_addresses(one.record)) for one in gone]
+def _left_out(gone: Iterable[ContextLine]) -> list[Line]:
+    return [Line(one.text, one.why, *_addresses(one.record)) for one in gone]
 
 
 def _addresses(record: Any) -> tuple[str, str]:

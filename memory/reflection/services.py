@@ -217,7 +217,7 @@ def build(
     told = Message("user", task)
     room = left - tokens_of(Message("user", result))
     most = int(min(SHARE * window, room))
-    kept = trimmed([told, *history], max(most, 200)).messages
+    kept = trimmed([told, *history], max(most, 200))
     context = {
         "task": for_prompt(kept[0].content),
         "history": for_prompt(transcript(kept[1:])) or _("(nothing was kept)"),

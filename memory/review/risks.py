@@ -114,7 +114,7 @@ class Risk:
 class HoldReasons(str):
     """Why a write is held, in words, with the codes behind them.
 
-    Callers pass it from `verdict` to `hold` as plain text.
+    Callers pass it from `why_held` to `hold` as plain text.
     """
 
     __slots__ = ("risks",)

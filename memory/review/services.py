@@ -1,6 +1,6 @@
 """Review of agents' writes: stored immediately, or held until a person decides (decision 10).
 
-`verdict` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
+`why_held` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
 agents never read.  A person's `accept` applies it as their own write (`memory.review.apply`), and `reject`
 doesn't.  Undecided proposals expire after 30 days.
 """
@@ -8,7 +8,6 @@ doesn't.  Undecided proposals expire after 30 days.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -45,7 +44,6 @@ __all__ = [
     "APPLY",
     "AlreadyDecided",
     "MergeConflict",
-    "Verdict",
     "accept",
     "expire_due",
     "held_in",
@@ -54,9 +52,9 @@ __all__ = [
     "perform",
     "reject",
     "restore_state",
-    "verdict",
     "wait_again",
     "waiting",
+    "why_held",
 ]  # fmt: skip
 
 MOST_WAITING = 1_000  # of one owner
@@ -79,18 +77,6 @@ class AlreadyDecided(MemoryRefused):
     """The proposal is no longer pending: it was decided, or it expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a write is held, and why; "" means that it is stored immediately."""
-
-    held: str = ""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it waits for a person."""
-        return bool(self.held)
-
-
 def kind_of_note(*kinds: str) -> str:
     """Return the strictest kind of write among these kinds of notes."""
     if set(kinds) & {kind.value for kind in Note.IDENTITY}:
@@ -98,7 +84,7 @@ def kind_of_note(*kinds: str) -> str:
     return "rule" if Note.Kind.RULE in kinds else "note"
 
 
-def verdict(
+def why_held(
     owner: User,
     kind: str,
     *,
@@ -111,8 +97,8 @@ def verdict(
     path: str = "",
     after: str = "",
     messages: Sequence[str] = (),
-) -> Verdict:
-    """Return whether a write of `kind` (file, rule, soul, note, observation) is held.
+) -> str:
+    """Return why a write of `kind` (file, rule, soul, note, observation) is held, or "" if it is stored immediately.
 
     `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
     topic.  A file has `path`, `after` (the complete new text) and `target` (its row, if any); a note
@@ -121,7 +107,7 @@ def verdict(
     owner blocked `by`.
     """
     if by.is_person:
-        return Verdict()
+        return ""
     check_not_blocked(owner, by)
     kind = "soul" if kind in _LIKE_THE_SOUL else kind
     write = Write(
@@ -129,11 +115,11 @@ def verdict(
     )
     level = level_of(owner, kind)
     if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
-        return Verdict()
+        return ""
     why = found_risks(write)
     if level == ReviewLevel.Level.HOLD_ALL:
         why = why or [Risk("every-write")]
-    return Verdict(HoldReasons(why))
+    return HoldReasons(why)
 
 
 def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:

@@ -228,7 +228,7 @@ def why_held(
 
     `trust` is the trust of the write, if it differs from that of everything its writer has read.
     """
-    found = review_services.verdict(
+    return review_services.why_held(
         context.owner,
         kind,
         by=context.by,
@@ -240,7 +240,6 @@ def why_held(
         after=after,
         messages=context.messages,
     )
-    return found.held
 
 
 def held_for_person(

@@ -197,18 +197,10 @@ def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleResult:
-    """One always-included rule, with its result in this run."""
-
-    rule: str
-    became: str
-
-
-@dataclass(frozen=True, slots=True)
 class AppliedRules:
     """The rules that a run applied: what was included and what was left out, as text."""
 
-    checked: Sequence[RuleResult]
+    checked: Sequence[tuple[str, str]]  # each rule with its result
     left_out: Sequence[str]
 
     def __bool__(self) -> bool:
@@ -223,7 +215,7 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Appl
     settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
     pages = {hit.url: hit for hit in hits}
     checked = [
-        RuleResult(rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
+        (rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
     said = left_out_in_words(left_out(settings, hits))

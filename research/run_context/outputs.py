@@ -20,7 +20,7 @@ class LoadedMemory(TypedDict):
 
 
 class PlanReviewed(TypedDict):
-    """Who reviewed a plan ("" if nobody did in time), and when."""
+    """Who reviewed a plan, and when. `by` is empty if the run continued without a review."""
 
     by: str
     at: str

@@ -297,14 +297,14 @@ def _on(request: BeaconRequest) -> str:
 @undoes("proposals-decided", key=exact_moment)
 def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     """Reopen what one action decided, and undo what accepting wrote."""
-    again = review_acts.restore_state(request.user, key, by=request.actor)
-    if not again.number:
-        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+    number, problems = review_acts.restore_state(request.user, key, by=request.actor)
+    if not number:
+        why = " ".join(problems[: review_acts.MOST_TOLD])
         raise MemoryRefused(why or _("This has been decided again since then."))
-    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", again.number)
-    messages.success(request, words % {"n": again.number})
-    if again.problems:
-        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
+    messages.success(request, words % {"n": number})
+    if problems:
+        why = " ".join(problems[: review_acts.MOST_TOLD])
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     return reverse("research:inbox")
 
