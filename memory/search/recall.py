@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -57,10 +57,10 @@ class Lane:
 class Why:
     """Why a hit is ranked where it is: lanes, matched stems, rank in each lane, and boosts."""
 
-    lanes: tuple[str, ...] = ()
-    stems: tuple[str, ...] = ()
-    ranks: dict[str, int] = field(default_factory=dict)
-    boosts: tuple[str, ...] = ()
+    lanes: tuple[str, ...]
+    stems: tuple[str, ...]
+    ranks: dict[str, int]
+    boosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
