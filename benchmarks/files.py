@@ -68,8 +68,8 @@ def _measure(revisions: int) -> int:
     from django.db import connection
     from django.test import Client
 
-    from memory.files.limits import MOST_EPISODES
     from memory.files.services import save_file
+    from memory.files.texts import MOST_EPISODES
 
     owner = get_user_model().objects.create_user("bench")
     file = save_file(owner, PATH, text_of(1, MOST_EPISODES), by=owner.actor).file
@@ -99,9 +99,9 @@ def give_revisions(file: Any, count: int) -> None:
 
 def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     from beacon_site.text.diff import diff, folded
-    from memory.files.limits import MOST_EPISODES
     from memory.files.reading import index_text, read_file
     from memory.files.services import append_to, patch_file, save_file
+    from memory.files.texts import MOST_EPISODES
 
     by = owner.actor
     texts = [text_of(seed, MOST_EPISODES) for seed in (1, 2, 3)]

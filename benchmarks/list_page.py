@@ -172,10 +172,10 @@ def _act(owner: Any) -> tuple[int, float]:
 
     act = bulk.ask(owner, "notes", "tag", query="q=kind:rule", arguments={"tag": "bench"})
     began = time.perf_counter()
-    done = bulk.perform(act.pk, seconds=3_600)
+    done = bulk.run_bulk_act(act.pk, seconds=3_600)
     assert done is not None
     took = time.perf_counter() - began
-    bulk.perform(bulk.ask_undo(done).pk, seconds=3_600)
+    bulk.run_bulk_act(bulk.ask_undo(done).pk, seconds=3_600)
     return done.done, took
 
 

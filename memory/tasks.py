@@ -158,7 +158,7 @@ def embed_due() -> None:
 @shared_task(acks_late=True)
 def run_bulk_action(pk: str) -> None:
     """Do a bulk action, or continue it; safe to deliver twice."""
-    bulk.perform(pk)
+    bulk.run_bulk_act(pk)
     analyze_changed()
 
 

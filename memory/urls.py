@@ -194,14 +194,12 @@ _records_pages = [
     path("notes/new/", editing.note_new, name="note-new"),
     path("notes/merge/", record_views.merge, name="notes-merge"),
     path("notes/<uuid:pk>/", record_views.record, _NOTE, name="note"),
-    path("notes/<uuid:pk>/edit/", editing.edit_record, _NOTE, name="note-edit"),
+    path("notes/<uuid:pk>/edit/", editing.note_edit, name="note-edit"),
     path("notes/<uuid:pk>/history/", record_views.history, _NOTE, name="note-history"),
     path("notes/<uuid:pk>/supersede/", editing.supersede, name="note-supersede"),
     path("observations/new/", editing.observation_new, name="observation-new"),
     path("observations/<uuid:pk>/", record_views.record, _OBSERVATION, name="observation"),
-    path(
-        "observations/<uuid:pk>/edit/", editing.edit_record, _OBSERVATION, name="observation-edit"
-    ),
+    path("observations/<uuid:pk>/edit/", editing.observation_edit, name="observation-edit"),
     path(
         "observations/<uuid:pk>/history/",
         record_views.history,

@@ -39,7 +39,7 @@ IN_ORDER = ("-p", "no:randomly")
 FAST = ("-m", "not slow", *IN_ORDER, "-n", "3", "--dist", "worksteal", "--durations=25")
 SLOW = (
     "-m", "slow", *IN_ORDER, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder",
-    "--reruns=1", "--durations=25",
+    "--durations=25",
 )  # fmt: skip
 
 
@@ -170,11 +170,7 @@ def test(rest: list[str]) -> None:
 
 
 def test_slow(rest: list[str]) -> None:
-    """Run the slow tests: all of them, or those that `rest` selects.
-
-    They race with real processes, so a failed one is rerun once; tests/conftest.py prints
-    which did.
-    """
+    """Run the slow tests: all of them, or those that `rest` selects."""
     need_chromium()
     become("-m", "pytest", *(["-m", "slow", *rest] if rest else SLOW))
 

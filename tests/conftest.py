@@ -109,15 +109,9 @@ def pytest_runtestloop() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the tables of faults and attacks, and why a slow test ran twice."""
+    """Print the tables of faults and attacks."""
     figures.show(terminalreporter)
     attacks.show(terminalreporter)
-    again = terminalreporter.stats.get("rerun", [])
-    if again:
-        terminalreporter.section("failed at first and ran again: fix these races")
-    for report in again:
-        terminalreporter.write_line(f"{report.nodeid} ({report.when})")
-        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture

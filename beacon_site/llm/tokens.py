@@ -29,14 +29,6 @@ _PER_MESSAGE = 4  # tokens that a chat template adds to each
 _FOR_THE_NOTE = 40
 
 
-@dataclass(frozen=True, slots=True)
-class TrimmedMessages:
-    """The messages that fit, and how many were left out."""
-
-    messages: list[Message]
-    left_out: int = 0
-
-
 def tokens_of(*messages: Message) -> int:
     """Estimate the tokens of the messages by their bytes."""
     size = 0
@@ -52,7 +44,7 @@ def tokens_of_tools(tools: Iterable[Tool]) -> int:
     return sum(sizes) // BYTES_PER_TOKEN
 
 
-def trimmed(messages: Sequence[Message], most: int) -> TrimmedMessages:
+def trimmed(messages: Sequence[Message], most: int) -> list[Message]:
     """Return the messages that fit `most` tokens, in their order.
 
     A task that is too long is cut, and so is the newest group if it doesn't fit, since the model
@@ -76,7 +68,7 @@ def trimmed(messages: Sequence[Message], most: int) -> TrimmedMessages:
     left_out = sum(map(len, groups)) - sum(map(len, kept))
     if left_out and head:
         head = [*head[:-1], _with_note(head[-1], left_out)]
-    return TrimmedMessages([*head, *(one for group in reversed(kept) for one in group)], left_out)
+    return [*head, *(one for group in reversed(kept) for one in group)]
 
 
 def _parted(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:

@@ -24,8 +24,8 @@ from memory.content.services import checked_scope
 from memory.core.actors import Actor
 from memory.models import Agent, AgentScope, ApiToken, Session, Trust, User
 from memory.notes.services import lowest_trust
-from memory.review import blocked
 from memory.review import trust as review_trust
+from memory.review.services import check_not_blocked
 from memory.tools.types import ToolContext
 
 REALM = 'Bearer realm="Beacon"'
@@ -157,7 +157,7 @@ class Bearer(HttpBearer):
         caller = authenticated(request)
         if caller.may(self.scope):
             if self.scope == "write":
-                blocked.check(caller.owner, caller.by)
+                check_not_blocked(caller.owner, caller.by)
             request.api_scope = self.scope  # type: ignore[attr-defined]
             return caller
         words = _(

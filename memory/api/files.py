@@ -25,10 +25,10 @@ from memory.api.shown import shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.core.errors import InvalidValue
 from memory.core.file_format import checked_path
-from memory.files.limits import MOST_EPISODES, FileConflict
 from memory.files.mirror import take_in
 from memory.files.reading import read_file as read_file_at
 from memory.files.services import SaveResult, append_to, patch_file, rows_held, save_file
+from memory.files.texts import MOST_EPISODES, FileConflict
 from memory.models import MemoryFile, Revision, Trust
 from memory.records import history as record_history
 from memory.tools.registry import call_tool

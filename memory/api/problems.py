@@ -23,7 +23,7 @@ from beacon_site.db.errors import GONE, Failure, failure_of
 from beacon_site.http import Respond
 from beacon_site.text.cleaning import clean, shorten
 from memory.core.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
-from memory.files.limits import NoSuchFile, OverBudget
+from memory.files.texts import NoSuchFile, OverBudget
 
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"

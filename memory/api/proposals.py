@@ -17,14 +17,14 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, Held, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
-from memory.files.limits import MOST_EPISODES
+from memory.files.texts import MOST_EPISODES
 from memory.models import Proposal, Remembered, Topic
 from memory.models.proposals import Danger
 from memory.observations.lines import Line
 from memory.review import risks as review_risks
 from memory.review import services as review_services
 from memory.review.risks import reasons_of
-from memory.tools import review as tool_review
+from memory.tools import types as tool_types
 from memory.tools.types import ToolResult
 
 api = router("proposals")
@@ -179,7 +179,7 @@ def reviewed(
 ) -> Held | None:
     """Hold an agent's write that needs approval, and return the answer; None if it can be stored."""
     return _held(
-        tool_review.reviewed(
+        tool_types.reviewed(
             caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
         )
     )
@@ -193,8 +193,8 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
 
 
 def source_of(caller: Caller, named: str | None) -> str:
-    """Return the source of a write, as `memory.tools.review.named_source` does."""
-    return tool_review.named_source(caller.context(), named)
+    """Return the source of a write, as `memory.tools.types.named_source` does."""
+    return tool_types.named_source(caller.context(), named)
 
 
 def reviewed_lines(
@@ -207,7 +207,7 @@ def reviewed_lines(
 ) -> Held | None:
     """Hold a whole batch of observations if one of them needs approval."""
     return _held(
-        tool_review.reviewed_lines(
+        tool_types.reviewed_lines(
             caller.context(), lines, source, topic=topic, sensitivity=sensitivity
         )
     )

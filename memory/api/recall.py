@@ -18,7 +18,15 @@ from memory.api.problems import Problem
 from memory.api.shown import Moment, moment, shows
 from memory.models import Trust, Use
 from memory.search.query import Filter, parse
-from memory.search.recall import MOST_HITS, RecallHit, RecallOptions, RecallPage, recall_page
+from memory.search.recall import (
+    MOST_HITS,
+    Lane,
+    RecallHit,
+    RecallOptions,
+    RecallPage,
+    Why,
+    recall_page,
+)
 
 api = router("recall")
 
@@ -65,23 +73,6 @@ class RecallQuery(BaseModel):
     )
 
 
-class LaneOut(BaseModel):
-    """One search method's rating of a result: its score, the score scaled to 0..1, and its rank."""
-
-    raw: float
-    score: float
-    rank: int
-
-
-class WhyOut(BaseModel):
-    """Why a result has its rank."""
-
-    lanes: list[str]
-    stems: list[str]
-    ranks: dict[str, int]
-    boosts: list[str]
-
-
 class HitOut(BaseModel):
     """One record found, in full."""
 
@@ -95,8 +86,8 @@ class HitOut(BaseModel):
     trust: str
     title: str
     url: str
-    lanes: dict[str, LaneOut]
-    why: WhyOut
+    lanes: dict[str, Lane]
+    why: Why
     replaces: list[UUID]
     checked_at: datetime | None = Field(
         None, description="For a fact: when a source last confirmed it."
@@ -108,33 +99,9 @@ class HitOut(BaseModel):
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
         shows(hit.record, trust=Trust.EXTERNAL if hit.found_later else "")
-        lanes = {
-            name: LaneOut(raw=lane.raw, score=lane.score, rank=lane.rank)
-            for name, lane in hit.lanes.items()
-        }
-        why = WhyOut(
-            lanes=list(hit.why.lanes),
-            stems=list(hit.why.stems),
-            ranks=hit.why.ranks,
-            boosts=list(hit.why.boosts),
-        )
-        same = (
-            "id",
-            "type",
-            "category",
-            "score",
-            "content",
-            "created_at",
-            "source",
-            "title",
-            "url",
-            "found_later",
-        )
+        same = cls.model_fields.keys() - {"trust", "checked_at"}
         return cls(
-            lanes=lanes,
-            why=why,
             trust=hit.record.trust,
-            replaces=list(hit.replaces),
             checked_at=getattr(hit.record, "confirmed_at", None),
             **{name: getattr(hit, name) for name in same},
         )

@@ -18,7 +18,7 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue
 from memory.models import Activity, User
 from memory.pages.accounts.forms import ProfileForm
-from memory.review.levels import levels_of, set_levels
+from memory.review.services import levels_of, set_levels
 
 OF_THE_PROFILE = ("language", "time_zone")
 api = router("settings")

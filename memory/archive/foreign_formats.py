@@ -29,7 +29,7 @@ from memory.archive.kinds import InvalidLine, parsed
 from memory.archive.zips import ImportRejected, check_plain, lines, opened
 from memory.core.errors import InvalidValue
 from memory.models import Activity, Note, Observation, Revision, Trust, User
-from memory.notes.checks import NoteChecks, usual_stability
+from memory.notes.checks import NoteChecks, listed, usual_stability
 from memory.notes.services import expiry
 from memory.observations.lines import single
 
@@ -374,7 +374,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     wanted = {
         "kind": kind,
         "content": given["content"],
-        "tags": _listed(given.get("tags", ())),
+        "tags": _tags(given),
         "confidence": given.get("confidence", 1.0),
         "stability": given.get("stability") or usual_stability(kind),
         "ttl_days": given.get("ttl_days"),
@@ -404,7 +404,7 @@ def _observation(entry: Entry, taking_in: TakingIn) -> Observation:
     given = entry.fields
     checks = NoteChecks()
     category = checks.choice("category", given["category"], Observation.Category.values)
-    tags = checks.tags(_listed(given.get("tags", ())))
+    tags = checks.tags(_tags(given))
     step_type = str(given.get("step_type", "")).upper()
     checks.raise_refused()
     line = single(category, str(given["content"]).strip())
@@ -427,6 +427,16 @@ def _observation(entry: Entry, taking_in: TakingIn) -> Observation:
 def _listed(value: Any) -> Any:
     """Return a list field such as tags, which can be a list or a comma-separated text."""
     return value if isinstance(value, str) else list(value if isinstance(value, list) else [])
+
+
+def _tags(given: dict[str, Any]) -> list[str]:
+    """Return the tags. One that contains commas becomes several."""
+    found = _listed(given.get("tags", ()))
+    return (
+        listed(found)
+        if isinstance(found, str)
+        else [part for one in found for part in listed(str(one))]
+    )
 
 
 def _created(given: dict[str, Any]) -> datetime:

@@ -30,10 +30,9 @@ from memory.core.file_format import (
     summary_of,
     with_summary,
 )
-from memory.files import limits
-from memory.files.blame import carried
-from memory.files.reading import facts_budget
-from memory.files.services import cleaned
+from memory.files import texts
+from memory.files.services import facts_budget
+from memory.files.texts import carried, cleaned
 from memory.models import (
     Conflict,
     ContentItem,
@@ -364,8 +363,8 @@ def problem(file: MemoryFile) -> str:
     try:
         checked_path(file.path)
         text = _memory_kinds_text(file)
-        limits.check_lines(text)
-        limits.check_size(file.path, limits.size_of(text), _others(file))
+        texts.check_lines(text)
+        texts.check_size(file.path, texts.size_of(text), _others(file))
     except MemoryRefused as exc:
         return str(exc)
     if is_fact(file.path) and file.trashed_at is not None:
@@ -383,7 +382,7 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
         file.path, text
     ):
         file.summary_by = MemoryFile.SummaryBy.BEACON
-    file.size = limits.size_of(text)
+    file.size = texts.size_of(text)
     file.section_locks = _locks(file)
     if file.trashed_at is not None:
         return
@@ -417,8 +416,8 @@ def entry_problem(entry: FileEntry) -> str:
         checked_path(entry.path)
     except MemoryRefused as exc:
         return str(exc)
-    if (size := limits.size_of(entry.content)) > limits.MOST_EPISODES:
-        told = {"have": f"{size:,}", "most": f"{limits.MOST_EPISODES:,}"}
+    if (size := texts.size_of(entry.content)) > texts.MOST_EPISODES:
+        told = {"have": f"{size:,}", "most": f"{texts.MOST_EPISODES:,}"}
         return _("it’s %(have)s bytes, but a file can be at most %(most)s") % told
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
         return _("its heading isn’t a list of strings")

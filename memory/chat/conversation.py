@@ -310,13 +310,13 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
     owner, source = said.session.owner, source_of(said.session_id)
     fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": LOG_DAYS}
     texts = [said.content]
-    risk = review_services.verdict(
+    why = review_services.why_held(
         owner, "note", by=by, trust=trust, texts=texts, leaves_topic=True
     )
-    if risk.is_held:
+    if why:
         after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
         review_services.hold(
-            owner, "note", by=by, source=source, before={}, after=after, why="", held=risk.held
+            owner, "note", by=by, source=source, before={}, after=after, why="", held=why
         )
         return
     note = write_note(

@@ -44,8 +44,8 @@ from memory.observations.consolidation import (
 )
 from memory.reflection import services as reflection_services
 from memory.reflection.services import EntryContent, findings_in, why_not_talk
-from memory.review import blocked as review_blocked
 from memory.review import services as review_services
+from memory.review.services import SourceBlocked, check_not_blocked
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import MonthMeter
 
@@ -129,8 +129,8 @@ def _why_blocked(session: Session) -> str:
     """Return why an agent's session leaves nothing: its owner has blocked the agent."""
     try:
         if session.agent is not None:
-            review_blocked.check(session.owner, session.agent.actor)
-    except review_blocked.SourceBlocked as exc:
+            check_not_blocked(session.owner, session.agent.actor)
+    except SourceBlocked as exc:
         return str(exc)
     return ""
 
@@ -145,8 +145,8 @@ def _is_held(
     if session.agent is None:
         return False
     by, owner = session.agent.actor, session.owner
-    found = review_services.verdict(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
-    if found.is_held:
+    why = review_services.why_held(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
+    if why:
         review_services.hold(
             owner,
             kind,
@@ -155,9 +155,9 @@ def _is_held(
             before={},
             after=after,
             why=_("saved from a session that ended"),
-            held=found.held,
+            held=why,
         )
-    return found.is_held
+    return bool(why)
 
 
 def _consolidate(session: Session) -> None:

@@ -131,7 +131,7 @@ def messages_of(
     for message in talk.before:
         said += _as_said(message)
     said += [Said("user", question), *_called(talk.answer)]
-    return trimmed(said, int(window * SHARE)).messages
+    return trimmed(said, int(window * SHARE))
 
 
 def _as_said(message: Message) -> list[Said]:

@@ -33,7 +33,7 @@ from memory.chat.prompt import (
 )
 from memory.llm import connections
 from memory.models import Message, Note, Trust
-from memory.review import blocked
+from memory.review.services import SourceBlocked, check_not_blocked
 from memory.search.query import Filter, Question
 from memory.search.recall import RecallHit, recall
 from memory.search.snippets import passage
@@ -173,8 +173,8 @@ class _Turn:
         agent = self._message.session.agent
         try:
             if agent is not None:
-                blocked.check(self._message.session.owner, agent.actor)
-        except blocked.SourceBlocked as exc:
+                check_not_blocked(self._message.session.owner, agent.actor)
+        except SourceBlocked as exc:
             self._message.end(Message.State.FAILED, notice=str(exc))
             return
         try:

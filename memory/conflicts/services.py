@@ -445,18 +445,13 @@ def record_of(conflict: Conflict, side: str) -> Remembered | None:
 # --- undo ---
 
 
-@dataclass(slots=True)
-class Reopened:
-    """How many conflicts were reopened, and why others weren't."""
+def take_back_of(owner: User, at: datetime, *, by: Actor) -> tuple[int, list[str]]:
+    """Reopen the conflicts that the person resolved together at that time; undo the changes.
 
-    number: int = 0
-    problems: list[str] = field(default_factory=list)
-
-
-def take_back_of(owner: User, at: datetime, *, by: Actor) -> Reopened:
-    """Reopen the conflicts that the person resolved together at that time; undo the changes."""
+    Return how many were reopened, and why others weren't.
+    """
     rows = Conflict.objects.of(owner).filter(settled_at=at, settled_by=str(by))
-    done = Reopened()
+    number, problems = 0, []
     for row in rows.exclude(settled_how=Conflict.How.GONE).order_by("-created", "-pk"):
         row.owner = owner
         try:
@@ -464,10 +459,10 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> Reopened:
         except AlreadyResolved:
             continue  # another window was faster
         except MemoryRefused as exc:
-            done.problems.append(str(exc))
+            problems.append(str(exc))
         else:
-            done.number += 1
-    return done
+            number += 1
+    return number, problems
 
 
 def undo_change(conflict: Conflict, *, by: Actor) -> None:

@@ -409,7 +409,7 @@ def _copy(
         type=one.type,
         content=content,
         size=len(content),
-        tags=[clean(tag)[0][:LONGEST_TAG] for tag in one.tags],
+        tags=[clean(tag)[0].replace(",", " ")[:LONGEST_TAG] for tag in one.tags],
         title=clean(one.title)[0],
         url=clean(one.url)[0],
         action=clean(one.action)[0],

@@ -36,21 +36,12 @@ _NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
 _NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A note that was left out or cut, and why; shown to the owner, not to the model."""
-
-    title: str
-    why: str
-    record: Any = None
-
-
 @dataclass(slots=True)
 class ChosenNotes:
     """The chosen notes in order, each with the reason, and what was left out."""
 
     notes: list[tuple[Note, str]] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[ContextLine] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +140,20 @@ def _why_near(hit: RecallHit) -> str:
     return _("similar to the message %(how)s (%(score)s)") % told
 
 
-def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]:
+def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[ContextLine]:
     """Return the newest notes that were left out, with reasons, and the number of others."""
     rows = Note.objects.of(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
     told = [
-        LeftOut(str(note), asked.why_not(note) or beyond, note) for note in found[:MOST_LEFT_OUT]
+        ContextLine(str(note), asked.why_not(note) or beyond, note)
+        for note in found[:MOST_LEFT_OUT]
     ]
     if len(found) > MOST_LEFT_OUT:
         more = rows.count() - MOST_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}
-        told.append(LeftOut(words, beyond))
+        told.append(ContextLine(words, beyond))
     return told
 
 
@@ -216,7 +208,10 @@ NAMES = ("agent", "soul", "environment", "user", "rules", "summaries")  # R216: 
 
 @dataclass(frozen=True, slots=True)
 class ContextLine:
-    """One entry of a layer: its text for the model, why it is included, and its record, if any."""
+    """One entry of a layer, with why it is included and its record, if any.
+
+    Or a note that was left out or cut, with its title as the text and why. The model doesn't get that.
+    """
 
     text: str
     why: str
@@ -230,7 +225,7 @@ class Layer:
     name: str
     title: str
     lines: list[ContextLine] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[ContextLine] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -324,7 +319,7 @@ def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datet
         return layer
     why = why_never(note, now)
     if why:
-        layer.left_out.append(LeftOut(str(note), why, note))
+        layer.left_out.append(ContextLine(str(note), why, note))
         return layer
     layer.lines.append(ContextLine(_cut(note, LONGEST_IDENTITY, layer), _("always"), note))
     return layer
@@ -356,7 +351,7 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
         return text
     told = {"most": f"{most:,}", "have": f"{len(text):,}"}
     why = _("cut to its first %(most)s of %(have)s characters") % told
-    layer.left_out.append(LeftOut(shorten(note.content, 120), why, note))
+    layer.left_out.append(ContextLine(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
 
 
@@ -375,7 +370,7 @@ def _fit(layers: list[Layer], most: int, unit: str) -> None:
         layer = next(one for one in layers if one.name == name)
         while layer.lines and _length(_joined(layers), unit) > most:
             gone = layer.lines.pop()
-            layer.left_out.append(LeftOut(str(gone.record), why, gone.record))
+            layer.left_out.append(ContextLine(str(gone.record), why, gone.record))
 
 
 def _length(text: str, unit: str) -> int:

@@ -34,8 +34,8 @@ from memory.core.file_format import (
     summary_span,
     with_line,
 )
-from memory.files import limits
-from memory.files.services import cleaned
+from memory.files import texts
+from memory.files.texts import cleaned
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
@@ -45,16 +45,11 @@ from memory.usage.month_budget import MonthMeter, check_month
 _BULLETS = ("- ", "* ", "+ ")
 
 
-@dataclass(frozen=True, slots=True)
-class CondensedText:
-    """The shorter text, and a description of each change."""
+def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> tuple[str, tuple[str, ...]]:
+    """Return the text without repeated bullets, old dates, empty sections and extra space.
 
-    text: str
-    said: tuple[str, ...]
-
-
-def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> CondensedText:
-    """Return the text without repeated bullets, old dates, empty sections and extra space."""
+    Also return a description of each change.
+    """
     lines, sections = lines_of(text), sections_of(text)
     held = _held(sections, [tuple(path) for path in locked])
     loose = {place for place, _line in open_lines(text)} - held
@@ -71,7 +66,7 @@ def condensed(text: str, locked: Iterable[Sequence[str]] = ()) -> CondensedText:
     shorter = "\n".join(line for _place, line in kept)
     shorter += "\n" if shorter and text.endswith("\n") else ""
     said = tuple(_words(name, count) for count, name in counts if count)
-    return CondensedText(shorter if said else text, said)
+    return shorter if said else text, said
 
 
 def _words(name: str, n: int) -> str:
@@ -259,8 +254,8 @@ class CondenseRequest:
 
 def by_rule(file: MemoryFile, *, problem: str = "") -> CondenseProposal:
     """Return the text condensed by rules."""
-    shorter = condensed(file.content, file.section_locks)
-    return _shown(file, shorter.text, shorter.said, problem=problem)
+    shorter, said = condensed(file.content, file.section_locks)
+    return _shown(file, shorter, said, problem=problem)
 
 
 def why_no_model(file: MemoryFile) -> str:
@@ -375,7 +370,7 @@ def _unusable(why: str) -> str:
 
 
 def _messages(file: MemoryFile) -> list[Message]:
-    most = max(1, limits.size_of(file.content) * 7 // 10)
+    most = max(1, texts.size_of(file.content) * 7 // 10)
     locked = [" › ".join(path) for path in file.section_locks]
     told = {"most": f"{most:,}", "locked": locked, "is_fact": file.is_fact}
     shown = {"path": file.path, "text": for_prompt(file.content)}
@@ -394,13 +389,13 @@ def _fit(file: MemoryFile, answer: str) -> str:
     if file.summary_by == MemoryFile.SummaryBy.PERSON:
         begin, end = summary_span(file.content)
         text = with_line(text, file.content[begin:end])
-    size = limits.size_of(text)
+    size = texts.size_of(text)
     if size >= file.size:
         told = {"have": f"{size:,}", "now": f"{file.size:,}"}
         raise InvalidCondensedText(
             _("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told
         )
-    limits.check_lines(text)
+    texts.check_lines(text)
     for path in file.section_locks:
         if locked_text(text, path) != locked_text(file.content, path):
             label = " › ".join(path)
@@ -419,6 +414,6 @@ def _shown(
     problem: str = "",
 ) -> CondenseProposal:
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
-    saved = limits.size_of(file.content) - limits.size_of(text)
+    saved = texts.size_of(file.content) - texts.size_of(text)
     left = max(0, len(rows) - MOST_ROWS)
     return CondenseProposal(text, said, saved, rows[:MOST_ROWS], left, is_by_model, problem)

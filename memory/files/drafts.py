@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import shorten
 from memory.core.errors import MemoryRefused
 from memory.core.file_format import NOTHING, checked_path, with_summary
-from memory.files.services import cleaned
+from memory.files.texts import cleaned
 from memory.models import FileDraft, MemoryFile, User
 
 MOST_NOTE = 300  # characters, as the history's reason

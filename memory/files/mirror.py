@@ -30,10 +30,10 @@ from memory.core.errors import MemoryRefused
 from memory.core.file_format import is_fact
 from memory.files import mirror_folder
 from memory.files.drafts import DraftTaken, keep_draft
-from memory.files.limits import MOST_EPISODES, FileConflict
 from memory.files.mirror_disk import ConcurrentChange, Disk, DiskFile, digest_of
 from memory.files.mirror_folder import DISK, disk_of
 from memory.files.services import save_file
+from memory.files.texts import MOST_EPISODES, FileConflict
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
 
 logger = structlog.get_logger(__name__)

@@ -24,7 +24,7 @@ from typing import Any
 from django.conf import settings
 
 from memory.core.file_format import FACTS, month_of
-from memory.files.limits import MOST_EPISODES
+from memory.files.texts import MOST_EPISODES
 
 LARGEST = 4 * MOST_EPISODES  # bytes read at most; no valid file is that large
 MOST_COPIES = 50  # rejected edits beside one file

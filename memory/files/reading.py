@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from django.utils import timezone
 
 from memory.core.actors import SYSTEM
 from memory.core.file_format import FACTS, by_rule, checked_path, place_of, with_summary
 from memory.files import mirror
-from memory.files.blame import carried
-from memory.files.limits import MOST_FACTS, NoSuchFile, size_of
-from memory.files.services import first_text
+from memory.files.texts import NoSuchFile, carried, first_text, size_in_words, size_of
 from memory.models import MemoryFile, Revision, Sensitivity, User
 
 SOURCE = "explicit"
@@ -52,32 +49,8 @@ def make_first_files(user: User) -> None:
 
 # --- reading ---
 
-__all__ = [
-    "Budget",
-    "NoSuchFile",
-    "facts_budget",
-    "files_of",
-    "index_of",
-    "index_text",
-    "read_file",
-    "size_in_words",
-]
-
 INDEX_BEGINS = "Available memory:"
 INDEX_ENDS = "Use memory_read to load relevant files before responding."
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The size of both fact files together, and the limit."""
-
-    used: int
-    most: int
-
-    @property
-    def high(self) -> int:
-        """Return the size from which it is nearly full: 90 percent."""
-        return self.most * 9 // 10
 
 
 def read_file(owner: User, path: str) -> MemoryFile:
@@ -111,19 +84,6 @@ def index_of(files: Iterable[MemoryFile]) -> str:
     shown = [file for file in files if file.sensitivity != Sensitivity.SENSITIVE]
     lines = [f"- {file.path} ({size_in_words(file.size)}): {file.summary}" for file in shown]
     return "\n".join([INDEX_BEGINS, *lines, "", INDEX_ENDS])
-
-
-def facts_budget(owner: User) -> Budget:
-    """Return how much of the fact files' size limit is used."""
-    rows = MemoryFile.objects.of(owner).live().filter(path__in=FACTS)
-    return Budget(sum(rows.values_list("size", flat=True)), MOST_FACTS)
-
-
-def size_in_words(size: int) -> str:
-    """Return a size as in the index: 420B, 1.2KB."""
-    if size < 1024:
-        return f"{size}B"
-    return f"{size / 1024:.1f}KB"
 
 
 def _files(owner: User) -> list[MemoryFile]:

@@ -16,10 +16,9 @@ from django.utils.translation import gettext as _
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.core.file_format import sections_of
-from memory.files.limits import FileConflict
 from memory.files.sections import RemovedSection, contains_lines, put_in, without_lines
-from memory.files.services import Act, CleanedText, rows_held, save
-from memory.files.three_way_merge import content_at
+from memory.files.services import Act, rows_held, save
+from memory.files.texts import CleanedText, FileConflict, content_at
 from memory.models import FileEntry, MemoryFile
 
 

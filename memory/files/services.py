@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-from zoneinfo import ZoneInfo
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
-from beacon_site.text.cleaning import clean, one_line, shorten
-from beacon_site.text.dates import named
+from beacon_site.text.cleaning import one_line
 from beacon_site.text.injection import injection_reason
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, LimitReached, Locked
@@ -26,14 +24,11 @@ from memory.core.file_format import (
     FACTS,
     LONGEST_SUMMARY,
     NOTHING,
-    UPDATED,
     agent_of,
     by_rule,
     checked_path,
     folder_of,
     is_fact,
-    line_of,
-    lines_of,
     locked_text,
     month_of,
     place_of,
@@ -44,42 +39,33 @@ from memory.core.file_format import (
     with_line,
     with_summary,
 )
-from memory.files import limits, sections
-from memory.files.blame import Runs, carried
-from memory.files.limits import NoSuchFile, check_lines
-from memory.files.three_way_merge import EarlierVersion, content_at, joined, kept_at
+from memory.files import sections, texts
+from memory.files.texts import (
+    MOST_FACTS,
+    CleanedText,
+    EarlierVersion,
+    NoSuchFile,
+    Pair,
+    Runs,
+    carried,
+    check_lines,
+    cleaned,
+    content_at,
+    joined,
+    kept_at,
+    new_file,
+    patched,
+    with_entry,
+)
 from memory.models import MemoryFile, Revision, Section, Trust, User
 
-# --- cleaning text ---
-
-_MARK = "\ufeff"
 _PUNCTUATION = re.compile(r"[/_.+,()-]+")  # between the words of names
-
-
-@dataclass(frozen=True, slots=True)
-class CleanedText:
-    """A text that can be stored, and warnings about what was changed in it."""
-
-    text: str
-    warnings: tuple[str, ...] = ()
-
-
-def cleaned(text: str) -> CleanedText:
-    """Return the text without what can't be stored.  Changed line ends give no warning."""
-    warnings = []
-    if text.startswith(_MARK):
-        text = text.removeprefix(_MARK)
-        warnings.append(_("A byte order mark at the beginning was removed."))
-    text, was_unclean = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
-    if was_unclean:
-        warnings.append(
-            _("Characters that can’t be stored (NUL, control characters) were removed.")
-        )
-    return CleanedText(text, tuple(warnings))
 
 
 # --- writing rows ---
 
+Rows = dict[str, MemoryFile]  # by path
+Result = TypeVar("Result")
 BEACON, PERSON, AGENT = MemoryFile.SummaryBy
 MOST_WARNINGS = 10  # per save
 _AGENTS = ("agent", "reflector", "research")  # their text has not been confirmed by a person
@@ -120,7 +106,7 @@ def paths_of(owner: User) -> list[str]:
     return sorted(found, key=place_of)
 
 
-def held(write: Callable[[], SaveResult]) -> SaveResult:
+def held(write: Callable[[], Result]) -> Result:
     """Run a write in a transaction; run it again if another one created the month's file first."""
     try:
         with transaction.atomic():
@@ -130,7 +116,7 @@ def held(write: Callable[[], SaveResult]) -> SaveResult:
             return write()
 
 
-def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
+def rows_held(owner: User, path: str) -> Rows:
     """Lock and return the rows that a write of `path` needs, by path: for a fact file, both.
 
     Both fact files share one budget, so that two writers can't exceed it together.
@@ -140,17 +126,45 @@ def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
     return {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
 
 
-def save(
-    owner: User, path: str, fresh: CleanedText, act: Act, *, seen: int | None, join: bool
-) -> SaveResult:
-    """Store a cleaned text.  The surrounding transaction keeps the rows locked.
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """The text that a write would store.  It follows the file's rules, and nothing is stored yet.
+
+    `file` is the locked row, and None for a new file.
+    """
+
+    owner: User
+    path: str
+    file: MemoryFile | None
+    text: str
+    summary_by: str
+    act: Act
+    section_locks: list[list[str]]
+    is_merged: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def changes_text(self) -> bool:
+        return self.file is None or self.text != self.file.content
+
+
+def new_text(
+    owner: User,
+    path: str,
+    rows: Rows,
+    fresh: CleanedText,
+    act: Act,
+    *,
+    seen: int | None,
+    join: bool,
+) -> NewText:
+    """Return what a write of a cleaned text would store.  `rows` are those of `rows_held`.
 
     `seen` and `join` are those of `save_file`, and so are the errors.
     """
     # Before a summary line is added, so that line numbers match the writer's.
-    limits.check_lines(fresh.text)
+    texts.check_lines(fresh.text)
     check_folder(path, act.by)
-    rows = rows_held(owner, path)
     file = rows.get(path)
     if file is None and seen:
         raise NoSuchFile(path, paths_of(owner))
@@ -160,48 +174,67 @@ def save(
         file.check_may_change(act.by)
         text, is_merged = joined(file, text, seen=seen, join=join)
         if text == file.content and act.summary is None:
-            return SaveResult(file, is_merged, fresh.warnings)
+            locks = file.section_locks
+            return NewText(
+                owner, path, file, text, file.summary_by, act, locks, is_merged, fresh.warnings
+            )
     offered = one_line(act.summary or "") or summary_of(text)
     text, summary_by = _summed(path, text, act, file)
     others = sum(row.size for row in rows.values() if row.path != path)
-    limits.check_lines(text)
-    limits.check_size(path, limits.size_of(text), others)
+    texts.check_lines(text)
+    texts.check_size(path, texts.size_of(text), others)
     if agent_of(path):
-        _check_own_folder(owner, path, file, limits.size_of(text), act.by)
+        _check_own_folder(owner, path, file, texts.size_of(text), act.by)
     warnings = (*fresh.warnings, *_new_warnings(path, text, file))
+    locks = []
+    if file is not None:
+        is_refused = file.summary_by == PERSON and _writer(act) != PERSON
+        if is_refused and offered and offered != file.summary:
+            warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
+        locks, gone = _section_locks(file, text, act.by)
+        warnings = (*gone, *warnings)
+    warnings = warnings[:MOST_WARNINGS]
+    return NewText(owner, path, file, text, summary_by, act, locks, is_merged, warnings)
+
+
+def store(new: NewText, *, trust: str = "") -> SaveResult:
+    """Store a new text in the transaction that holds its rows.
+
+    `trust` is that of the text's origin, if the review determined it after the text was known.
+    """
+    act = replace(new.act, trust=trust) if trust else new.act
+    file = new.file
     if file is None:
-        file = _made(owner, path, text, act, summary_by)
-        return SaveResult(file, is_merged, warnings[:MOST_WARNINGS])
-    is_refused = file.summary_by == PERSON and _writer(act) != PERSON
-    if is_refused and offered and offered != file.summary:
-        warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
-    locks, gone = _section_locks(file, text, act.by)
-    if text != file.content or summary_by != file.summary_by:
-        _change(file, text, act, locks, summary_by, is_merged=is_merged)
-    return SaveResult(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
+        file = _made(new, act)
+    elif new.changes_text or new.summary_by != file.summary_by:
+        _change(file, new, act)
+    return SaveResult(file, new.is_merged, new.warnings)
 
 
-def _change(
-    file: MemoryFile,
-    text: str,
-    act: Act,
-    locks: list[list[str]],
-    summary_by: str,
-    *,
-    is_merged: bool,
-) -> None:
+def save(
+    owner: User, path: str, fresh: CleanedText, act: Act, *, seen: int | None, join: bool
+) -> SaveResult:
+    """Store a cleaned text.  The surrounding transaction keeps the rows locked.
+
+    `seen` and `join` are those of `save_file`, and so are the errors.
+    """
+    rows = rows_held(owner, path)
+    return store(new_text(owner, path, rows, fresh, act, seen=seen, join=join))
+
+
+def _change(file: MemoryFile, new: NewText, act: Act) -> None:
     why = act.why
-    if is_merged:
+    if new.is_merged:
         why = " ".join([why, _("(merged with version %(n)d)") % {"n": file.version}]).strip()
     fields = {
-        "content": text,
-        "summary": _summary(file.path, text),
-        "summary_by": summary_by,
-        "size": limits.size_of(text),
-        "blame": _blamed(file, text, act),
+        "content": new.text,
+        "summary": _summary(file.path, new.text),
+        "summary_by": new.summary_by,
+        "size": texts.size_of(new.text),
+        "blame": _blamed(file, new.text, act),
     }
-    if locks != file.section_locks:
-        fields["section_locks"] = locks
+    if new.section_locks != file.section_locks:
+        fields["section_locks"] = new.section_locks
     trust = _trust(act, file.trust)
     if trust != file.trust and not act.by.is_person:
         fields["trust"] = trust
@@ -218,17 +251,17 @@ def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
     return carried(was.blame, was.content, text, file.version + 1)
 
 
-def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> MemoryFile:
+def _made(new: NewText, act: Act) -> MemoryFile:
     """Create a file and its first revision."""
     now = timezone.now()
     file = MemoryFile(
-        owner=owner,
-        path=path,
-        content=text,
-        summary=_summary(path, text),
-        summary_by=summary_by,
-        size=limits.size_of(text),
-        blame=carried([], "", text, 1),
+        owner=new.owner,
+        path=new.path,
+        content=new.text,
+        summary=_summary(new.path, new.text),
+        summary_by=new.summary_by,
+        size=texts.size_of(new.text),
+        blame=carried([], "", new.text, 1),
         source=act.source or str(act.by),
         trust=_trust(act, Trust.OWNER),
         created=now,
@@ -323,18 +356,18 @@ def _check_own_folder(
                 words = _("%(path)s can’t be created: it is a folder.")
             words = words % {**told, "other": through}
             raise InvalidValue(words, errors={"path": [words]})
-        if len(sizes) >= limits.MOST_FILES:
+        if len(sizes) >= texts.MOST_FILES:
             words = _(
                 "The folder %(folder)s has %(most)s files, which is the limit. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
             )
-            raise LimitReached(words % {**told, "most": f"{limits.MOST_FILES:,}"})
+            raise LimitReached(words % {**told, "most": f"{texts.MOST_FILES:,}"})
     before = sizes.pop(path, 0)
     have = sum(sizes.values()) + size
-    if have > limits.MOST_BYTES and size > before:
+    if have > texts.MOST_BYTES and size > before:
         words = _(
             "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten or delete files that are no longer needed."
         )
-        raise LimitReached(words % {**told, "have": f"{have:,}", "most": f"{limits.MOST_BYTES:,}"})
+        raise LimitReached(words % {**told, "have": f"{have:,}", "most": f"{texts.MOST_BYTES:,}"})
 
 
 def _writer(act: Act) -> str:
@@ -390,125 +423,9 @@ def _new_warnings(path: str, text: str, file: MemoryFile | None) -> list[str]:
 
 def check_rough_size(owner: User, path: str, text: str) -> None:
     """Raise OverBudget for a text that is too large for any file, before it is parsed."""
-    if (size := limits.size_of(text)) > limits.MOST_EPISODES:
+    if (size := texts.size_of(text)) > texts.MOST_EPISODES:
         facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
-        limits.check_size(path, size, sum(facts.values_list("size", flat=True)))
-
-
-# --- appending an entry ---
-
-_TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}
-_BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
-
-
-def new_file(path: str) -> str:
-    """Return the text of a new file: its title and an empty summary line."""
-    if agent_of(path):
-        return ""
-    title = _TITLES.get(path) or f"{month_of(path)} Episodes"
-    return f"# {title}\n\n{line_of('')}\n"
-
-
-def first_text(path: str, day: str) -> str:
-    """Return the text of a new account's fact file, in seed 003's format."""
-    return f"{new_file(path)}\n- Updated: {day}\n"
-
-
-def with_entry(path: str, text: str, entry: str, zone: str) -> str:
-    """Return the text with the entry at its end, after a blank line (R156).
-
-    The `- Updated:` line of a fact file stays the last line and gets today's date.
-    """
-    entry = entry.strip("\n")
-    lines = lines_of(text.rstrip("\n"))
-    if not (is_fact(path) and lines and UPDATED.match(lines[-1])):
-        stands = text.rstrip("\n")
-        return f"{stands}\n\n{entry}\n" if stands.strip() else f"{entry}\n"
-    stands = "\n".join(lines[:-1]).rstrip("\n")
-    gap = "\n" if _BULLET.match(entry.split("\n")[-1]) else "\n\n"
-    day = timezone.now().astimezone(ZoneInfo(named(zone) or "UTC")).date().isoformat()
-    before = f"{stands}\n\n" if stands.strip() else ""
-    return f"{before}{entry}{gap}- Updated: {day}\n"
-
-
-# --- patching ---
-
-Pair = tuple[str, str]
-
-
-class PatchRefused(InvalidValue):
-    """A pair doesn't match the text. `number` counts from 1, and is 0 if there are no pairs."""
-
-    def __init__(self, message: str, number: int) -> None:
-        super().__init__(message, errors={"patches": [message]})
-        self.number = number
-
-
-def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
-    """Return the text with each old text replaced by its new one, which is taken literally.
-
-    Old texts are searched in the original text, never in what another pair inserts.  The file's
-    summary line repeats text from below it, so a match there counts only if it is the only one.
-    Raises PatchRefused for an old text that is empty, missing, ambiguous or overlaps another.
-    """
-    if not patches:
-        raise PatchRefused(_("There is nothing to patch. Provide pairs of old and new text."), 0)
-    spots = [
-        (*_spot(path, text, old, number), new, number)
-        for number, (old, new) in enumerate(patches, start=1)
-    ]
-    spots.sort(key=lambda spot: (spot[0], spot[1]))
-    said, at, last = [], 0, 0
-    for begin, end, new, number in spots:
-        if begin < at:
-            raise PatchRefused(
-                _(
-                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing was changed. Combine the pairs into one."
-                )
-                % {"first": min(last, number), "second": max(last, number), "path": path},
-                number,
-            )
-        said += [text[at:begin], new]
-        at, last = end, number
-    return "".join([*said, text[at:]])
-
-
-def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
-    """Return where the old text begins and ends.  Raises PatchRefused unless it is found once."""
-    told = {"number": number, "old": shorten(old, 80), "path": path}
-    if not old:
-        raise PatchRefused(_("Pair %(number)d has no old text to search for.") % told, number)
-    spots = _found(text, old)
-    if not spots:
-        raise PatchRefused(
-            _(
-                "The old text of pair %(number)d (“%(old)s”) isn’t in %(path)s. Nothing was changed. Read the file and use its exact text, including spaces and line breaks."
-            )
-            % told,
-            number,
-        )
-    if len(spots) > 1:
-        raise PatchRefused(
-            _(
-                "The old text of pair %(number)d (“%(old)s”) occurs more than once in %(path)s. "
-                "Nothing was changed. Include more of the surrounding text to make it unique."
-            )
-            % told,
-            number,
-        )
-    return spots[0], spots[0] + len(old)
-
-
-def _found(text: str, old: str) -> list[int]:
-    """Return up to two places where the old text begins; one in the summary line comes last."""
-    begin, end = summary_span(text)
-    outside: list[int] = []
-    inside: list[int] = []
-    at = text.find(old)
-    while at >= 0 and len(outside) < 2:
-        (inside if begin <= at and at + len(old) <= end else outside).append(at)
-        at = text.find(old, at + 1)
-    return outside or inside[:2]
+        texts.check_size(path, size, sum(facts.values_list("size", flat=True)))
 
 
 # --- saving a whole file ---
@@ -539,10 +456,30 @@ def save_file(
     Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
     (`seen` is a version of a file that no longer exists).  Nothing is stored in any of these cases.
     """
-    path, fresh = checked_path(path), cleaned(content)
-    check_rough_size(owner, path, fresh.text)
+    path = checked_path(path)
     act = Act(by, why, source, trust, summary, summary_by)
-    return held(lambda: save(owner, path, fresh, act, seen=seen, join=join))
+
+    def write() -> SaveResult:
+        rows = rows_held(owner, path)
+        return store(replaced(owner, path, rows, content, act, seen=seen, join=join))
+
+    return held(write)
+
+
+def replaced(
+    owner: User,
+    path: str,
+    rows: Rows,
+    content: str,
+    act: Act,
+    *,
+    seen: int | None = None,
+    join: bool = True,
+) -> NewText:
+    """Return what replacing a file's whole text would store; `seen` and `join` as in `save_file`."""
+    fresh = cleaned(content)
+    check_rough_size(owner, path, fresh.text)
+    return new_text(owner, path, rows, fresh, act, seen=seen, join=join)
 
 
 def patch_file(
@@ -562,18 +499,32 @@ def patch_file(
     Raises PatchRefused otherwise, NoSuchFile, and what `save_file` raises.
     """
     path = checked_path(path)
-    pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+    act = Act(by, why, source, trust)
 
     def write() -> SaveResult:
-        file = rows_held(owner, path).get(path)
-        if file is None:
-            raise NoSuchFile(path, paths_of(owner))
-        known = content_at(file, seen) if seen else None
-        text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
-        based_on = file.version if known is None else seen
-        return save(owner, path, text, Act(by, why, source, trust), seen=based_on, join=True)
+        return store(patched_file(owner, path, rows_held(owner, path), patches, act, seen=seen))
 
-    return held(write), len(pairs)
+    return held(write), len(patches)
+
+
+def patched_file(
+    owner: User,
+    path: str,
+    rows: Rows,
+    patches: Sequence[Pair],
+    act: Act,
+    *,
+    seen: int | None = None,
+) -> NewText:
+    """Return what patching a file would store; arguments and errors as in `patch_file`."""
+    pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+    file = rows.get(path)
+    if file is None:
+        raise NoSuchFile(path, paths_of(owner))
+    known = content_at(file, seen) if seen else None
+    text = CleanedText(patched(path, str(file.content) if known is None else known, pairs))
+    based_on = file.version if known is None else seen
+    return new_text(owner, path, rows, text, act, seen=based_on, join=True)
 
 
 def append_to(
@@ -595,23 +546,31 @@ def append_to(
     end isn't added again, as when a form is sent twice. Raises what `save_file` raises, and
     InvalidValue for an empty entry.
     """
-    path, fresh = checked_path(path), cleaned(entry)
+    path = checked_path(path)
+    act = Act(by, why, source, trust, summary, summary_by, appends=True)
+
+    def write() -> SaveResult:
+        rows = rows_held(owner, path)
+        file, fresh = rows.get(path), cleaned(entry)
+        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
+            return SaveResult(file, warnings=fresh.warnings)
+        return store(appended(owner, path, rows, entry, act))
+
+    return held(write)
+
+
+def appended(owner: User, path: str, rows: Rows, entry: str, act: Act) -> NewText:
+    """Return what adding an entry would store; errors as in `append_to`."""
+    fresh = cleaned(entry)
     if not fresh.text.strip():
         problem = _("There is nothing to append. The entry is empty.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
     check_lines(fresh.text)  # only the entry, so that line numbers match it
-    act = Act(by, why, source, trust, summary, summary_by, appends=True)
-
-    def write() -> SaveResult:
-        file = rows_held(owner, path).get(path)
-        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
-            return SaveResult(file, warnings=fresh.warnings)
-        stands = str(file.content) if file else new_file(path)
-        text = with_entry(path, stands, fresh.text, owner.time_zone)
-        return save(owner, path, CleanedText(text, fresh.warnings), act, seen=None, join=True)
-
-    return held(write)
+    file = rows.get(path)
+    stands = str(file.content) if file else new_file(path)
+    text = with_entry(path, stands, fresh.text, owner.time_zone)
+    return new_text(owner, path, rows, CleanedText(text, fresh.warnings), act, seen=None, join=True)
 
 
 def restore_version(
@@ -692,3 +651,22 @@ def _no_section(file: MemoryFile, path: Sequence[str]) -> str:
     there = " · ".join(" › ".join(one.heading) for one in sections_of(file.content) if one.heading)
     told = {"section": " › ".join(path), "path": file.path, "there": there or "—"}
     return _("%(path)s has no section “%(section)s”. Its sections: %(there)s.") % told
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The size of both fact files together, and the limit."""
+
+    used: int
+    most: int
+
+    @property
+    def high(self) -> int:
+        """Return the size from which it is nearly full: 90 percent."""
+        return self.most * 9 // 10
+
+
+def facts_budget(owner: User) -> Budget:
+    """Return how much of the fact files' size limit is used."""
+    rows = MemoryFile.objects.of(owner).live().filter(path__in=FACTS)
+    return Budget(sum(rows.values_list("size", flat=True)), MOST_FACTS)

@@ -28,7 +28,7 @@ from beacon_site.search_services.base import SERVICES, SearchProfile
 from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE, KEY
 from beacon_site.search_services.serpapi import ENGINES
 from memory.models import Activity, Connection, Sensitivity, Topic, User
-from memory.usage.spending import stored_price
+from memory.models.llm import stored_price
 
 MODEL = "model"
 SERPAPI = "serpapi"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
@@ -19,11 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.core.actors import MAINTENANCE, Actor
 from memory.core.errors import InvalidValue
-from memory.models.history import Activity, OwnedQuerySet, Revision
-
-if TYPE_CHECKING:
-    from memory.models.accounts import User
-    from memory.models.remembered import Remembered
+from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 
 # The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact")
@@ -70,10 +66,10 @@ class ConflictQuerySet(OwnedQuerySet):
 
     def note(
         self,
-        owner: User,
+        owner: Any,
         kind: str,
-        left: Remembered,
-        right: Remembered,
+        left: Versioned,
+        right: Versioned,
         *,
         source: str = "",
         reason: str = "",
@@ -104,7 +100,7 @@ class ConflictQuerySet(OwnedQuerySet):
                 found: Conflict | None = self.of(owner).open().between(left.pk, right.pk).first()
                 return found
 
-    def _known(self, owner: User, left: Remembered, right: Remembered) -> Conflict | None:
+    def _known(self, owner: Any, left: Versioned, right: Versioned) -> Conflict | None:
         """Return the pair's open conflict, or the last resolved one that is still valid."""
         pair = self.of(owner).between(left.pk, right.pk)
         found: Conflict | None = pair.open().first()
@@ -113,16 +109,16 @@ class ConflictQuerySet(OwnedQuerySet):
         last: Conflict | None = pair.exclude(settled_how=Conflict.How.GONE).last()
         return last if last is not None and not last.has_changed_since() else None
 
-    def _is_full(self, owner: User) -> bool:
+    def _is_full(self, owner: Any) -> bool:
         near = self.of(owner).open().filter(kind=Conflict.Kind.NEAR_DUPLICATE)
         return near.order_by()[:MOST_NEAR].count() >= MOST_NEAR
 
     def _make(
         self,
-        owner: User,
+        owner: Any,
         kind: str,
-        left: Remembered,
-        right: Remembered,
+        left: Versioned,
+        right: Versioned,
         source: str,
         reason: str,
         by: Actor,
@@ -156,7 +152,7 @@ def label_of(*sides: Any) -> str:
     return shorten(str(sides[0]), LONGEST_LABEL)
 
 
-def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> None:
+def _check_pair(owner: Any, kind: str, left: Versioned, right: Versioned) -> None:
     if kind not in Conflict.Kind.values:
         raise InvalidValue(gettext("There is no conflict kind “%(kind)s”.") % {"kind": kind[:40]})
     for side in (left, right):
@@ -169,7 +165,7 @@ def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> 
         raise InvalidValue(gettext("A record can’t be in conflict with itself."))
 
 
-def _both_active(left: Remembered, right: Remembered) -> bool:
+def _both_active(left: Versioned, right: Versioned) -> bool:
     return all(
         active_rows(side.record_type()).filter(pk=side.pk).exists() for side in (left, right)
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import pgtrigger
 from django.core.serializers.json import DjangoJSONEncoder
@@ -19,10 +19,6 @@ from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJobQuerySet
 from memory.core.actors import Actor
-
-if TYPE_CHECKING:
-    from memory.models.accounts import User
-    from memory.models.remembered import Remembered
 
 APPEND_ONLY = "memory.Revision:append_only"
 
@@ -50,11 +46,24 @@ class OwnedJobQuerySet(LeasedJobQuerySet):
         return self.filter(owner=user)
 
 
+class Versioned(Protocol):
+    """A record with a history. `memory.models.Remembered` implements it."""
+
+    @property
+    def pk(self) -> Any: ...
+    @property
+    def owner_id(self) -> Any: ...
+    @property
+    def version(self) -> int: ...
+    def record_type(self) -> str: ...
+    def snapshot(self, *names: str) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The change of one of many records that are changed together."""
 
-    record: Remembered
+    record: Versioned
     before: dict[str, Any]
     after: dict[str, Any]
     version: int
@@ -103,7 +112,7 @@ class Revision(models.Model):
     @classmethod
     def record(
         cls,
-        record: Remembered,
+        record: Versioned,
         *,
         before: dict[str, Any],
         after: dict[str, Any],
@@ -146,7 +155,7 @@ class Revision(models.Model):
         )
 
     @classmethod
-    def record_first(cls, records: Iterable[Remembered], *, by: Actor, source: str = "") -> None:
+    def record_first(cls, records: Iterable[Versioned], *, by: Actor, source: str = "") -> None:
         """Store the first revision of new records, in one statement."""
         cls.objects.bulk_create(
             cls(
@@ -163,14 +172,14 @@ class Revision(models.Model):
         )
 
     @classmethod
-    def forget(cls, records: Iterable[Remembered]) -> None:
+    def forget(cls, records: Iterable[Versioned]) -> None:
         """Delete the revisions of purged records. Only this and `rewrite` can bypass the trigger."""
         ids = [record.pk for record in records]
         with pgtrigger.ignore(APPEND_ONLY):
             cls.objects.filter(record_id__in=ids).delete()
 
     @classmethod
-    def rewrite(cls, record: Remembered, renew: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    def rewrite(cls, record: Versioned, renew: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Remove something from a record's history for a purge. `renew` returns the fields without
         it.
 
@@ -259,7 +268,7 @@ class Activity(models.Model):
     @classmethod
     def log(
         cls,
-        owner: User | None,
+        owner: Any,
         by: Actor,
         kind: str,
         *,
@@ -268,7 +277,7 @@ class Activity(models.Model):
         warning: bool = False,
         **detail: Any,
     ) -> Activity:
-        """Add a line. `kind` is a past participle (`purged`, `signed-in`, `run-failed`).
+        """Add a line for the owner, or for the server without one. `kind` is a past participle (`purged`, `signed-in`, `run-failed`).
 
         If the subject is a topic or belongs to one, the line is linked to that topic.
         """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
@@ -76,3 +78,14 @@ class Connection(models.Model):
     def secret_is_lost(self) -> bool:
         """Whether there is a stored secret that the current SECRET_KEY can't decrypt."""
         return bool(self.secret) and not self.reveal_secret()
+
+
+def stored_price(value: Any) -> Decimal | None:
+    """Return a stored price as an amount; None if the price is unknown."""
+    if value is None or value == "":
+        return None
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount >= 0 else None

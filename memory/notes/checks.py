@@ -49,6 +49,12 @@ def listed(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in line.split(",") if part.strip()]
 
 
+def comma_problem(tag: str) -> str:
+    """Return why a tag with a comma is refused: forms separate tags by commas."""
+    words = _("A tag can’t contain a comma, so “%(tag)s” isn’t a valid tag. Use two tags instead.")
+    return words % {"tag": shorten(tag, 40)}
+
+
 class NoteChecks:
     """Collects the problems of a note by field, and the fields from which characters were removed."""
 
@@ -135,7 +141,7 @@ class NoteChecks:
         return days
 
     def tags(self, value: Iterable[Any] | str) -> list[str]:
-        """Check number and length of the tags. Duplicates are removed and the order is kept."""
+        """Check number and length of the tags, and that none has a comma. Duplicates are removed."""
         given = listed(value) if isinstance(value, str) else value
         tags = [one_line(self.text("tags", tag)) for tag in given]
         tags = list(dict.fromkeys(tag for tag in tags if is_visible(tag)))
@@ -147,6 +153,8 @@ class NoteChecks:
                     "A tag can have at most %(most)d characters, but “%(tag)s” has %(have)s."
                 )
                 self.refuse("tags", message % told)
+            if "," in tag:
+                self.refuse("tags", comma_problem(tag))
         return tags
 
     def evidence(self, value: Iterable[Any] | str) -> list[str]:

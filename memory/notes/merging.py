@@ -24,6 +24,7 @@ from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, StaleWrite
 from memory.llm.asking import ask_model
 from memory.models import Lock, Note, Sensitivity, Trust, User
+from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.notes.checks import NoteChecks
 from memory.notes.services import insert, lowest_trust, point_at
 from memory.usage.booking import BudgetReached
@@ -93,7 +94,9 @@ def merge(
         for note in notes:
             if known.get(note.pk, note.version) != note.version:
                 raise StaleWrite(str(note), current=note.version)
-        merged = Note(owner=owner, content=text, **_joined(notes), source=str(by))
+        fields = _joined(notes)
+        _check_room(fields)
+        merged = Note(owner=owner, content=text, **fields, source=str(by))
         merged.trust = lowest_trust([merged.trust, trust])
         merged.cleaned = tuple(checks.cleaned)
         # The originals point at it first, so that readers never see both.
@@ -169,6 +172,27 @@ def _joined(notes: Sequence[Note]) -> dict[str, Any]:
         "pinned": any(note.pinned for note in notes),
         "lock": max((Lock(note.lock) for note in notes), key=_LOCKS.index),
     }
+
+
+def _check_room(fields: Mapping[str, Any]) -> None:
+    """Raise InvalidValue if the notes have more tags or evidence than one note can have."""
+    problems = {
+        "tags": (
+            MOST_TAGS,
+            _(
+                "Together, these notes have %(have)d tags, but a note can have at most %(most)d. Nothing was merged. Remove some tags, or merge fewer notes."
+            ),
+        ),
+        "evidence": (
+            MOST_EVIDENCE,
+            _(
+                "Together, these notes have %(have)d pieces of evidence, but a note can have at most %(most)d. Nothing was merged. Remove some of it, or merge fewer notes."
+            ),
+        ),
+    }
+    for name, (most, problem) in problems.items():
+        if (have := len(fields[name])) > most:
+            raise _refused(problem % {"have": have, "most": most})
 
 
 def _common(values: Sequence[Any]) -> Any:

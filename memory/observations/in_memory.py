@@ -30,8 +30,7 @@ from memory.observations.store import (
     StoredObservation,
 )
 from memory.scratchpad import services as scratchpad
-from memory.search.bm25 import relevance
-from memory.search.bm25_sql import MOST_TERMS
+from memory.search.bm25_sql import MOST_TERMS, relevance
 from memory.search.recall import MOST_HITS
 
 K1, B = 1.2, 0.75

@@ -341,12 +341,12 @@ def _next_address(request: BeaconRequest) -> str:
 @undoes("conflicts-resolved", key=exact_moment)
 def _reopen(request: BeaconRequest, key: datetime) -> str:
     """Undo conflicts that were resolved together: restore both sides and reopen each conflict."""
-    done = conflict_services.take_back_of(request.user, key, by=request.actor)
-    why = " ".join(done.problems[: conflict_services.MOST_TOLD])
-    if not done.number:
+    number, problems = conflict_services.take_back_of(request.user, key, by=request.actor)
+    why = " ".join(problems[: conflict_services.MOST_TOLD])
+    if not number:
         raise MemoryRefused(why or _("This conflict is already open. Nothing was changed."))
-    words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", done.number)
-    messages.success(request, words % {"n": done.number})
+    words = ngettext("Conflict reopened.", "%(n)d conflicts reopened.", number)
+    messages.success(request, words % {"n": number})
     if why:
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     return reverse("research:inbox") + "?show=conflict"

@@ -24,12 +24,12 @@ from memory.context.layers import (
     MOST_CHARACTERS,
     TOKENS,
     Context,
+    ContextLine,
     Layer,
-    LeftOut,
     build_context,
 )
 from memory.context.topic_block import TopicBlock, topic_block
-from memory.files.reading import size_in_words
+from memory.files.texts import size_in_words
 from memory.llm import connections
 from memory.models import Note, Sensitivity, Topic, User
 from memory.topics.memory import KnownFact
@@ -229,8 +229,8 @@ def _shown(text: str) -> str:
     return _MARK.sub("", text).replace("\n  ", "\n")
 
 
-def _left_out(gone: Iterable[LeftOut]) -> list[Line]:
-    return [Line(one.title, one.why, *_addresses(one.record)) for one in gone]
+def _left_out(gone: Iterable[ContextLine]) -> list[Line]:
+    return [Line(one.text, one.why, *_addresses(one.record)) for one in gone]
 
 
 def _addresses(record: Any) -> tuple[str, str]:

@@ -65,9 +65,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """One page of a history, the latest first, and the cursor of the next."""
+    """One page of a history of a record or a file, the latest first, and the cursor of the next."""
 
-    changes: list[Change]
+    changes: list[Any]
     next_cursor: str | None
 
 

@@ -34,6 +34,8 @@ from memory.context import identity
 from memory.core.actors import REFLECTOR
 from memory.core.file_format import MOST_WORDS, is_fact, path_of_month, word_count
 from memory.files import reading
+from memory.files.services import facts_budget
+from memory.files.texts import size_in_words
 from memory.llm import connections
 from memory.models import (
     Activity,
@@ -215,7 +217,7 @@ def build(
     told = Message("user", task)
     room = left - tokens_of(Message("user", result))
     most = int(min(SHARE * window, room))
-    kept = trimmed([told, *history], max(most, 200)).messages
+    kept = trimmed([told, *history], max(most, 200))
     context = {
         "task": for_prompt(kept[0].content),
         "history": for_prompt(transcript(kept[1:])) or _("(nothing was kept)"),
@@ -230,7 +232,7 @@ def _is_sensitive(file: MemoryFile) -> bool:
 
 
 def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile]) -> str:
-    budget = reading.facts_budget(owner)
+    budget = facts_budget(owner)
     today = timezone.localdate()
     context: dict[str, Any] = {
         **persona_of(owner),
@@ -249,7 +251,7 @@ def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile
 
 
 def _index_line(file: MemoryFile) -> str:
-    return f"- {file.path} ({reading.size_in_words(file.size)}): {for_prompt(file.summary)}"
+    return f"- {file.path} ({size_in_words(file.size)}): {for_prompt(file.summary)}"
 
 
 def persona_of(owner: User) -> dict[str, str]:

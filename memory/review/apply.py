@@ -8,13 +8,13 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from beacon_site.text.merge import merge
+from beacon_site.text.diff import merge
 from memory.context import identity
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, StaleWrite
 from memory.core.file_format import checked_path, summary_of
-from memory.files.limits import FileConflict
 from memory.files.services import SaveResult, append_to, save_file
+from memory.files.texts import FileConflict
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, Trust, User
 from memory.notes import merging
 from memory.notes import services as notes

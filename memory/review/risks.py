@@ -114,7 +114,7 @@ class Risk:
 class HoldReasons(str):
     """Why a write is held, in words, with the codes behind them.
 
-    Callers pass it from `verdict` to `hold` as plain text.
+    Callers pass it from `why_held` to `hold` as plain text.
     """
 
     __slots__ = ("risks",)
@@ -414,7 +414,7 @@ _FROM_OUTSIDE = ("run", "topic", "import")
 def rate(proposal: Proposal, held: str, *, more: Iterable[Risk] = ()) -> None:
     """Set the proposal's danger and risk codes; the caller saves it.
 
-    `held` of `review.verdict` has codes.  For a plain sentence, or an import, whose codes can't be
+    What `why_held` returns has codes.  For a plain sentence, or an import, whose codes can't be
     trusted, the danger is computed from the proposal itself.
     """
     found = list(held.risks) if isinstance(held, HoldReasons) else _worked_out(proposal, held)

@@ -1,6 +1,6 @@
 """Review of agents' writes: stored immediately, or held until a person decides (decision 10).
 
-`verdict` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
+`why_held` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
 agents never read.  A person's `accept` applies it as their own write (`memory.review.apply`), and `reject`
 doesn't.  Undecided proposals expire after 30 days.
 """
@@ -8,26 +8,35 @@ doesn't.  Undecided proposals expire after 30 days.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.core.actors import MAINTENANCE, Actor
 from memory.core.errors import InvalidValue, LimitReached, Locked, MemoryRefused
-from memory.models import Activity, Note, Proposal, Remembered, ReviewLevel, Revision, Trust, User
+from memory.models import (
+    Activity,
+    Note,
+    Proposal,
+    RefusedSource,
+    Remembered,
+    ReviewLevel,
+    Revision,
+    Trust,
+    User,
+)
 from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.notes.checks import LONGEST_SCOPE
-from memory.review import blocked, risks
+from memory.review import risks
 from memory.review.apply import APPLY, lines_of
-from memory.review.levels import level_of
 from memory.review.risks import HoldReasons, Risk, Write, found_risks
 from memory.review.verdict import ApplyResult, MergeConflict
 
@@ -35,7 +44,6 @@ __all__ = [
     "APPLY",
     "AlreadyDecided",
     "MergeConflict",
-    "Verdict",
     "accept",
     "expire_due",
     "held_in",
@@ -44,9 +52,9 @@ __all__ = [
     "perform",
     "reject",
     "restore_state",
-    "verdict",
     "wait_again",
     "waiting",
+    "why_held",
 ]  # fmt: skip
 
 MOST_WAITING = 1_000  # of one owner
@@ -69,18 +77,6 @@ class AlreadyDecided(MemoryRefused):
     """The proposal is no longer pending: it was decided, or it expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a write is held, and why; "" means that it is stored immediately."""
-
-    held: str = ""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it waits for a person."""
-        return bool(self.held)
-
-
 def kind_of_note(*kinds: str) -> str:
     """Return the strictest kind of write among these kinds of notes."""
     if set(kinds) & {kind.value for kind in Note.IDENTITY}:
@@ -88,7 +84,7 @@ def kind_of_note(*kinds: str) -> str:
     return "rule" if Note.Kind.RULE in kinds else "note"
 
 
-def verdict(
+def why_held(
     owner: User,
     kind: str,
     *,
@@ -101,8 +97,8 @@ def verdict(
     path: str = "",
     after: str = "",
     messages: Sequence[str] = (),
-) -> Verdict:
-    """Return whether a write of `kind` (file, rule, soul, note, observation) is held.
+) -> str:
+    """Return why a write of `kind` (file, rule, soul, note, observation) is held, or "" if it is stored immediately.
 
     `trust` is the lowest trust of its origins, and `leaves_topic` whether it will be used outside its
     topic.  A file has `path`, `after` (the complete new text) and `target` (its row, if any); a note
@@ -111,19 +107,19 @@ def verdict(
     owner blocked `by`.
     """
     if by.is_person:
-        return Verdict()
-    blocked.check(owner, by)
+        return ""
+    check_not_blocked(owner, by)
     kind = "soul" if kind in _LIKE_THE_SOUL else kind
     write = Write(
         owner, kind, by, trust, leaves_topic, texts, quoted, target, path, after, messages
     )
     level = level_of(owner, kind)
     if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
-        return Verdict()
+        return ""
     why = found_risks(write)
     if level == ReviewLevel.Level.HOLD_ALL:
         why = why or [Risk("every-write")]
-    return Verdict(HoldReasons(why))
+    return HoldReasons(why)
 
 
 def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
@@ -162,7 +158,7 @@ def hold(
     Raises InvalidValue for what could never be stored, LimitReached if too many proposals are pending,
     SourceBlocked if the owner blocked the source.
     """
-    blocked.check(owner, by, source)
+    check_not_blocked(owner, by, source)
     record_type = RECORD_TYPES.get(kind, kind)
     if record_type not in APPLY:
         known = ", ".join(RECORD_TYPES)
@@ -405,3 +401,113 @@ def expire_due(at: datetime | None = None) -> int:
             state=Proposal.State.EXPIRED, decided_by=str(MAINTENANCE), decided_at=timezone.now()
         )
     return len(ids)
+
+
+# --- blocked sources (`memory.review.blocking` blocks them) ---
+
+Kind = RefusedSource.Kind
+
+
+class SourceBlocked(Locked):
+    """The owner blocked this source."""
+
+
+def check_not_blocked(owner: User, by: Actor, source: str = "") -> None:
+    """Raise Refused, and count it, if the owner blocked this agent or source."""
+    if by.kind != "agent":
+        return
+    told = Q(kind=Kind.AGENT, name=by.name) | Q(kind=Kind.SOURCE, name=source)
+    row = RefusedSource.objects.of(owner).filter(told).first()
+    if row is None:
+        return
+    RefusedSource.objects.filter(pk=row.pk).count_refusals()
+    raise SourceBlocked(
+        _(
+            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The owner can unblock it under Inbox → Blocked sources."
+        )
+        % {"name": row.name}
+    )
+
+
+def refused_domains(owner: User) -> list[str]:
+    """Return the domains that no run reads."""
+    rows = RefusedSource.objects.of(owner).filter(kind=Kind.DOMAIN)
+    return list(rows.values_list("name", flat=True))
+
+
+def count_pages(owner: User, domain: str, number: int) -> None:
+    """Count the pages of a blocked domain that a run skipped."""
+    RefusedSource.objects.of(owner).filter(kind=Kind.DOMAIN, name=domain).count_refusals(number)
+
+
+# --- review rules: which writes of agents wait for the owner, by kind of write ---
+
+DEFAULT_LEVEL = "default"
+# The kinds of writes.  Persona and profile use the soul's level.
+REVIEWED_KINDS = {
+    "file": _lazy("Memory files"),
+    "rule": _lazy("Rules"),
+    "soul": _lazy("Soul"),
+    "note": _lazy("Notes"),
+    "observation": _lazy("Observations"),
+}
+LEVEL_NAMES = {DEFAULT_LEVEL: _lazy("All other kinds"), **REVIEWED_KINDS}
+LEVEL_MEANINGS = {
+    ReviewLevel.Level.ACCEPT.value: _lazy(
+        "Everything is saved immediately, even text from the web. Only quarantined writes wait for your approval."
+    ),
+    ReviewLevel.Level.HOLD_RISKY.value: _lazy(
+        "Risky writes wait for your approval. Everything else is saved immediately. This is the default."
+    ),
+    ReviewLevel.Level.HOLD_ALL.value: _lazy("Every write by an agent waits for your approval."),
+}
+
+
+def levels_of(owner: User) -> dict[str, str]:
+    """Return the level of each of REVIEWED_KINDS, and the default level; one query."""
+    own = own_levels(owner)
+    default = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
+    return {DEFAULT_LEVEL: default, **{kind: own.get(kind, default) for kind in REVIEWED_KINDS}}
+
+
+def own_levels(owner: User) -> dict[str, str]:
+    """Return the levels that the owner chose; other kinds use the default."""
+    rows = ReviewLevel.objects.of(owner).filter(kind__in=LEVEL_NAMES)
+    return dict(rows.values_list("kind", "level"))
+
+
+def level_of(owner: User, kind: str) -> str:
+    levels = levels_of(owner)
+    return levels.get(kind, levels[DEFAULT_LEVEL])
+
+
+def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
+    """Set levels ("" means the default) and return whether any changed.
+
+    Only a person can, since an agent could let itself through.  Raises InvalidValue for an unknown
+    kind or level; nothing is changed then.
+    """
+    if not by.is_person:
+        raise InvalidValue(_("Only a person can set how agents’ writes are reviewed."))
+    for kind, level in wanted.items():
+        if kind not in LEVEL_NAMES or level not in {"", *ReviewLevel.Level.values}:
+            words = {"level": level[:40], "kind": kind[:40]}
+            words["known"] = ", ".join(ReviewLevel.Level.values)
+            problem = _(
+                "“%(level)s” isn’t a valid review rule for “%(kind)s”. Choose one of: %(known)s."
+            )
+            raise InvalidValue(problem % words)
+    before = own_levels(owner)
+    changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}
+    if not changed:
+        return False
+    with transaction.atomic():
+        for kind, level in changed.items():
+            rows = ReviewLevel.objects
+            if level:
+                rows.update_or_create(owner=owner, kind=kind, defaults={"level": level})
+            else:
+                rows.filter(owner=owner, kind=kind).delete()
+        told: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
+        Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
+    return True

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from beacon_site.text.merge import Merge
+from beacon_site.text.diff import Merge
 from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.models import Proposal, Remembered

@@ -106,11 +106,6 @@ def _rarest(space: bm25_sql.Space, words: Iterable[str], most: int) -> list[str]
     return sorted(known, key=lambda word: (space.terms[word].documents, word))[:most]
 
 
-def relevance(score: float) -> float:
-    """Scale a raw score to 0..1, keeping the order: s / (1 + s) (R77, R78)."""
-    return score / (1 + score)
-
-
 def _batches(records: Iterable[Searchable]) -> Iterator[list[Searchable]]:
     some: list[Searchable] = []
     for record in records:

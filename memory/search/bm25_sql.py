@@ -568,3 +568,8 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
                 terms.append(Term(lexeme, weight, figures, levels))
     terms.sort(key=lambda term: (term.figures.documents, term.lexeme))
     return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
+
+
+def relevance(score: float) -> float:
+    """Scale a raw score to 0..1, keeping the order: s / (1 + s) (R77, R78)."""
+    return score / (1 + score)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -17,7 +17,7 @@ from beacon_site.text.terms import LABEL, query_terms
 from memory.core.errors import InvalidValue
 from memory.models.history import Use
 from memory.search import bm25_sql, retrievers
-from memory.search.bm25 import relevance
+from memory.search.bm25_sql import relevance
 from memory.search.filters import Narrowing, narrowing_of, rows_of
 from memory.search.kinds import KINDS
 from memory.search.query import Filter, Question, parse
@@ -57,10 +57,10 @@ class Lane:
 class Why:
     """Why a hit is ranked where it is: lanes, matched stems, rank in each lane, and boosts."""
 
-    lanes: tuple[str, ...] = ()
-    stems: tuple[str, ...] = ()
-    ranks: dict[str, int] = field(default_factory=dict)
-    boosts: tuple[str, ...] = ()
+    lanes: tuple[str, ...]
+    stems: tuple[str, ...]
+    ranks: dict[str, int]
+    boosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

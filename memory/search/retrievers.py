@@ -16,8 +16,7 @@ from typing import TypeVar
 
 from beacon_site.text.terms import LABEL, label_terms, query_terms
 from memory.search import bm25_sql, vectors
-from memory.search.bm25 import relevance
-from memory.search.bm25_sql import Job, Ranked, Space
+from memory.search.bm25_sql import Job, Ranked, Space, relevance
 from memory.search.filters import Narrowing, among_of, rows_of
 from memory.search.kinds import KINDS, RecallKind
 

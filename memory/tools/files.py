@@ -1,29 +1,49 @@
 """The tools for memory files: list, read, write, patch and append (seed 003, "Memory Tools").
 
-Data flow of a write: lock the owner's rows -> save the file by its own rules -> review the text
-as it would be stored -> commit, or roll back and keep a proposal.
+Data flow of a write: lock the owner's rows -> compute the text that the file's rules would store
+-> review it -> store it, or keep a proposal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
 from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field
 
 from beacon_site.text.cleaning import as_data
 from beacon_site.text.diff import lines_of
-from memory.core.file_format import FACTS, checked_path, is_fact
-from memory.files.limits import FileConflict
+from memory.core.file_format import checked_path, is_fact
 from memory.files.mirror import take_in
-from memory.files.reading import facts_budget, files_of, index_text, read_file, size_in_words
-from memory.files.services import SaveResult, append_to, patch_file, save_file
+from memory.files.reading import files_of, index_text, read_file
+from memory.files.services import (
+    Act,
+    NewText,
+    Rows,
+    SaveResult,
+    appended,
+    facts_budget,
+    held,
+    patched_file,
+    replaced,
+    rows_held,
+    store,
+)
+from memory.files.texts import FileConflict, size_in_words
 from memory.models import MemoryFile, Trust
 from memory.review.risks import adds_only_own
-from memory.tools.review import held_for_person, why_held
-from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    held_for_person,
+    named,
+    refused,
+    why_held,
+)
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
 _OWN_WORDS = " New lines in facts/user.md must quote the person, such as - Name: Alice (“I'm Alice”), or they wait for approval."
@@ -138,52 +158,30 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
 
 
 def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
-    def write(trust: Trust) -> SaveResult:
-        return save_file(
-            context.owner,
-            asked.path,
-            asked.content,
-            by=context.by,
-            seen=_seen(context, asked),
-            source=context.source,
-            trust=trust,
-        )
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        seen = _seen(context, asked)
+        return replaced(context.owner, path, rows, asked.content, act, seen=seen)
 
-    return saved_if_allowed(context, asked.path, write)
+    return saved_if_allowed(context, asked.path, edit)
 
 
 def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
     pairs = [(one.old_text, one.new_text) for one in asked.patches]
 
-    def write(trust: Trust) -> SaveResult:
-        saved, _count = patch_file(
-            context.owner,
-            asked.path,
-            pairs,
-            by=context.by,
-            seen=_seen(context, asked),
-            source=context.source,
-            trust=trust,
-        )
-        return saved
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        seen = _seen(context, asked)
+        return patched_file(context.owner, path, rows, pairs, act, seen=seen)
 
-    return saved_if_allowed(context, asked.path, write, applied=len(pairs))
+    return saved_if_allowed(context, asked.path, edit, applied=len(pairs))
 
 
 def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
-    def write(trust: Trust) -> SaveResult:
-        return append_to(
-            context.owner,
-            asked.path,
-            asked.entry,
-            summary=asked.summary,
-            by=context.by,
-            source=context.source,
-            trust=trust,
-        )
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        act = replace(act, summary=asked.summary, appends=True)
+        return appended(context.owner, path, rows, asked.entry, act)
 
     more = {"entry": asked.entry, **({"summary": asked.summary} if asked.summary else {})}
-    return saved_if_allowed(context, asked.path, write, more=more)
+    return saved_if_allowed(context, asked.path, edit, more=more)
 
 
 def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int | None:
@@ -191,78 +189,59 @@ def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int |
     return context.seen.get(asked.path) if asked.version is None else asked.version
 
 
-class _WriteHeld(Exception):
-    """The review holds the write, so its transaction is rolled back."""
-
-    def __init__(self, why: str, saved: SaveResult) -> None:
-        super().__init__(why)
-        self.why, self.saved = why, saved
-
-
 def saved_if_allowed(
     context: ToolContext,
     path: str,
-    write: Callable[[Trust], SaveResult],
+    edit: Callable[[str, Rows, Act], NewText],
     *,
     more: dict[str, str] | None = None,
     applied: int | None = None,
 ) -> ToolResult:
-    """Store the write if the review allows it, and return the result.
+    """Store the text that `edit` returns if the review allows it; otherwise keep a proposal.
 
-    A held write has already passed the file's own rules: its budget, locks and lines.
+    `edit` takes the checked path, the locked rows and who writes. A held text has already passed
+    the file's own rules: its budget, locks and lines.
     """
-    path = checked_path(path)
-    take_in(context.owner)
-    before: MemoryFile | None = None
-    try:
-        with transaction.atomic():
-            before = _standing(context, path)
-            if before is not None and not context.may_read(before):
-                told = {"path": path}
-                return refused("sensitive", _("Only people can see %(path)s.") % told)
-            trust = _trust(context, path, before, write)
-            saved = write(trust)
-            changed = before is None or saved.file.content != before.content
-            after = str(saved.file.content)
-            held = why_held(context, "file", target=before, path=path, after=after, trust=trust)
-            if held and changed:
-                raise _WriteHeld(held, saved)
-    except FileConflict as exc:
-        if before is not None:
-            context.shown(before)
-        return _conflict(context, exc)
-    except _WriteHeld as exc:
-        after_fields = {"path": path, "content": str(exc.saved.file.content), **(more or {})}
-        before_fields = {"content": before.content} if before is not None else {}
-        return held_for_person(
-            context, "file", exc.why, after=after_fields, before=before_fields, target=before
-        )
-    context.seen[path] = saved.file.version
-    return _told(context, saved, applied)
+    path, owner = checked_path(path), context.owner
+    take_in(owner)
+
+    def write() -> ToolResult:
+        rows = rows_held(owner, path)
+        before = rows.get(path)
+        if before is not None and not context.may_read(before):
+            told = {"path": path}
+            return refused("sensitive", _("Only people can see %(path)s.") % told)
+        try:
+            new = edit(path, rows, Act(context.by, source=context.source))
+        except FileConflict as exc:
+            if before is not None:
+                context.shown(before)
+            return _conflict(context, exc)
+        trust = _trust(context, new)
+        why = why_held(context, "file", target=before, path=path, after=new.text, trust=trust)
+        if why and new.changes_text:
+            return held_for_person(
+                context,
+                "file",
+                why,
+                after={"path": path, "content": new.text, **(more or {})},
+                before={} if before is None else {"content": before.content},
+                target=before,
+            )
+        saved = store(new, trust=trust)
+        context.seen[path] = saved.file.version
+        return _told(context, saved, applied)
+
+    return held(write)
 
 
-def _trust(
-    context: ToolContext, path: str, before: MemoryFile | None, write: Callable[[Trust], SaveResult]
-) -> Trust:
-    """Return the trust of the write: a quote of the owner's words derives from those only.
-
-    This depends on the resulting text, so the write is tried first and rolled back.
-    """
+def _trust(context: ToolContext, new: NewText) -> Trust:
+    """Return the trust of the write: a quote of the owner's words derives from those only."""
     if context.write_trust != Trust.EXTERNAL or not context.messages:
         return context.write_trust
-    with transaction.atomic():
-        after = str(write(context.write_trust).file.content)
-        transaction.set_rollback(True)
-    stood = str(before.content) if before is not None else ""
-    return context.believed(is_own=adds_only_own(path, stood, after, context.messages))
-
-
-def _standing(context: ToolContext, path: str) -> MemoryFile | None:
-    """Return the current file, locked together with everything its save locks."""
-    paths = FACTS if is_fact(path) else (path,)
-    rows = MemoryFile.objects.of(context.owner).live().filter(path__in=paths).order_by("path")
-    held = {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
-    return held.get(path)
+    stood = "" if new.file is None else str(new.file.content)
+    is_own = adds_only_own(new.path, stood, new.text, context.messages)
+    return context.believed(is_own=is_own)
 
 
 def _conflict(context: ToolContext, exc: FileConflict) -> ToolResult:

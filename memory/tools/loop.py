@@ -222,7 +222,7 @@ class _Loop:
         most, talk = self.window - tokens_of_tools(offered), self._talk()
         if tokens_of(*talk) <= most:
             return talk
-        return trimmed(talk, most).messages
+        return trimmed(talk, most)
 
     def _talk(self) -> list[Message]:
         """Return the messages to send in this round, with each kept result in its current form."""

@@ -24,12 +24,19 @@ from memory.files.agent_folder import (
     numbered,
     place_at,
 )
-from memory.files.limits import MOST_EPISODES
-from memory.files.services import SaveResult, cleaned, save_file
+from memory.files.services import Act, NewText, Rows, replaced
+from memory.files.texts import MOST_EPISODES, cleaned
 from memory.models import MemoryFile, Trust
 from memory.tools.files import saved_if_allowed
-from memory.tools.review import why_held
-from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named,
+    refused,
+    why_held,
+)
 
 MOST_LINES = 999_999
 AROUND = 2  # lines shown on each side of a replacement
@@ -251,13 +258,11 @@ def _saved(
 ) -> ToolResult:
     """Save a file's new text if the review allows it; a held one becomes a proposal."""
 
-    def write(trust: Trust) -> SaveResult:
-        return save_file(
-            context.owner, place.stored, text, by=context.by, source=context.source, trust=trust,
-            seen=file.version if file is not None else 0, join=False,
-        )  # fmt: skip
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        seen = file.version if file is not None else 0
+        return replaced(context.owner, path, rows, text, act, seen=seen, join=False)
 
-    return saved_if_allowed(context, place.stored, write)
+    return saved_if_allowed(context, place.stored, edit)
 
 
 def _as(answer: ToolResult, said: str) -> ToolResult:

@@ -1,6 +1,6 @@
 """The tools that save memories: notes, observations, transcripts, and the soul.
 
-Each write passes the review (`memory.tools.review`). Text derived from outside keeps that trust.
+Each write passes the review (`memory.tools.types`). Text derived from outside keeps that trust.
 """
 
 from __future__ import annotations
@@ -30,8 +30,17 @@ from memory.observations.consolidation import (
 )
 from memory.observations.lines import MOST_LINES, checked, checked_size, checked_source
 from memory.tools.recall import unreadable_reason
-from memory.tools.review import named_source, reviewed, reviewed_lines
-from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
+from memory.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named,
+    named_source,
+    refused,
+    reviewed,
+    reviewed_lines,
+)
 
 MOST_MESSAGES = 1_000  # in a transcript
 

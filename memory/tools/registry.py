@@ -24,9 +24,9 @@ from memory.core.errors import (
     NoSuchKey,
     StaleWrite,
 )
-from memory.files.limits import NoSuchFile, OverBudget
+from memory.files.texts import NoSuchFile, OverBudget
 from memory.models import Activity, Section
-from memory.review import blocked as refused_sources
+from memory.review.services import SourceBlocked, check_not_blocked
 from memory.search.kinds import KINDS
 from memory.tools import content as tool_content
 from memory.tools import files as tool_files
@@ -174,8 +174,8 @@ def _with_masked(result: ToolResult, kinds: list[str]) -> ToolResult:
 def _blocked(context: ToolContext) -> ToolResult | None:
     """Return the answer for an agent that its owner blocked from writing; None for others."""
     try:
-        refused_sources.check(context.owner, context.by)
-    except refused_sources.SourceBlocked as exc:
+        check_not_blocked(context.owner, context.by)
+    except SourceBlocked as exc:
         return answer_of(exc)
     return None
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
@@ -21,17 +21,6 @@ from beacon_site.text.cleaning import cell
 from memory.models import ModelCall, Topic, User
 
 LEAST_SHOWN = Decimal("0.0001")
-
-
-def stored_price(value: Any) -> Decimal | None:
-    """Return a stored price as an amount; None if the price is unknown."""
-    if value is None or value == "":
-        return None
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() and amount >= 0 else None
 
 
 def dollars(money: Decimal) -> str:

@@ -32,7 +32,7 @@ from memory.context import identity
 from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.models import Activity, Agent, Remembered, Revision, Undo, User
-from memory.review import levels as review_levels
+from memory.review import services as review_services
 from memory.web.responses import in_notice, next_of, redirect_back, refused
 
 Reversal = Callable[..., str | HttpResponse]
@@ -180,12 +180,12 @@ def _put_limits(owner: User, _target: str, values: State, by: Actor) -> None:
 
 
 def _levels(owner: User, _target: str) -> State | None:
-    own = review_levels.own_levels(owner)
-    return {name: own.get(name, "") for name in review_levels.NAMES}
+    own = review_services.own_levels(owner)
+    return {name: own.get(name, "") for name in review_services.LEVEL_NAMES}
 
 
 def _put_levels(owner: User, _target: str, values: State, by: Actor) -> None:
-    review_levels.set_levels(owner, values, by=by)
+    review_services.set_levels(owner, values, by=by)
 
 
 def _agent(owner: User, target: str) -> State | None:

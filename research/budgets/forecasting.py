@@ -262,15 +262,7 @@ def _took(runs: dict[int, Any]) -> dict[int, RunUsage]:
 # --- whether a run fits in what the topic's and owner's months have left ---
 
 
-@dataclass(frozen=True, slots=True)
-class MonthRemaining:
-    """What is left of a month, or None if there is no limit."""
-
-    tokens: int | None = None
-    money: Decimal | None = None
-
-
-def left_of(topic: Topic, settings: TopicSettings) -> MonthRemaining:
+def left_of(topic: Topic, settings: TopicSettings) -> MonthLimits:
     """Return what is left of the topic's and the owner's month, whichever is smaller."""
     own = MonthLimits(settings.month_tokens, settings.month_money)
     pairs = [(own, topic), (limits_of(topic.owner), None)]
@@ -284,10 +276,10 @@ def left_of(topic: Topic, settings: TopicSettings) -> MonthRemaining:
             tokens.append(max(0, limits.tokens - spent.tokens))
         if limits.money is not None:
             money.append(max(Decimal(0), limits.money - spent.money))
-    return MonthRemaining(min(tokens, default=None), min(money, default=None))
+    return MonthLimits(min(tokens, default=None), min(money, default=None))
 
 
-def why_not(forecast: Forecast, left: MonthRemaining) -> str:
+def why_not(forecast: Forecast, left: MonthLimits) -> str:
     """Return why a run with this forecast doesn't fit in what is left, or "" if it does.
 
     The middle of the forecast counts. An unknown cost fits, and a run without a model costs
@@ -309,27 +301,21 @@ def why_not(forecast: Forecast, left: MonthRemaining) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetFit:
-    """Whether a scheduled run fits: `why` not, and the fields it runs with instead."""
-
-    why: str = ""
-    smaller: dict[str, Any] | None = None
-
-
-def fit_of(topic: Any) -> BudgetFit:
-    """Return whether the topic's scheduled run fits, and what its owner chose if it doesn't."""
+def fit_of(topic: Any) -> tuple[str, dict[str, Any] | None]:
+    """Return why the topic's scheduled run doesn't fit ("" if it does), and the fields of a smaller
+    run if its owner chose that.
+    """
     settings: TopicSettings = topic.settings
     left = left_of(topic, settings)
-    if left == MonthRemaining():
-        return BudgetFit()
+    if not left:
+        return "", None
     why = why_not(forecast_of(topic), left)
     if not why or settings.over_limit == TopicSettings.OverLimit.SKIP:
-        return BudgetFit(why)
-    return BudgetFit(why, _smaller(topic, left))
+        return why, None
+    return why, _smaller(topic, left)
 
 
-def _smaller(topic: Topic, left: MonthRemaining) -> dict[str, Any]:
+def _smaller(topic: Topic, left: MonthLimits) -> dict[str, Any]:
     """Return the fields of a run that stays within what is left: quick, and skimming.
 
     If nothing is left, it plans and writes without the model.

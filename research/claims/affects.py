@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import one_line, without_citations
-from research.claims import values
 from research.claims.terms import terms
 
 LONGEST_LINE = 400  # characters

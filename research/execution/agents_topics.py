@@ -82,14 +82,14 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
 
 def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) -> None:
     """Raise Locked if the agent's topic, or its change, would need review."""
-    found = review_services.verdict(
+    why = review_services.why_held(
         owner, "topic", by=by, trust=trust, texts=list(texts), leaves_topic=True
     )
-    if found.is_held:
+    if why:
         words = _(
             "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to do it."
         )
-        raise Locked(words % {"why": found.held})
+        raise Locked(words % {"why": why})
 
 
 def check_hour(owner: User, by: Actor) -> None:

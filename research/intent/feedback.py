@@ -96,21 +96,13 @@ RUNS = 5
 MOST = 120  # the latest changes
 
 
-@dataclass(frozen=True, slots=True)
-class TriedItem:
-    """One change, and whether it would be reported."""
-
-    item: DeltaItem
-    verdict: Verdict
-
-
 @dataclass(slots=True)
 class TriedRun:
     """One run's changes as the intent would filter them."""
 
     run: Run
-    told: list[TriedItem] = field(default_factory=list)
-    withheld: list[TriedItem] = field(default_factory=list)
+    told: list[tuple[DeltaItem, Verdict]] = field(default_factory=list)
+    withheld: list[tuple[DeltaItem, Verdict]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,5 +150,5 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial
     )
     for item, verdict in zip(items, weighed.verdicts, strict=True):
         row = runs[item.run_id]
-        (row.told if verdict.tell else row.withheld).append(TriedItem(item, verdict))
+        (row.told if verdict.tell else row.withheld).append((item, verdict))
     return Trial(list(runs.values()), weighed.warning, weighed.by, not intent.strip())

@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.db import models, transaction
@@ -24,13 +24,9 @@ from beacon_site import logs
 from beacon_site.db.leased_jobs import LeasedJob
 from beacon_site.text.cleaning import clean
 from memory.core.actors import SYSTEM
-from memory.models import Activity, Topic
+from memory.models import Activity, Topic, User
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 from memory.models.llm import seal, unseal
-
-if TYPE_CHECKING:
-    from research.models.digests import Digest
-    from research.models.runs import Run
 
 LONGEST_NAME = 150
 
@@ -145,24 +141,24 @@ class TopicNotices(models.Model):
 class DeliveryQuerySet(OwnedJobQuerySet):
     """Queries on deliveries, and methods that create the rows for each event."""
 
-    def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
+    def create_for_report(self, topic: Topic, run: models.Model, *, is_quiet: bool) -> int:
         """Create a row for each channel that gets the report.
 
         Call it in the transaction that saves the report.
         """
         told = []
-        for channel, reports, _failures in _choices_of(run):
+        for channel, reports, _failures in _choices_of(topic):
             if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
                 told.append(channel)
-        return self._make(told, Delivery.Kind.REPORT, **_of_run(run))
+        return self._make(told, Delivery.Kind.REPORT, **_of_run(topic, run))
 
-    def create_for_failure(self, run: Run) -> int:
+    def create_for_failure(self, topic: Topic, run: models.Model) -> int:
         """Create a row for each channel that is notified about the run's failure."""
-        told = channels_for_failure(run)
-        return self._make(told, Delivery.Kind.FAILURE, **_of_run(run))
+        told = channels_for_failure(topic)
+        return self._make(told, Delivery.Kind.FAILURE, **_of_run(topic, run))
 
-    def create_for_digest(self, digest: Digest) -> int:
-        told = Channel.objects.of(digest.owner).working().filter(digest=True)
+    def create_for_digest(self, owner: User, digest: models.Model) -> int:
+        told = Channel.objects.of(owner).working().filter(digest=True)
         return self._make(
             told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
         )
@@ -280,19 +276,18 @@ class Delivery(LeasedJob):
         Activity.log(self.owner, SYSTEM, kind, subject=self, label=label, warning=warning, **detail)
 
 
-def _of_run(run: Run) -> dict[str, Any]:
-    subject = f"{run.topic.title}, {run}"
-    return {"about": f"run:{run.pk}", "run": run, "topic": run.topic, "subject": subject}
+def _of_run(topic: Topic, run: models.Model) -> dict[str, Any]:
+    subject = f"{topic.title}, {run}"
+    return {"about": f"run:{run.pk}", "run": run, "topic": topic, "subject": subject}
 
 
-def channels_for_failure(run: Run) -> list[Channel]:
-    """Return the channels to notify if the run or its topic's schedule fails."""
-    return [channel for channel, _reports, failures in _choices_of(run) if failures]
+def channels_for_failure(topic: Topic) -> list[Channel]:
+    """Return the channels to notify if a run of the topic or its schedule fails."""
+    return [channel for channel, _reports, failures in _choices_of(topic) if failures]
 
 
-def _choices_of(run: Run) -> list[tuple[Channel, str, bool]]:
-    """Return each working channel with its settings for the run's topic: reports, failures."""
-    topic = run.topic
+def _choices_of(topic: Topic) -> list[tuple[Channel, str, bool]]:
+    """Return each working channel with its settings for the topic: reports, failures."""
     channels = list(Channel.objects.filter(owner_id=topic.owner_id).working())
     if not channels:
         return []

@@ -414,7 +414,7 @@ class Run(LeasedJob):
                     why=error,
                 )
             if ended and status == Run.Status.FAILED:
-                Delivery.objects.create_for_failure(self)
+                Delivery.objects.create_for_failure(self.topic, self)
         return bool(ended)
 
     def give_up(self) -> None:

@@ -160,7 +160,7 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     DigestEntry.objects.bulk_create(
         [DigestEntry(digest=digest, run=run) for run in runs], ignore_conflicts=True
     )
-    Delivery.objects.create_for_digest(digest)
+    Delivery.objects.create_for_digest(digest.owner, digest)
     Activity.log(owner, SYSTEM, "digest-made", subject=digest, runs=len(runs))
     logger.info("digest created", digest=str(digest.pk), runs=len(runs))
     return digest

@@ -173,14 +173,6 @@ def record_now(revision: Revision) -> Remembered | None:
 FIELDS = ("at", "actor", "kind", "record_type", "label", "said", "why", "details", "run", "warning")
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """One export format: its media type, and the function that yields its parts."""
-
-    media_type: str
-    write: Callable[[Iterable[Line]], Iterator[str]]
-
-
 def _row(line: Line) -> dict[str, Any]:
     return {
         "at": line.at.isoformat(),
@@ -216,9 +208,10 @@ def as_json_lines(lines: Iterable[Line]) -> Iterator[str]:
         yield json.dumps(_row(line), ensure_ascii=False) + "\n"
 
 
-EXPORTS: dict[str, Export] = {
-    "activity.csv": Export("text/csv; charset=utf-8; header=present", as_csv),
-    "activity.jsonl": Export("application/jsonl", as_json_lines),
+# Media types, and the functions that yield the parts of a file.
+EXPORTS: dict[str, tuple[str, Callable[[Iterable[Line]], Iterator[str]]]] = {
+    "activity.csv": ("text/csv; charset=utf-8; header=present", as_csv),
+    "activity.jsonl": ("application/jsonl", as_json_lines),
 }
 
 
@@ -614,13 +607,13 @@ def activity_restore(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_GET
 def activity_file(request: BeaconRequest, kind: str) -> HttpResponse | StreamingHttpResponse:
     """Download everything that matches the filters."""
-    export = EXPORTS.get(kind)
-    if export is None:
+    if kind not in EXPORTS:
         why = _("Unknown export format. Available formats: %(kinds)s.")
         said = why % {"kinds": ", ".join(EXPORTS)}
         return render(request, "404.html", {"why": said}, status=404)
+    media_type, write = EXPORTS[kind]
     zone = timezone.get_current_timezone()
     lines = everything(request.user, Filters.of(request.GET), zone=zone)
-    answer = StreamingHttpResponse(export.write(lines), content_type=export.media_type)
+    answer = StreamingHttpResponse(write(lines), content_type=media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-{kind}"'
     return answer

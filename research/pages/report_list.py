@@ -267,31 +267,19 @@ def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
     return keys
 
 
-@undoes("reports-read")
-def _undo_read(request: BeaconRequest, at: str) -> str:
-    count = topic_news.undo_read(request.user, exact_moment(at))
-    return _say_undone(
-        request,
-        count,
-        ngettext(
+@undoes("reports-marked")
+def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
+    """Undo marking reports as read or as unread."""
+    if read:
+        count = topic_news.undo_read(request.user, exact_moment(at))
+        words = ngettext(
             "%(n)d report marked as unread again.", "%(n)d reports marked as unread again.", count
-        ),
-    )
-
-
-@undoes("reports-unread")
-def _undo_unread(request: BeaconRequest, at: str) -> str:
-    count = topic_news.undo_unread(request.user, exact_moment(at))
-    return _say_undone(
-        request,
-        count,
-        ngettext(
+        )
+    else:
+        count = topic_news.undo_unread(request.user, exact_moment(at))
+        words = ngettext(
             "%(n)d report marked as read again.", "%(n)d reports marked as read again.", count
-        ),
-    )
-
-
-def _say_undone(request: BeaconRequest, count: int, words: str) -> str:
+        )
     if not count:
         raise InvalidValue(_("These reports have changed since then. Nothing was changed."))
     messages.success(request, words % {"n": count})

@@ -40,7 +40,8 @@ from research.reports import compare as comparing
 from research.reports import exporting
 from research.reports import page as report_page
 from research.reports.compare import CompareParams
-from research.reports.page import Quote, SourceRow, sources_of
+from research.reports.delta_rows import Quote, SourceRow
+from research.reports.page import sources_of
 from research.topics import page as topic_page
 
 
@@ -222,8 +223,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
     """Download a saved run as `kind`. Other runs and unknown formats get an error."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
-    export = exporting.KINDS.get(kind)
-    if export is None:
+    if kind not in exporting.KINDS:
         why = _("Unknown export format “%(kind)s”. Available formats: %(kinds)s.")
         said = why % {"kind": kind, "kinds": ", ".join(exporting.KINDS)}
         return render(request, "404.html", {"why": said}, status=404)
@@ -231,7 +231,8 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
         why = _("This run is %(status)s and has no report. Only a saved run can be exported.")
         status = run.get_status_display()
         return refused(request, why % {"status": status})
-    answer = HttpResponse(export.write(run), content_type=export.media_type)
+    media_type, write = exporting.KINDS[kind]
+    answer = HttpResponse(write(run), content_type=media_type)
     stem = f"{run.topic.slug}-run-{run.number}"
     answer["Content-Disposition"] = f'attachment; filename="{stem}-{kind}"'
     return answer

@@ -28,7 +28,7 @@ def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
 def confirm_read(request: BeaconRequest, count: int, at: datetime) -> None:
     """Confirm that reports were marked as read, with an undo."""
     words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
-    undo = offer(request, "reports-read", at=at.isoformat()) if count else ""
+    undo = offer(request, "reports-marked", at=at.isoformat(), read=True) if count else ""
     messages.success(request, words % {"n": count}, extra_tags=undo)
 
 
@@ -38,5 +38,5 @@ def confirm_unread(request: BeaconRequest, count: int, at: datetime, words: str 
         messages.info(request, _("These reports are already unread."))
         return
     told = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
-    undo = offer(request, "reports-unread", at=at.isoformat())
+    undo = offer(request, "reports-marked", at=at.isoformat(), read=False)
     messages.success(request, words or told % {"n": count}, extra_tags=undo)

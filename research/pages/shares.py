@@ -35,7 +35,7 @@ from research.models import Report, Run, SharedLink
 from research.models.reports import MOST_NOTE
 from research.reporting import sentences as report_sentences
 from research.reports import page as report_page
-from research.reports.delta_rows import DeltaRow
+from research.reports.delta_rows import DeltaRow, SourceRow
 
 _TIMES = (
     (1, gettext_lazy("1 day")),
@@ -219,7 +219,7 @@ def _row_outside(row: DeltaRow) -> DeltaRow:
     return replace(row, **{n: stand and stand.for_strangers() for n, stand in stands.items()})
 
 
-def _outside(source: report_page.SourceRow) -> report_page.SourceRow:
+def _outside(source: SourceRow) -> SourceRow:
     """Return the source without a link to a page that needs a sign-in."""
     if not source.link.is_ours:
         return source

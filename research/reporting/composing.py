@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import Count, Max, Q
 from django.utils import timezone
@@ -33,6 +32,7 @@ from research.reporting import delta, report_text
 from research.reporting.delta import Change, SecondOpinion, Statement, Status
 from research.reporting.rereading import Outcome
 from research.run_context.context import RunContext
+from research.run_context.outputs import CitedSource, Finding, WriteOutput
 
 # --- sources of known facts ---
 
@@ -265,7 +265,7 @@ def nothing_new(
     work: RunContext, memory: TopicMemory | None, pages: Sequence[PageText], again: Outcome
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
-    values = {
+    values: dict[str, int | str] = {
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
         "known": work.output("filter_seen")["known"],
         "read": sum(not page.previous for page in pages),
@@ -362,7 +362,7 @@ def compose(
     draft: Draft,
     second: SecondOpinion | None = None,
     again: Outcome | None = None,
-) -> dict[str, Any]:
+) -> WriteOutput:
     """Compare a draft with what is known. `second` decides where the comparison is unsure.
 
     `again` is the outcome of reading known pages again.
@@ -600,7 +600,7 @@ def _numbered(
     standing: Sequence[KnownFact],
     known: KnownSources,
     quiet_text: str,
-) -> dict[str, Any]:
+) -> WriteOutput:
     """Return the step's output with every citation renumbered to the one list that is shown."""
     by_number = {page.number: page for page in [*pages, *known.pages]}
     # A baseline shows no delta section above its body.
@@ -616,7 +616,7 @@ def _numbered(
     states |= {page.url: "known" for page in known.pages}
     earlier = {page.number for page in known.pages}
     sources = [_source(numbers[old], by_number[old], states, earlier) for old in numbers]
-    findings = [
+    findings: list[Finding] = [
         {
             "sentence": statement.sentence,
             "citations": [numbers[n] for n in statement.citations if n in numbers],
@@ -638,13 +638,14 @@ def _numbered(
         "quiet": quiet_text,
         "heading": heading(work, memory) if memory else "",
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
+        "fell_back": False,
     }
 
 
 def _source(
     number: int, page: PageText, states: dict[str, str], earlier: Collection[int]
-) -> dict[str, Any]:
-    return {
+) -> CitedSource:
+    source: CitedSource = {
         "n": number,
         "url": page.url,
         "link": page.url,
@@ -652,6 +653,8 @@ def _source(
         "domain": page.domain,
         "published_at": page.published_at.isoformat() if page.published_at else None,
         "state": states.get(page.url, "new"),
-        **({"is_earlier": True} if page.number in earlier else {}),
         "quotes": [],
     }
+    if page.number in earlier:
+        source["is_earlier"] = True
+    return source

@@ -342,15 +342,6 @@ class CitedSource:
     new: int
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting that differs, with its value in both runs."""
-
-    label: str
-    old: str
-    new: str
-
-
 def compare_sources(topic: Topic, old: Report, new: Report) -> dict[str, Any]:
     """Return the sources of either report and of both, and the settings that differ."""
     cited = _cited(old, new)
@@ -384,13 +375,14 @@ def _key(stored: dict[str, Any]) -> str:
     return str(stored.get("url") or stored.get("link") or stored.get("title", ""))
 
 
-def _settings(topic: Topic, old: Report, new: Report) -> list[Setting]:
+def _settings(topic: Topic, old: Report, new: Report) -> list[tuple[str, str, str]]:
+    """Return the settings that differ: the label, and the values in both runs."""
     before, after = _made_with(topic, old), _made_with(topic, new)
     labels = [
         label for label in dict.fromkeys([*before, *after]) if label in before and label in after
     ]
     return [
-        Setting(label, before[label] or str(_UNSET), after[label] or str(_UNSET))
+        (label, before[label] or str(_UNSET), after[label] or str(_UNSET))
         for label in labels
         if before[label] != after[label]
     ]

@@ -10,8 +10,8 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
-from typing import TYPE_CHECKING
+from datetime import date, datetime
+from typing import Any
 
 from django.utils.dateparse import parse_date
 from django.utils.html import format_html, format_html_join
@@ -22,8 +22,63 @@ from beacon_site.text.cleaning import match_key
 from memory.models import Conflict
 from research.models import DeltaItem, links
 
-if TYPE_CHECKING:
-    from research.reports.page import SourceRow
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The quote behind a sentence, whether it is in the stored page, and its context."""
+
+    sentence: str
+    quote: str
+    found: bool
+    in_snippet: bool  # only found in the search result, because the page wasn't read
+    key: str = ""  # the sentence's key
+    before: str = ""
+    after: str = ""
+    checked_at: datetime | None = None
+    page: str = ""  # its place in the stored page, if it isn't the shown report's
+
+    @property
+    def in_words(self) -> str:
+        """Return the quote as a line of text."""
+        return in_words(self.quote)
+
+    @property
+    def shown(self) -> QuoteContext:
+        """Return the quote with its context, as lines and table rows."""
+        return shown(self.quote or self.sentence, self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One numbered source as cited."""
+
+    n: int
+    title: str
+    domain: str
+    link: links.Link
+    address: str
+    state: str
+    published_at: date | None
+    quotes: list[Quote]
+    trust: str = ""
+    derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
+    carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
+
+    @property
+    def found(self) -> int:
+        """Return how many of its quotes are in the stored page."""
+        return sum(quote.found for quote in self.quotes)
+
+    @property
+    def card(self) -> str:
+        """Return the source in one line, as the tooltip of a citation."""
+        parts = [
+            self.title,
+            self.domain,
+            f"{self.published_at:%Y-%m-%d}" if self.published_at else "",
+        ]
+        return " · ".join(part for part in parts if part)
+
 
 _CELL = r"(?:\\.|[^|\\])*\|"
 _RULE = re.compile(r":?-+:?")

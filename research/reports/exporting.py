@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings as site
@@ -30,14 +29,6 @@ STYLE = installed.ASSETS / "static/css/export.css"
 CSV_FIELDS = (
     "state", "cited_as", "domain", "title", "url", "published_at", "reading", "reason", "service",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """A file format: its media type, and the function that writes a saved run as text."""
-
-    media_type: str
-    write: Callable[[Run], str]
 
 
 def as_markdown(run: Run) -> str:
@@ -117,14 +108,13 @@ def _row(row: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
     return {field.name: field.value_from_object(row) for field in fields}
 
 
-KINDS: dict[str, Export] = {
-    "report.md": Export("text/markdown; charset=utf-8", as_markdown),
-    "report.html": Export("text/html; charset=utf-8", as_html),
-    "sources.csv": Export("text/csv; charset=utf-8; header=present", as_csv),
-    "references.bib": Export("application/x-bibtex; charset=utf-8", references.as_bibtex),
-    "references.ris": Export(
-        "application/x-research-info-systems; charset=utf-8", references.as_ris
-    ),
-    "references.json": Export("application/vnd.citationstyles.csl+json", references.as_csl_json),
-    "run.json": Export("application/json", as_json),
+# Media types, and the functions that write a saved run as text.
+KINDS: dict[str, tuple[str, Callable[[Run], str]]] = {
+    "report.md": ("text/markdown; charset=utf-8", as_markdown),
+    "report.html": ("text/html; charset=utf-8", as_html),
+    "sources.csv": ("text/csv; charset=utf-8; header=present", as_csv),
+    "references.bib": ("application/x-bibtex; charset=utf-8", references.as_bibtex),
+    "references.ris": ("application/x-research-info-systems; charset=utf-8", references.as_ris),
+    "references.json": ("application/vnd.citationstyles.csl+json", references.as_csl_json),
+    "run.json": ("application/json", as_json),
 }

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from html import unescape
 from typing import Any
 
@@ -39,8 +38,7 @@ from research.reporting.sentences import (
     sentences_of,
     sources_in_words,
 )
-from research.reports import delta_rows
-from research.reports.delta_rows import changed_of
+from research.reports.delta_rows import Quote, SourceRow, changed_of
 from research.run_context import applied_rules
 from research.runs import manifest, page, presenters
 from research.runs.manifest import manifest_rows
@@ -51,63 +49,6 @@ LEAST_HEADINGS = 3  # with fewer headings, there is no table of contents
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 # Keep a citation on the same line as the word before it.
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """The quote behind a sentence, whether it is in the stored page, and its context."""
-
-    sentence: str
-    quote: str
-    found: bool
-    in_snippet: bool  # only found in the search result, because the page wasn't read
-    key: str = ""  # the sentence's key
-    before: str = ""
-    after: str = ""
-    checked_at: datetime | None = None
-    page: str = ""  # its place in the stored page, if it isn't the shown report's
-
-    @property
-    def in_words(self) -> str:
-        """Return the quote as a line of text."""
-        return delta_rows.in_words(self.quote)
-
-    @property
-    def shown(self) -> delta_rows.QuoteContext:
-        """Return the quote with its context, as lines and table rows."""
-        return delta_rows.shown(self.quote or self.sentence, self.before, self.after)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRow:
-    """One numbered source as cited."""
-
-    n: int
-    title: str
-    domain: str
-    link: links.Link
-    address: str
-    state: str
-    published_at: date | None
-    quotes: list[Quote]
-    trust: str = ""
-    derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
-    carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
-
-    @property
-    def found(self) -> int:
-        """Return how many of its quotes are in the stored page."""
-        return sum(quote.found for quote in self.quotes)
-
-    @property
-    def card(self) -> str:
-        """Return the source in one line, as the tooltip of a citation."""
-        parts = [
-            self.title,
-            self.domain,
-            f"{self.published_at:%Y-%m-%d}" if self.published_at else "",
-        ]
-        return " · ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ from research.reporting import report_text
 from research.reporting.merged_deltas import ORDER, Merged, merge
 from research.reports import delta_rows
 from research.reports import page as report_page
-from research.reports.delta_rows import DeltaRow, delta_row
-from research.reports.page import Quote, SourceRow, source_rows
+from research.reports.delta_rows import DeltaRow, Quote, SourceRow, delta_row
+from research.reports.page import source_rows
 from research.reports.since_read import MOST_RUNS, add_facts, counts_in_words, runs_in_words
 
 Status = DeltaItem.Status

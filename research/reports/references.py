@@ -10,7 +10,7 @@ from django.utils.text import slugify
 
 from research.models import Run
 from research.reports import page as report_page
-from research.reports.page import SourceRow
+from research.reports.delta_rows import SourceRow
 
 # Characters with a meaning in BibTeX. A backslash comes first, so that it isn't escaped twice.
 _BIBTEX = {

@@ -19,7 +19,7 @@ from beacon_site.net.errors import ProviderRejected
 from beacon_site.search_services import sample
 from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 from beacon_site.text.cleaning import for_prompt, shorten
-from memory.review import blocked as review_blocked
+from memory.review import services as review_services
 from research.models import Hit, Run, TopicSettings
 from research.run_context.context import RunContext
 from research.topic_settings.standing_rules import (
@@ -183,7 +183,7 @@ def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
         return
     settings, asked = work.settings, is_always(work.settings, hit)
     place = "" if asked else reason_against(settings, led_to)
-    place = place or place_of(led_to, review_blocked.refused_domains(work.topic.owner))
+    place = place or place_of(led_to, review_services.refused_domains(work.topic.owner))
     if place:
         words = _("redirects to %(place)s, which you blocked")
         raise ProviderRejected(words % {"place": shown(place)})
@@ -197,18 +197,10 @@ def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleResult:
-    """One always-included rule, with its result in this run."""
-
-    rule: str
-    became: str
-
-
-@dataclass(frozen=True, slots=True)
 class AppliedRules:
     """The rules that a run applied: what was included and what was left out, as text."""
 
-    checked: Sequence[RuleResult]
+    checked: Sequence[tuple[str, str]]  # each rule with its result
     left_out: Sequence[str]
 
     def __bool__(self) -> bool:
@@ -223,7 +215,7 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Appl
     settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
     pages = {hit.url: hit for hit in hits}
     checked = [
-        RuleResult(rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
+        (rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
     said = left_out_in_words(left_out(settings, hits))

@@ -24,6 +24,7 @@ from research.claims.matching import match
 from research.claims.quoting import NormalizedText, Span, around, fold
 from research.claims.terms import terms
 from research.models import Hit, Run
+from research.run_context.outputs import CitedSource
 
 __all__ = ["CitedPage", "Pages", "QuoteLocation", "load", "numbers"]
 
@@ -172,18 +173,18 @@ class Pages:
         sources = bearing | same
         return len(sources), self.origins.independent(sources, verbatim=same)
 
-    def told_of(self, source: dict[str, Any]) -> dict[str, Any]:
+    def told_of(self, source: CitedSource) -> CitedSource:
         """Return a source as the report stores it: its trust, and what it is derived from."""
         page = self.cited.get(source["n"])
         if page is None:
             return source
         origin = self._by_number.get(self.origins.derived_from.get(page.number, -1))
-        told: dict[str, Any] = {"trust": page.trust, "carried_by": self._carriers(page)}
+        told: CitedSource = {**source, "trust": page.trust, "carried_by": self._carriers(page)}
         if origin is not None:
             told["derived_from"] = self._named(origin) | {
                 "why": self.origins.why.get(page.number, "")
             }
-        return source | told
+        return told
 
     def _carriers(self, page: CitedPage) -> list[dict[str, Any]]:
         """Return the other pages with the text of this one that were published later."""
@@ -244,9 +245,7 @@ def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
     return [page for page in pages if page.read.stored]
 
 
-def load(
-    run: Run, sources: Iterable[Mapping[str, Any]], ahead: PagePreparer | None = None
-) -> Pages:
+def load(run: Run, sources: Iterable[CitedSource], ahead: PagePreparer | None = None) -> Pages:
     """Return the pages of a run: those of `sources`, the numbered list, and all that it read.
 
     Pages that `ahead` has prepared are reused.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -31,6 +31,7 @@ from beacon_site.text.cleaning import clean
 from memory.usage.booking import BudgetReached
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, Step
+from research.run_context import outputs
 from research.run_context.cited_pages import PagePreparer
 
 # --- calls in parallel threads ---
@@ -114,12 +115,12 @@ class TaskOver(Interrupted):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a step: its output as JSON, a line for people, counts, and a warning.
+    """The result of a step: its output as JSON (`run_context.outputs`), a line for people, counts, and a warning.
 
     `of_run` contains fields of the run to store in the same write.
     """
 
-    output: dict[str, Any] = field(default_factory=dict)
+    output: Mapping[str, Any] = field(default_factory=dict)
     detail: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     warning: str = ""
@@ -179,10 +180,27 @@ class RunContext:
         """Whether the run has a step of that name."""
         return name in self._steps
 
-    def output(self, name: str) -> dict[str, Any]:
-        """Return the output of the step `name`."""
-        stored: dict[str, Any] = self._steps[name].output
-        return stored
+    @overload
+    def output(self, name: Literal["load_memory"]) -> outputs.LoadedMemory: ...
+    @overload
+    def output(self, name: Literal["plan"]) -> outputs.PlanOutput: ...
+    @overload
+    def output(self, name: Literal["search"]) -> outputs.SearchOutput: ...
+    @overload
+    def output(self, name: Literal["filter_seen"]) -> outputs.FilterOutput: ...
+    @overload
+    def output(self, name: Literal["tracks"]) -> outputs.TracksOutput: ...
+    @overload
+    def output(self, name: Literal["read"]) -> outputs.ReadOutput: ...
+    @overload
+    def output(self, name: Literal["write"]) -> outputs.WriteOutput: ...
+    @overload
+    def output(self, name: Literal["verify"]) -> outputs.VerifyOutput: ...
+    @overload
+    def output(self, name: Literal["judge"]) -> outputs.JudgeOutput: ...
+    def output(self, name: str) -> Any:
+        """Return the output of the step `name`, as its row stores it."""
+        return self._steps[name].output
 
     def perform(self, kind: StepKind) -> None:
         """Run one step, unless it is done."""
@@ -279,7 +297,9 @@ class RunContext:
         told = [*others.values_list("warning", flat=True), result.warning, self.stop_reason]
         return [one for one in self.run.warnings if not any(one in text for text in told)]
 
-    def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
+    def progress(
+        self, detail: str, *, output: Mapping[str, Any] | None = None, **counts: int
+    ) -> None:
         """Show the progress of the current step, and store its `output` so far for a resumed run."""
         fields: dict[str, Any] = {"detail": detail, "counts": counts}
         if output is not None:

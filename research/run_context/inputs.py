@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.utils import timezone
 
@@ -17,8 +17,9 @@ from memory.topics.memory import TopicMemory
 from research.claims.selection import PageText
 from research.models import TopicSettings
 from research.run_context.context import RunContext
+from research.run_context.outputs import TracksOutput
 
-STEP = "tracks"
+STEP: Final = "tracks"
 LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt
 _PAGE = re.compile(r"\s*\[?\bp(\d{1,5})\b\]?")
 
@@ -31,7 +32,7 @@ class Notes:
     text: str
 
 
-def outcome(work: RunContext) -> dict[str, Any]:
+def outcome(work: RunContext) -> TracksOutput:
     """Return the output of the tracks step. Empty if the run has none."""
     is_deep = work.run.depth == TopicSettings.Depth.DEEP
     return work.output(STEP) if is_deep else {}
@@ -39,8 +40,7 @@ def outcome(work: RunContext) -> dict[str, Any]:
 
 def opened(work: RunContext) -> list[int]:
     """Return the places of the hits that the tracks opened. Empty if the run continues as quick."""
-    places: list[int] = outcome(work).get("opened", [])
-    return places
+    return outcome(work).get("opened", [])
 
 
 def notes(work: RunContext, pages: Sequence[PageText], most: int) -> list[Notes]:

@@ -7,7 +7,6 @@ is neither repeated nor kept in a step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.utils.translation import ngettext
 
@@ -18,6 +17,7 @@ from memory.models import Observation, Topic, Use
 from memory.topics.memory import TopicMemory
 from research.models import TopicSettings
 from research.run_context.context import RunContext
+from research.run_context.outputs import PlanOutput
 
 
 def choose(
@@ -59,7 +59,7 @@ def teach(work: RunContext, lessons: Sequence[Observation]) -> list[str]:
     return topic_block.lessons_as_prompt(lessons)
 
 
-def in_words(output: dict[str, Any]) -> str:
+def in_words(output: PlanOutput) -> str:
     """Return the number of observations and lessons in a plan's output as text, or "" for none."""
     count, lessons = len(output.get("observations", [])), len(output.get("taught", []))
     words = []

@@ -29,6 +29,7 @@ from research.execution import starting
 from research.models import Hit, Run, Step, ToolCall, TopicSettings
 from research.run_context import applied_rules
 from research.run_context.inputs import MOST_QUERY_LENGTH
+from research.run_context.outputs import AskedQuery
 from research.runs import presenters
 from research.search import searching
 from research.steps import planning
@@ -368,7 +369,7 @@ def _is_silent(run: Run) -> bool:
     return timezone.now() - run.beat_at > run.LEASE
 
 
-def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> dict[str, str] | None:
+def _failure(run: Run, steps: Iterable[Step], asked: list[AskedQuery]) -> dict[str, str] | None:
     """Return what happened to a run that ended without a report, why, and what to do.
 
     `asked` is the output of the step `search` for each query.
@@ -397,7 +398,7 @@ def _ended_in(steps: Iterable[Step]) -> Step | None:
     return next((s for s in steps if s.state not in (Step.State.DONE, Step.State.SKIPPED)), None)
 
 
-def _todo(run: Run, step: Step | None, asked: list[dict[str, Any]]) -> str:
+def _todo(run: Run, step: Step | None, asked: list[AskedQuery]) -> str:
     if run.status == Run.Status.CANCELLED:
         return _("Retry the run to continue where it left off, or start a new one.")
     if run.crashes:

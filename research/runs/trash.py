@@ -285,10 +285,11 @@ class DeletionPlan:
 def deletion_summary(report: Report) -> DeletionPlan:
     """Return what would go to the trash with the run, in five queries."""
     run = report.run
-    rows, facts, beside = only_of(run), _brought(run), _beside(run)
+    rows, facts = only_of(run), _brought(run)
+    is_last, is_only = _beside(run)
     counts = _counted(findings=_findings(run), notes=_notes(run), **asdict(rows))
-    back = _facts_to_restore(run, facts) if beside.is_last else []
-    return DeletionPlan(facts, back=back, is_last=beside.is_last, is_only=beside.is_only, **counts)
+    back = _facts_to_restore(run, facts) if is_last else []
+    return DeletionPlan(facts, back=back, is_last=is_last, is_only=is_only, **counts)
 
 
 def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
@@ -348,16 +349,10 @@ def _others(run: Run) -> Any:
     return Run.objects.filter(topic=run.topic_id).saved().kept().exclude(pk=run.pk)
 
 
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    is_last: bool
-    is_only: bool
-
-
-def _beside(run: Run) -> _Beside:
+def _beside(run: Run) -> tuple[bool, bool]:
     """Return whether the run is the topic's last, and whether it is the only one."""
     numbers = [number or 0 for number in _others(run).values_list("number", flat=True)]
-    return _Beside(max(numbers, default=0) < (run.number or 0), not numbers)
+    return max(numbers, default=0) < (run.number or 0), not numbers
 
 
 def _brought(run: Run) -> list[TopicFact]:
@@ -436,10 +431,10 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
         "why": _("moved to Trash with %(run)s") % {"run": run},
         "source": source,
     }
-    brought, beside = _brought(run), _beside(run)
-    back = _facts_to_restore(run, brought) if beside.is_last else []
+    brought, (is_last, is_only) = _brought(run), _beside(run)
+    back = _facts_to_restore(run, brought) if is_last else []
     expires_at = topic.expires_at
-    changed = _topic_without(topic, run, report, beside)
+    changed = _topic_without(topic, run, report, is_last=is_last, is_only=is_only)
     along: tuple[tuple[type[Any], list[Any]], ...] = (
         (TopicFact, brought),
         (Observation, list(_findings(run))),
@@ -456,13 +451,15 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     put_away(report, expires_at)
 
 
-def _topic_without(topic: Topic, run: Run, report: Report, beside: _Beside) -> dict[str, Any]:
+def _topic_without(
+    topic: Topic, run: Run, report: Report, *, is_last: bool, is_only: bool
+) -> dict[str, Any]:
     """Return the topic's changed fields: its summary, and its memory if no run is left."""
     changed: dict[str, Any] = {}
-    if beside.is_last and report.summary and topic.summary == report.summary:
+    if is_last and report.summary and topic.summary == report.summary:
         before = Report.objects.live().filter(run__in=_others(run)).order_by("-run__number")
         changed["summary"] = before.values_list("summary", flat=True).first() or ""
-    if topic.expires_at is not None and beside.is_only:
+    if topic.expires_at is not None and is_only:
         changed["expires_at"] = None  # nothing is known, so the next run is a baseline
     return changed
 

@@ -369,17 +369,17 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
 def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     """Queue the run of a slot, which also replaces `missed` earlier slots."""
     topic = schedule.topic
-    fit = forecasting.fit_of(topic)
-    if fit.why and fit.smaller is None:
+    why, smaller = forecasting.fit_of(topic)
+    if why and smaller is None:
         words = _("%(why)s, and the topic’s settings skip runs over the limit")
-        _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
+        _skipped(schedule, slot, words % {"why": why}, warning=True)
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
-    if fit.smaller is not None:
+    if smaller is not None:
         said = _(
             "This run was smaller than usual (quick, few pages, within the remaining budget): %(why)s"
         )
-        fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
+        fields = {**smaller, "warnings": [said % {"why": why}]}
     try:
         run: Run = Run.objects.start(
             topic,
@@ -475,7 +475,7 @@ def _pause(run: Run) -> bool:
         Activity.log(topic.owner, RESEARCH, KIND, subject=topic, warning=True, run=run.pk, why=why)
         names = {"topic": topic.title, "count": IN_A_ROW, "why": why}
         Delivery.objects.create_for_message(
-            channels_for_failure(run),
+            channels_for_failure(run.topic),
             f"schedule-failing:{run.pk}",
             topic=topic,
             subject=_("Schedule paused: %(topic)s") % names,

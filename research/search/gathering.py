@@ -23,10 +23,11 @@ from memory.library import folder as library_folder
 from memory.library import services as library_services
 from memory.llm import connections
 from memory.models import SeenUrl, Source
-from memory.review import blocked as review_blocked
+from memory.review import services as review_services
 from research.models import Hit, TopicSettings
 from research.run_context import applied_rules, inputs
 from research.run_context.context import RunContext, StepResult
+from research.run_context.outputs import AskedQuery, FilterOutput, SearchOutput
 from research.search import known_pages, searching
 from research.search.searching import TRIES, Gate, Network, QueryResult
 from research.topic_settings import standing_rules
@@ -213,7 +214,8 @@ def search(work: RunContext) -> StepResult:
     retry may help, otherwise ProviderRejected.
     """
     services = services_of(work, work.output("plan")["queries"])
-    done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
+    before: list[AskedQuery] = work.step.output.get("asked", [])
+    done = [entry for entry in before if not entry["problem"]]
     order = [service.name for service in services]
     calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
     places = Order.of(order, work.output("plan")["queries"])
@@ -228,7 +230,7 @@ def search(work: RunContext) -> StepResult:
             done += [asked.as_json() for asked in answers]
             work.progress(
                 _progress_text(done, sum(len(service.queries) for service in services), place),
-                output={"asked": done, "order": order},
+                output=SearchOutput(asked=done, order=order),
                 queries=len(done),
                 hits=place,
             )
@@ -237,7 +239,7 @@ def search(work: RunContext) -> StepResult:
     return _searched(work, services, done, place)
 
 
-def _progress_text(done: list[dict[str, Any]], count: int, hits: int) -> str:
+def _progress_text(done: list[AskedQuery], count: int, hits: int) -> str:
     """Return how many of `count` queries were answered, failed or skipped, and the number of hits."""
     failed = sum(bool(entry["problem"]) and entry["tries"] > 0 for entry in done)
     unasked = sum(bool(entry["problem"]) and not entry["tries"] for entry in done)
@@ -329,7 +331,7 @@ def _call(
 
 
 def _pass_on_warnings(
-    work: RunContext, services: Sequence[Service], done: list[dict[str, Any]]
+    work: RunContext, services: Sequence[Service], done: list[AskedQuery]
 ) -> None:
     """Pass on the warnings of a service that answered, such as a broken feed."""
     told = " ".join(entry["problem"] for entry in done)
@@ -340,7 +342,7 @@ def _pass_on_warnings(
 
 
 def _searched(
-    work: RunContext, services: Sequence[Service], done: list[dict[str, Any]], count: int
+    work: RunContext, services: Sequence[Service], done: list[AskedQuery], count: int
 ) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
@@ -356,14 +358,14 @@ def _searched(
     for complaint in complaints:
         work.run.warn(complaint)
     return StepResult(
-        {"asked": done, "order": order},
+        SearchOutput(asked=done, order=order),
         detail=_detail(services, done, count),
         counts={"queries": len(done), "hits": count, "failed": len(failed)},
         warning=" ".join(complaints),
     )
 
 
-def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: set[str]) -> None:
+def _raise_for(failed: list[AskedQuery], complaints: list[str], answered: set[str]) -> None:
     """End a search without results. Raises ProviderUnavailable or ProviderRejected."""
     why = " ".join(complaints)
     if answered:
@@ -375,12 +377,12 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
     if searching.unreachable(failed):
         message += " " + _("The library and the sample topic work without network access.")
     if any(entry["may_retry"] for entry in failed):
-        waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
+        waits = [wait for entry in failed if (wait := entry["retry_after"])]
         raise ProviderUnavailable(message, retry_after=max(waits, default=None))
     raise ProviderRejected(message)
 
 
-def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int) -> str:
+def _detail(services: Sequence[Service], done: list[AskedQuery], count: int) -> str:
     """Return how many hits came from which services, and which services got only some queries."""
     answered = {entry["service"] for entry in done if not entry["problem"]}
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
@@ -424,14 +426,15 @@ def filter_seen(work: RunContext) -> StepResult:
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
         store_again(found, ["state", "reason", "place"])
+    output: FilterOutput = {
+        "new": new,
+        "known": known,
+        "returning": returning,
+        "blocked": blocked,
+        "left_out": left_out,
+    }
     return StepResult(
-        {
-            "new": new,
-            "known": known,
-            "returning": returning,
-            "blocked": blocked,
-            "left_out": left_out,
-        },
+        output,
         detail="; ".join(
             [
                 ", ".join(filter(None, [words, by_you])),
@@ -452,7 +455,7 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
         seen = set(seen_urls.values_list("url", flat=True))
         sources = Source.objects.filter(topic=work.topic, url__in=urls)
         read = set(sources.values_list("url", flat=True))
-    refuses = review_blocked.refused_domains(work.topic.owner)
+    refuses = review_services.refused_domains(work.topic.owner)
     turned_away: Counter[str] = Counter()
     for hit in found:
         hit.state, hit.reason = _state(work, hit, seen, read)
@@ -462,7 +465,7 @@ def tell(work: RunContext, found: Sequence[Hit]) -> None:
             hit.state, hit.reason = Hit.State.BLOCKED, _("you blocked all of %(place)s") % told
             turned_away[place] += 1
     for place, number in turned_away.items():
-        review_blocked.count_pages(work.topic.owner, place, number)
+        review_services.count_pages(work.topic.owner, place, number)
 
 
 def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:

@@ -41,6 +41,7 @@ from research.models import Hit, TopicSettings
 from research.models.topics import everywhere, in_effect
 from research.run_context import applied_rules, inputs
 from research.run_context.context import RunContext, StepResult
+from research.run_context.outputs import ReadOutput, Versions
 from research.search import known_pages
 from research.topic_settings import editing as topic_editing
 from research.topic_settings import standing_rules
@@ -127,7 +128,7 @@ def read(work: RunContext) -> StepResult:
     done = len(wanted) - len(left)
     # Library documents need database connections, and there are few of these.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
-    versions: dict[str, list[str]] = dict(work.step.output.get("versions", {}))
+    versions: Versions = dict(work.step.output.get("versions", {}))
     for outcome in work.each_of(calls, at_once=at_once):
         hit = left[outcome.place]
         done += 1
@@ -136,7 +137,7 @@ def read(work: RunContext) -> StepResult:
             work.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
                 % {"done": done, "all": len(wanted), "domain": hit.domain},
-                output={"versions": versions},
+                output=ReadOutput(versions=versions),
                 read=done,
                 pages=len(wanted),
             )
@@ -145,7 +146,7 @@ def read(work: RunContext) -> StepResult:
     return _read(work, wanted, marks, versions)
 
 
-def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, list[str]]) -> WebPage:
+def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> WebPage:
     """Return the page, and record the version that its server names."""
     page = get()
     if page.etag or page.last_modified:
@@ -280,7 +281,7 @@ def _content_item(
 
 
 def _read(
-    work: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: dict[str, list[str]]
+    work: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: Versions
 ) -> StepResult:
     read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
     most = depth_of(work.settings).text
@@ -320,8 +321,15 @@ def _read(
         "read": len(read_hits), "read_again": again, "failed": failed,
         "near_duplicates": len(repeated),
     }  # fmt: skip
+    output: ReadOutput = {
+        "read": len(read_hits),
+        "read_again": again,
+        "failed": failed,
+        "near_duplicates": len(repeated),
+        "versions": versions,
+    }
     return StepResult(
-        {**counts, "versions": versions},
+        output,
         detail=_in_words(len(read_hits), again, len(repeated)),
         counts=counts,
         warning=warning,
@@ -429,7 +437,7 @@ def readings(work: RunContext) -> list[PageText]:
             usable.append(hit)
             snippets += 1
     most = depth_of(work.settings).text
-    versions: dict[str, list[str]] = {}
+    versions: Versions = {}
     if inputs.known(work):
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
         last = known_pages.versions(work, known_pages.known_of(work, read))

@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 from django.db import DatabaseError
@@ -38,6 +37,7 @@ from memory.llm import connections
 from memory.models import User
 from research.models import Run, Step
 from research.run_context.context import RunContext
+from research.run_context.outputs import AskedQuery
 
 logger = structlog.get_logger(__name__)
 
@@ -61,7 +61,7 @@ class QueryResult:
     retry_after: float | None = None
     unreachable: bool = False
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> AskedQuery:
         """Return everything except the hits, for the step and its page."""
         return {
             "query": self.query,
@@ -257,12 +257,12 @@ def listed(services: Iterable[str]) -> str:
     return str(get_text_list([label_of(service) for service in services], _("and")))
 
 
-def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
+def complaints(asked: Sequence[AskedQuery]) -> list[str]:
     """Return a sentence for each service that failed, and one for all if the network is down.
 
     `asked` are results of `Asked.as_json`. Each reason is reported once.
     """
-    by_service: dict[str, list[dict[str, Any]]] = {}
+    by_service: dict[str, list[AskedQuery]] = {}
     for entry in asked:
         by_service.setdefault(entry["service"], []).append(entry)
     unreached = unreachable(asked)
@@ -277,7 +277,7 @@ def complaints(asked: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def unreachable(asked: Sequence[dict[str, Any]]) -> list[str]:
+def unreachable(asked: Sequence[AskedQuery]) -> list[str]:
     """Return the unreachable services, if no external service was reached.
 
     A single one may be down itself, so it doesn't count as a network failure.
@@ -290,7 +290,7 @@ def unreachable(asked: Sequence[dict[str, Any]]) -> list[str]:
     return list(found) if len(found) > 1 else []
 
 
-def _complaint(service: str, entries: Sequence[dict[str, Any]]) -> str:
+def _complaint(service: str, entries: Sequence[AskedQuery]) -> str:
     reasons: list[str] = list(
         dict.fromkeys(entry["problem"] for entry in entries if entry["problem"])
     )
@@ -382,8 +382,8 @@ def failing() -> list[str]:
     return [service for service, is_fine in answered.items() if not is_fine]
 
 
-def _by_service(asked: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+def _by_service(asked: list[AskedQuery]) -> dict[str, list[AskedQuery]]:
+    found: defaultdict[str, list[AskedQuery]] = defaultdict(list)
     for entry in asked:
         found[entry["service"]].append(entry)
     return found

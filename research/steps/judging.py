@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 from django.utils.translation import gettext as _
 
@@ -20,9 +20,10 @@ from research.models import DeltaItem, Run, TopicSettings
 from research.reporting.delta import Change
 from research.run_context import inputs
 from research.run_context.context import RunContext, StepResult
+from research.run_context.outputs import CitedSource, JudgeOutput
 from research.topic_settings import standing_rules
 
-STEP = "judge"
+STEP: Final = "judge"
 
 
 def judges(settings: TopicSettings) -> bool:
@@ -64,8 +65,12 @@ def judge(work: RunContext) -> StepResult:
     by_intent = sum(bool(changes[place].withheld) for place in listed)
     told = sum(change.is_listed for change in changes)
     counts = {"told": told, "withheld": by_intent, "muted": muted}
+    output: JudgeOutput = {
+        "changes": [change.as_json() for change in changes],
+        "by": weighed.by,
+    }
     return StepResult(
-        {"changes": [change.as_json() for change in changes], "by": weighed.by},
+        output,
         detail=_in_words(told, by_intent, muted, weighed.by),
         counts=counts,
         warning=weighed.warning,
@@ -74,9 +79,8 @@ def judge(work: RunContext) -> StepResult:
 
 def changes_of(work: RunContext) -> list[Change]:
     """Return the run's changes to save, judged if the run has this step."""
-    if work.has(STEP) and work.output(STEP).get("changes") is not None:
-        return [Change(**change) for change in work.output(STEP)["changes"]]
-    return _verified(work)
+    judged = work.output(STEP).get("changes") if work.has(STEP) else None
+    return _verified(work) if judged is None else [Change(**change) for change in judged]
 
 
 def _verified(work: RunContext) -> list[Change]:
@@ -105,7 +109,7 @@ def _mute(work: RunContext, changes: list[Change]) -> int:
     return count
 
 
-def _muted_place(work: RunContext, source: dict[str, Any]) -> str:
+def _muted_place(work: RunContext, source: CitedSource) -> str:
     return standing_rules.place_of(canonical_url(source["link"]), work.settings.mute_places)
 
 

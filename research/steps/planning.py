@@ -33,6 +33,7 @@ from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan
 from research.run_context import applied_rules, inputs, memory_for_prompt
 from research.run_context.context import AwaitsPlanReview, Cancelled, RunContext, StepResult
+from research.run_context.outputs import LoadedMemory, PlanOutput, PlanReviewed
 from research.search import facets, searching
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import is_address
@@ -65,14 +66,15 @@ def load_memory(work: RunContext) -> StepResult:
     if loaded.problem:
         work.run.warn(loaded.problem)
         return StepResult(
-            {"memory": None, "problem": loaded.problem},
+            LoadedMemory(memory=None, problem=loaded.problem),
             warning=loaded.problem,
             detail=_("failed, so the report is a baseline"),
             of_run=of_run,
         )
     if loaded.memory is None:
-        none: dict[str, Any] = {"memory": None, "problem": ""}
-        return StepResult(none, detail=_("none yet (baseline)"), of_run=of_run)
+        return StepResult(
+            LoadedMemory(memory=None, problem=""), detail=_("none yet (baseline)"), of_run=of_run
+        )
     # A corrected sentence isn't reported again, whatever text the fact has now.
     corrected = correcting.corrected_sentences(work.topic)
     struck = dict.fromkeys([*loaded.memory.struck, *corrected])
@@ -83,12 +85,13 @@ def load_memory(work: RunContext) -> StepResult:
     memory = replace(loaded.memory, struck=tuple(struck), secret_struck=tuple(secret))
     used = [("topicfact", fact.id) for fact in memory.facts]
     Use.note(work.topic.owner, used, work.run.source)
+    output: LoadedMemory = {
+        "memory": memory.as_json(),
+        "problem": "",
+        "expires_at": loaded.expires_at.isoformat() if loaded.expires_at else None,
+    }
     return StepResult(
-        {
-            "memory": memory.as_json(),
-            "problem": "",
-            "expires_at": loaded.expires_at.isoformat() if loaded.expires_at else None,
-        },
+        output,
         detail=_("facts: %(facts)d, seen URLs: %(seen)d, last run %(when)s")
         % {
             "facts": len(memory.facts),
@@ -145,11 +148,11 @@ def plan(work: RunContext) -> StepResult:
     # a rerun uses the exact queries of the original, including those from its rules
     if by != "rerun":
         queries = applied_rules.with_always_included(queries, work.settings)
-    output = {
-        "queries": queries,
-        "by": by,
-        **_rules(queries, work.settings),
-    }
+    output: PlanOutput = {"queries": queries, "by": by}
+    if always := applied_rules.checked_in(queries, work.settings):
+        output["always"] = always
+    if not_at := standing_rules.places_of(work.settings):
+        output["not_at"] = not_at
     if told:
         output["observations"] = [str(one.pk) for one in told]
     if lessons:
@@ -159,15 +162,6 @@ def plan(work: RunContext) -> StepResult:
     )
 
 
-def _rules(queries: list[str], settings: TopicSettings) -> dict[str, list[str]]:
-    """Return the topic's standing rules that the plan follows, as stored in its output."""
-    rules = {
-        "always": applied_rules.checked_in(queries, settings),
-        "not_at": standing_rules.places_of(settings),
-    }
-    return {name: kept for name, kept in rules.items() if kept}
-
-
 def _unavailable_services(work: RunContext, was: Run) -> str:
     gone = searching.unavailable_services(work, was)
     for warning in gone:
@@ -175,7 +169,7 @@ def _unavailable_services(work: RunContext, was: Run) -> str:
     return " ".join(gone)
 
 
-def in_words(output: dict[str, Any]) -> str:
+def in_words(output: PlanOutput) -> str:
     """Return a summary of a plan's output: its queries, who planned them, and the rules used."""
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
@@ -258,7 +252,6 @@ def _by_model(
 # --- plan review ---
 
 DAY = timedelta(days=1)  # PlanReview.DAY: continues by itself after a day
-REVIEWED = "reviewed"  # the key in the plan's output for who reviewed it
 
 
 class PlanNotWaiting(Exception):
@@ -274,7 +267,7 @@ def hold(work: RunContext) -> None:
     wanted = work.settings.plan_review
     if wanted == TopicSettings.PlanReview.NO or work.run.rerun_of_id or work.has_begun("search"):
         return
-    if REVIEWED in work.output("plan"):
+    if "reviewed" in work.output("plan"):
         return
     work.look(at_once=True)
     if Topic.objects.filter(pk=work.topic.pk).exclude(archived_at=None).exists():
@@ -292,13 +285,11 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
     with transaction.atomic():
         step = _held(run, seen)
         edited = queries != step.output["queries"]
-        output = step.output | {REVIEWED: _seen_by(str(by), edited=edited)}
+        output: PlanOutput = step.output
+        output["reviewed"] = _seen_by(str(by), edited=edited)
         if edited:
-            output |= {
-                "queries": queries,
-                "by": "person",
-                "proposed": step.output.get("proposed", step.output["queries"]),
-            }
+            output["proposed"] = output.get("proposed", output["queries"])
+            output["queries"], output["by"] = queries, "person"
         _store(step, output)
         kind = "plan-edited" if edited else "plan-accepted"
         # A retry can create a new plan. The person's queries stay in the log.
@@ -322,7 +313,9 @@ def resume_unreviewed() -> int:
         try:
             with transaction.atomic():
                 step = _held(run, since)
-                _store(step, step.output | {REVIEWED: _seen_by("", edited=False)})
+                output: PlanOutput = step.output
+                output["reviewed"] = _seen_by("", edited=False)
+                _store(step, output)
                 Activity.log(run.topic.owner, RESEARCH, "plan-went-on", subject=run)
         except PlanNotWaiting:
             continue
@@ -338,18 +331,18 @@ def _held(run: Run, seen: datetime) -> Step:
     return Step.objects.get(run=run, name="plan", part=0)
 
 
-def _seen_by(who: str, *, edited: bool) -> dict[str, Any]:
+def _seen_by(who: str, *, edited: bool) -> PlanReviewed:
     return {"by": who, "at": timezone.now().isoformat(timespec="seconds"), "edited": edited}
 
 
-def _store(step: Step, output: dict[str, Any]) -> None:
+def _store(step: Step, output: PlanOutput) -> None:
     asked = {query.casefold() for query in output["queries"]}
     # Rules whose query the person removed aren't listed as applied.
     always = [
         rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in asked
     ]
     if "always" in output:
-        output = output | {"always": always}
+        output["always"] = always
     Step.objects.filter(pk=step.pk).update(
         output=output,
         detail=in_words(output),
@@ -365,7 +358,7 @@ def plan_outcome(run: Run) -> str:
     if run.status == Run.Status.CANCELLED:
         return _("The run was cancelled in the meantime.")
     step = Step.objects.filter(run=run, name="plan", part=0).first()
-    reviewed = (step.output if step else {}).get(REVIEWED)
+    reviewed = (step.output if step else {}).get("reviewed")
     if not reviewed:
         return _("A new plan is being created.")
     if not reviewed["by"]:

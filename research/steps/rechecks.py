@@ -30,6 +30,14 @@ from research.reporting.composing import Draft
 from research.reporting.delta import Statement, Status
 from research.run_context import inputs
 from research.run_context.context import RunContext, StepResult
+from research.run_context.outputs import (
+    CitedSource,
+    FilterOutput,
+    PlanOutput,
+    SearchOutput,
+    Versions,
+    WriteOutput,
+)
 from research.search import gathering
 from research.search import reading as search_reading
 from research.search.searching import EXTRACTIVE
@@ -121,7 +129,7 @@ def facts_of(work: RunContext) -> list[TopicFact]:
     return [fact for fact in wanted if str(fact.pk) in known]
 
 
-def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> dict[str, list[str]]:
+def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> Versions:
     """Read the page of each fact again. Return what servers said about the versions, by URL."""
     places = {fact.url: fact.source_title for fact in facts if _may_open(work, fact.url)}
     hits = [
@@ -155,10 +163,10 @@ def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any)
     return hit
 
 
-def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
+def _read(work: RunContext, hits: Sequence[Hit]) -> Versions:
     """Read the pages of unread hits, and store each result."""
     left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
-    versions: dict[str, list[str]] = {}
+    versions: Versions = {}
     fetched = search_reading.fetching(work, left, is_recheck=True)
     calls: list[Callable[[], WebPage]] = [
         partial(search_reading.noting_version, get, hit, versions)
@@ -177,9 +185,7 @@ def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
 # --- facts that no page mentions ---
 
 
-def search_for(
-    work: RunContext, facts: Sequence[TopicFact]
-) -> tuple[list[str], dict[str, list[str]]]:
+def search_for(work: RunContext, facts: Sequence[TopicFact]) -> tuple[list[str], Versions]:
     """Search for each fact separately and read the first results.
 
     Returns the queries, and what servers said about the pages' versions.
@@ -242,14 +248,14 @@ def choose(work: RunContext) -> StepResult:
     facts = facts_of(work)
     if not facts:
         raise ProviderRejected(_("Nothing to recheck: the selected facts are no longer current."))
-    output = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
+    output: PlanOutput = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
     return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
 
 
 def read_sources(work: RunContext) -> StepResult:
     """Read the facts' own pages again."""
     versions = fetch_sources(work, facts_of(work))
-    return _was_read(work, {"asked": [], "order": [], "versions": versions})
+    return _was_read(work, SearchOutput(asked=[], order=[], versions=versions))
 
 
 def search(work: RunContext) -> StepResult:
@@ -259,11 +265,18 @@ def search(work: RunContext) -> StepResult:
     silent = [fact for fact in facts if str(fact.pk) not in said]
     queries, versions = search_for(work, silent)
     new = work.run.hits.count()
-    output = {"known": 0, "new": new, "returning": 0, "queries": queries, "versions": versions}
+    output: FilterOutput = {
+        "known": 0,
+        "new": new,
+        "returning": 0,
+        "blocked": 0,
+        "queries": queries,
+        "versions": versions,
+    }
     return _was_read(work, output)
 
 
-def _was_read(work: RunContext, output: dict[str, Any]) -> StepResult:
+def _was_read(work: RunContext, output: SearchOutput | FilterOutput) -> StepResult:
     hits = list(work.run.hits.all())
     read = sum(hit.reading == Hit.Reading.READ for hit in hits)
     work.run.put(read_count=read)
@@ -289,19 +302,21 @@ def compare(work: RunContext) -> StepResult:
     _forget_unused(work, output["sources"])
     counts = _write_down(work, facts, output)
     _drop_unmentioned(output)
-    output |= {"fell_back": False, "heading": _("Recheck Results")}
+    output["heading"] = _("Recheck Results")
     return StepResult(output, detail=_in_words(counts), counts=counts)
 
 
-def _drop_unmentioned(output: dict[str, Any]) -> None:
+def _drop_unmentioned(output: WriteOutput) -> None:
     """Drop the sources of facts that weren't checked, and renumber the others without gaps."""
     cited = set(report_text.cited([output["body"]]))
     kept = [s for s in output["sources"] if not s.get("is_earlier") or s["n"] in cited]
     numbers = {source["n"]: place for place, source in enumerate(kept, start=1)}
     output["body"] = report_text.renumbered(output["body"], numbers)
-    output["sources"] = [source | {"n": numbers[source["n"]]} for source in kept]
-    for entry in [*output["changes"], *output["findings"]]:
-        entry["citations"] = [numbers[n] for n in entry["citations"] if n in numbers]
+    output["sources"] = [{**source, "n": numbers[source["n"]]} for source in kept]
+    for change in output["changes"]:
+        change["citations"] = [numbers[n] for n in change["citations"] if n in numbers]
+    for finding in output["findings"]:
+        finding["citations"] = [numbers[n] for n in finding["citations"] if n in numbers]
 
 
 def _known(work: RunContext) -> list[str]:
@@ -316,16 +331,16 @@ def _pages(work: RunContext) -> list[Page]:
     return [Page.of(page) for page in pages]
 
 
-def _forget_unused(work: RunContext, sources: Sequence[dict[str, Any]]) -> None:
+def _forget_unused(work: RunContext, sources: Sequence[CitedSource]) -> None:
     """Drop search results that no fact cites, because later runs would skip them as seen."""
     cited = [source["link"] for source in sources]
     work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
 
 
-def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]) -> dict[str, int]:
+def _write_down(work: RunContext, facts: list[TopicFact], output: WriteOutput) -> dict[str, int]:
     """Write the short report of the recheck into the step's output. Return the counts."""
     by_fact = {change["previous_id"]: change for change in output["changes"]}
-    groups: dict[str, list[str]] = {}
+    groups: Versions = {}
     for fact in facts:
         change = by_fact.get(str(fact.pk))
         status = change["status"] if change else ""
@@ -403,8 +418,8 @@ def save(work: RunContext) -> StepResult:
         kept = mine.select_for_update().values("summary", "memory_runs").get()
         result = saving.save(work, [])
         mine.update(**kept)
-        for step in ("search", "filter_seen"):
-            for url, (etag, modified) in work.output(step)["versions"].items():
+        for read in (work.output("search"), work.output("filter_seen")):
+            for url, (etag, modified) in read.get("versions", {}).items():
                 pages = Source.objects.filter(topic=work.topic, url=url)
                 pages.update(etag=etag, last_modified=modified)
     return result

@@ -34,6 +34,7 @@ from research.reporting import report_text
 from research.reporting.delta import Change, Status
 from research.run_context import inputs
 from research.run_context.context import Cancelled, RunContext, StepKind, StepResult
+from research.run_context.outputs import CitedSource, SaveOutput, VerifyOutput, WriteOutput
 from research.schedules import scheduling
 from research.search import gathering, known_pages, reading
 from research.steps import judging
@@ -86,8 +87,8 @@ logger = structlog.get_logger(__name__)
 class _StepOutputs:
     """The output of the earlier steps, read once."""
 
-    write: dict[str, Any]
-    verify: dict[str, Any]
+    write: WriteOutput
+    verify: VerifyOutput
     changes: list[Change]
 
 
@@ -118,7 +119,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _create_follow_ups(work, follow_ups)
-        Delivery.objects.create_for_report(work.run, is_quiet=report.is_quiet)
+        Delivery.objects.create_for_report(work.topic, work.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
     return result
 
@@ -280,14 +281,13 @@ def _with_support(facts: list[FoundFact] | None, written: _StepOutputs) -> list[
     made = []
     for fact in facts:
         key = said.get(fact.known_id, match_key(fact.text))
-        support = findings.get(key, {}).get("support", "")
-        check = checks.get(key, {})
+        finding, check = findings.get(key), checks.get(key)
         made.append(
             replace(
                 fact,
-                support=support,
-                source_count=check.get("sources", 0),
-                independent_count=check.get("independent", 0),
+                support=finding["support"] if finding else "",
+                source_count=check["sources"] if check else 0,
+                independent_count=check["independent"] if check else 0,
             )
         )
     return made
@@ -298,7 +298,7 @@ def _confirmed(changes: list[Change]) -> list[Change]:
 
 
 def _found(
-    sentence: str, citations: list[int], quote: str, sources: dict[int, dict[str, Any]]
+    sentence: str, citations: list[int], quote: str, sources: dict[int, CitedSource]
 ) -> FoundFact:
     source = next((sources[n] for n in citations if n in sources), None)
     if source is None:
@@ -354,18 +354,25 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
 
 
 def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
+    detail = _("saved as Run #%(number)d (facts: %(new)d new, %(retired)d replaced)") % {
+        "number": number,
+        "new": len(facts.new),
+        "retired": len(facts.retired),
+    }
+    output: SaveOutput = {
+        "number": number,
+        "facts_new": len(facts.new),
+        "facts_confirmed": len(facts.confirmed),
+        "facts_retired": len(facts.retired),
+        "problem": problem,
+    }
     counts = {
         "number": number,
         "facts_new": len(facts.new),
         "facts_confirmed": len(facts.confirmed),
         "facts_retired": len(facts.retired),
     }
-    detail = _("saved as Run #%(number)d (facts: %(new)d new, %(retired)d replaced)") % {
-        "number": number,
-        "new": len(facts.new),
-        "retired": len(facts.retired),
-    }
-    return StepResult({**counts, "problem": problem}, detail=detail, counts=counts, warning=problem)
+    return StepResult(output, detail=detail, counts=counts, warning=problem)
 
 
 def _finish(

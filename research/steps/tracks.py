@@ -44,6 +44,7 @@ from research.claims.selection import PageText
 from research.models import Hit, Step, ToolCall
 from research.run_context import applied_rules, inputs, memory_for_prompt
 from research.run_context.context import RunContext, StepResult, TaskOver
+from research.run_context.outputs import AskedQuery, TrackOutput, TracksOutput
 from research.search import gathering, reading, searching
 from research.search.gathering import Service
 from research.search.searching import Gate, Network, QueryResult
@@ -127,7 +128,7 @@ class OpenArguments(Arguments):
 class TrackTools:
     """The tools shared by the tracks of one run, which run one after another."""
 
-    def __init__(self, work: RunContext, asked: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, work: RunContext, asked: Sequence[AskedQuery] = ()) -> None:
         """`asked` holds earlier queries of this run's tracks, which aren't repeated."""
         self._work = work
         self._network = Network()
@@ -617,7 +618,7 @@ class TrackLoop:
             warning=warning,
         )
 
-    def _output(self, notes: str) -> dict[str, Any]:
+    def _output(self, notes: str) -> TrackOutput:
         return {
             "track": self._track.name,
             "notes": notes,
@@ -682,10 +683,10 @@ def _context(work: RunContext, agent: Agent, track: Track) -> ToolContext:
     ).for_subagent(track.name)
 
 
-def _asked_before(work: RunContext) -> list[dict[str, Any]]:
+def _asked_before(work: RunContext) -> list[AskedQuery]:
     """Return the queries of tracks that ended or were interrupted."""
     parts = work.run.steps.filter(name=inputs.STEP, part__gt=0).order_by("part")
-    entries: list[dict[str, Any]] = []
+    entries: list[AskedQuery] = []
     for output in parts.values_list("output", flat=True):
         entries += [one for one in output.get("asked", []) if one not in entries]
     return entries
@@ -707,9 +708,9 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
         return _as_quick(work, _("the tracks opened no pages"))
     pages = ngettext("%(n)d page opened", "%(n)d pages opened", len(places)) % {"n": len(places)}
     tracks = ngettext("%(n)d track", "%(n)d tracks", len(went)) % {"n": len(went)}
-    output = {
+    output: TracksOutput = {
         "opened": places,
-        "tracks": [{name: s.output[name] for name in ("track", "notes")} for s in went],
+        "tracks": [{"track": s.output["track"], "notes": s.output["notes"]} for s in went],
     }
     calls = sum(step.counts.get("calls", 0) for step in went)
     counts = {"tracks": len(went), "calls": calls, "opened": len(places)}
@@ -721,7 +722,7 @@ def _as_quick(work: RunContext, why: str) -> StepResult:
     warning = _("The run continues as a quick run: %(why)s.") % {"why": why}
     work.run.warn(warning)
     return StepResult(
-        {"opened": [], "why": why},
+        TracksOutput(opened=[], why=why),
         detail=_("continued as a quick run: %(why)s") % {"why": why},
         warning=warning,
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -23,6 +22,14 @@ from research.reporting.delta import VERSIONS, Status
 from research.run_context import cited_pages
 from research.run_context.cited_pages import CitedPage, Pages
 from research.run_context.context import RunContext, StepResult
+from research.run_context.outputs import (
+    CitedSource,
+    Finding,
+    SentenceCheck,
+    VerifiedFinding,
+    VerifyOutput,
+    WriteOutput,
+)
 
 # What can occur between two words of a sentence, and after it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
@@ -51,14 +58,15 @@ def verify(work: RunContext) -> StepResult:
     warning = _warning(len(unsupported))
     if warning:
         work.run.warn(warning)
+    output: VerifyOutput = {
+        "findings": checked,
+        "changes": changes,
+        "body": _marked(written["body"], unsupported),
+        "sources": [pages.told_of(source) for source in written["sources"]],
+        "checks": checks.made,
+    }
     return StepResult(
-        {
-            "findings": checked,
-            "changes": changes,
-            "body": _marked(written["body"], unsupported),
-            "sources": [pages.told_of(source) for source in written["sources"]],
-            "checks": checks.made,
-        },
+        output,
         detail=_("%(good)d of %(all)d quotes found in their sources")
         % {"good": sum(finding["supported"] for finding in checked), "all": len(checked)},
         counts={"checked": len(checked), "unsupported": len(unsupported)},
@@ -67,7 +75,7 @@ def verify(work: RunContext) -> StepResult:
     )
 
 
-def _quote_changed_pages(written: dict[str, Any], pages: Pages) -> None:
+def _quote_changed_pages(written: WriteOutput, pages: Pages) -> None:
     """Add quotes for changes between page versions, which have no finding."""
     by_number = {source["n"]: source for source in written["sources"]}
     at = timezone.now().isoformat()
@@ -97,7 +105,7 @@ class _Checks:
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
-        self.made: list[dict[str, Any]] = []
+        self.made: list[SentenceCheck] = []
         self._keys: set[str] = set()
 
     def knows(self, sentence: str) -> bool:
@@ -125,9 +133,7 @@ class _Checks:
         )
 
 
-def _checked(
-    finding: dict[str, Any], checks: _Checks, sources: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _checked(finding: Finding, checks: _Checks, sources: list[CitedSource]) -> VerifiedFinding:
     by_number = {source["n"]: source for source in sources}
     at = timezone.now().isoformat()
     quoted, bearing = "", []
@@ -153,11 +159,16 @@ def _checked(
     others = [n for n in finding["citations"] if n not in bearing]
     bearing += [n for n in others if _bears(checks.pages.cited.get(n), finding["sentence"])]
     checks.add(finding["sentence"], why, bearing, quoted)
-    told = {"quote": quoted} if quoted else {}
-    return {**finding, **told, "supported": not why, "support": "" if why else support}
+    return {
+        "sentence": finding["sentence"],
+        "citations": finding["citations"],
+        "quote": quoted or finding["quote"],
+        "supported": not why,
+        "support": "" if why else support,
+    }
 
 
-def _numbers_on_page(finding: dict[str, Any], pages: Pages) -> bool:
+def _numbers_on_page(finding: Finding, pages: Pages) -> bool:
     """Whether each number of a finding is on one of the pages it cites.
 
     A correct quote doesn't prove a different figure in the sentence.
@@ -171,7 +182,7 @@ def _bears(page: CitedPage | None, sentence: str) -> bool:
     return page is not None and page.could_support(sentence)
 
 
-def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
+def _look_at_body(written: WriteOutput, checks: _Checks) -> None:
     """Check the cited sentences of a model's body that aren't findings.
 
     A sentence in the model's own words has no quote, but a page it cites must contain its numbers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.models import AgentScope, ContentItem, Note, ScratchpadEntry
-from memory.review.levels import set_levels
+from memory.review.services import set_levels
 from memory.tools.registry import call_tool
 from tests.api.cast import Program, items, problem
 

@@ -13,7 +13,7 @@ from memory.models import Topic, Trust
 from memory.notes.services import write_note
 from memory.observations.services import write_observation
 from memory.review import trust
-from memory.review.levels import set_levels
+from memory.review.services import set_levels
 from memory.tools.registry import call_tool
 from research.api.schemas import TopicPatch
 from research.execution import agents_topics

@@ -8,7 +8,7 @@ import pytest
 
 from memory.models import Note, Proposal
 from memory.notes import services as notes
-from memory.review.levels import levels_of, set_levels
+from memory.review.services import levels_of, set_levels
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

@@ -12,7 +12,7 @@ from memory.notes import services as notes
 from memory.pages.review import acts as review_undo
 from memory.review import services as review_services
 from memory.review import trust
-from memory.review.levels import set_levels
+from memory.review.services import set_levels
 from tests.api.cast import Program, problem
 
 BASE = {

@@ -26,7 +26,7 @@ from memory.models import (
 )
 from memory.notes import services as notes
 from memory.review import trust
-from memory.review.levels import set_levels
+from memory.review.services import set_levels
 from research.mcp import calls
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import (

@@ -15,7 +15,7 @@ import pytest
 
 from memory.api import auth, shown
 from memory.models import Agent, Note, Observation, Trust, User
-from memory.review import blocked, blocking
+from memory.review import blocking
 from memory.review import services as review_services
 from memory.review import trust as review_trust
 from memory.tools.registry import REGISTRY
@@ -458,7 +458,7 @@ def everywhere(patch: pytest.MonkeyPatch, function: Any, instead: Any) -> None:
 
 
 def _no_verdict(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, review_services.verdict, lambda *_args, **_more: review_services.Verdict())
+    everywhere(patch, review_services.why_held, lambda *_args, **_more: "")
 
 
 def _nothing_noted(patch: pytest.MonkeyPatch) -> None:
@@ -470,7 +470,7 @@ def _own_trust(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_blocked(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, blocked.check, lambda *_args, **_more: None)
+    everywhere(patch, review_services.check_not_blocked, lambda *_args, **_more: None)
 
 
 def _nobodys_own(patch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from memory.core.errors import InvalidValue
 from memory.files import mirror
 from memory.files.services import save_file
 from memory.models import MemoryFile, User
-from memory.review.levels import set_levels
+from memory.review.services import set_levels
 from memory.tools.registry import call_tool
 from memory.tools.types import ToolContext
 from tests.api.cast import Program

@@ -25,7 +25,7 @@ def notices(owner: Any) -> dict[str, str]:
     )  # fmt: skip
     report = Report.objects.of(owner).filter(run__number=2).select_related("run__topic").first()
     run = report.run
-    Delivery.objects.create_for_report(run, is_quiet=False)
+    Delivery.objects.create_for_report(run.topic, run, is_quiet=False)
     sent = Delivery.objects.get(run=run)
     failed = Delivery.objects.create(
         owner=owner, channel=hook, kind="report", about="run:0", run=run, topic=run.topic,

@@ -39,21 +39,13 @@ class Checker:
         self.wrong: list[str] = []
 
     def look(self, place: Place, *, wide: bool, narrow: bool) -> None:
-        """Check a place; an error there is checked again before it counts.
-
-        Only one place, and not all of them, so that a race on a crowded machine costs a second.
-        """
-        before = len(self.wrong)
+        """Check a place, and continue with the others after an error."""
         try:
             self._look(place, wide=wide, narrow=narrow)
         except Error as exc:
             self.wrong.append(f"{place.name}: {exc}")
-        if len(self.wrong) > before:
-            print("failed once:", *self.wrong[before:], sep="\n")
-            del self.wrong[before:]
             self._visitor(place.who).close()
             del self.visitors[place.who]
-            self._look(place, wide=wide, narrow=narrow)
 
     def _look(self, place: Place, *, wide: bool, narrow: bool) -> None:
         """Check a place at 1280 px in light, or at 320 px in dark, or both; its width always."""
@@ -101,7 +93,6 @@ def checker(browser: Browser, site: BrowserSite) -> Iterator[Checker]:
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.flaky(reruns=0)  # each place is checked again by itself
 def test_no_page_has_a_barrier_an_error_a_foreign_request_or_a_sideways_scroll(
     checker: Checker, cast: dict[str, str]
 ) -> None:

@@ -78,7 +78,7 @@ def told(url: str, *titles: str) -> None:
     for title in titles:
         run = make_run(_topic(title))
         make_report(run)
-        Delivery.objects.create_for_report(run, is_quiet=False)
+        Delivery.objects.create_for_report(run.topic, run, is_quiet=False)
 
 
 def trash(title: str) -> None:

@@ -11,8 +11,8 @@ from django.db import connections
 from django.test import override_settings
 
 from memory.core.actors import REFLECTOR, Actor
-from memory.files.limits import FileConflict
 from memory.files.services import append_to, save_file
+from memory.files.texts import FileConflict
 from memory.models import MemoryFile, Revision
 from tests.conftest import Say
 

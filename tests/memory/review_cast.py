@@ -23,7 +23,7 @@ def held(owner: Any, kind: str = "note", **more: Any) -> str:
     wanted: dict[str, Any] = {"by": AGENT, "trust": Trust.AGENT, "leaves_topic": True, **more}
     if "path" in wanted and wanted.get("target") is None:
         wanted["target"] = read_file(owner, wanted["path"])
-    return review_services.verdict(owner, kind, **wanted).held
+    return review_services.why_held(owner, kind, **wanted)
 
 
 def said(owner: Any, text: str, **more: Any) -> None:

@@ -18,6 +18,7 @@ import memory
 from beacon_site.text.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
 from memory.models import SearchEntry, SearchSpace, SearchTerm, search_index
 from memory.search import bm25
+from memory.search.bm25_sql import relevance
 
 NAUGHTY = (
     "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",
@@ -251,7 +252,7 @@ def test_owners_and_types_are_ranked_apart(alice: Any, bob: Any) -> None:
 @pytest.mark.requirement("R77", "R78")
 def test_relevance_lies_between_nothing_and_one_and_keeps_the_order() -> None:
     raw = [0, 0.001, 0.5, 1, 7, 300]
-    brought: list[float] = [bm25.relevance(score) for score in raw]
+    brought: list[float] = [relevance(score) for score in raw]
     assert brought == sorted(brought)
     assert all(0 <= score < 1 for score in brought)
 

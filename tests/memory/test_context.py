@@ -355,7 +355,7 @@ def test_of_many_left_out_twenty_are_named_and_the_rest_counted(alice: Any):
     left = build_context(alice).layer("summaries").left_out
 
     assert len(left) == 21
-    assert left[-1].title == "15 older notes"
+    assert left[-1].text == "15 older notes"
 
 
 def test_the_number_of_queries_does_not_grow(alice: Any, django_assert_max_num_queries: Any):

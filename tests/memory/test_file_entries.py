@@ -15,11 +15,10 @@ from memory.core.actors import MAINTENANCE, Actor
 from memory.core.errors import InvalidValue
 from memory.core.file_format import PurgedSection
 from memory.files import section_restore
-from memory.files.limits import MOST_FACTS, OverBudget
 from memory.files.reading import read_file
 from memory.files.sections import put_in, removed_from, without_lines
 from memory.files.services import append_to, save_file
-from memory.files.three_way_merge import content_at
+from memory.files.texts import MOST_FACTS, OverBudget, content_at
 from memory.models import FileEntry, MemoryFile, Revision, User
 from memory.pages.trash import listing as trash_page
 from memory.records.history import undo

@@ -19,10 +19,10 @@ from memory.archive.files import save_all_or_none
 from memory.core.actors import REFLECTOR, Actor
 from memory.core.errors import MemoryRefused
 from memory.core.file_format import FACTS, checked_path, is_fact, line_count, summary_of
-from memory.files import limits, mirror, mirror_folder
-from memory.files.blame import lines_blamed
+from memory.files import mirror, mirror_folder, texts
 from memory.files.mirror_disk import DiskFile, digest_of
 from memory.files.services import append_to, patch_file, restore_version, save_file
+from memory.files.texts import lines_blamed
 from memory.models import MemoryFile, MirroredFile, Revision, Section, User
 
 MONTH = "episodes/2026-02.md"
@@ -89,13 +89,13 @@ class Files(RuleBasedStateMachine):
     def fill(self, path: str, over: int, kind: str) -> None:
         """Fill the budget to the byte: what is over it is refused, what is not is taken."""
         files = MemoryFile.objects.of(self.owner).facts().exclude(path=path)
-        room = limits.MOST_FACTS - sum(files.values_list("size", flat=True)) + over
+        room = texts.MOST_FACTS - sum(files.values_list("size", flat=True)) + over
         version = MemoryFile.objects.of(self.owner).get(path=path).version
         text = f"> Summary: v{version} 𝕏\n"
         text += "".join("z" * 99 + "\n" for _line in range((room - len(text.encode())) // 100))
         text += "z" * (room - len(text.encode()))
         if over > 0:
-            with pytest.raises(limits.OverBudget):
+            with pytest.raises(texts.OverBudget):
                 save_file(self.owner, path, text, by=actor(self.owner, kind))
         elif room > 40:
             save_file(self.owner, path, text, by=actor(self.owner, kind))
@@ -147,11 +147,11 @@ class Files(RuleBasedStateMachine):
             return
         files = list(MemoryFile.objects.of(self.owner))
         assert {file.path for file in files} >= set(FACTS)
-        assert sum(file.size for file in files if is_fact(file.path)) <= limits.MOST_FACTS
+        assert sum(file.size for file in files if is_fact(file.path)) <= texts.MOST_FACTS
         for file in files:
             assert checked_path(file.path) == file.path
-            assert file.size == len(file.content.encode()) <= limits.MOST_EPISODES
-            assert all(len(line.encode()) <= limits.MOST_LINE for line in file.content.split("\n"))
+            assert file.size == len(file.content.encode()) <= texts.MOST_EPISODES
+            assert all(len(line.encode()) <= texts.MOST_LINE for line in file.content.split("\n"))
             assert file.summary and summary_of(file.content) == file.summary
             assert not {"\0", "\r"} & set(file.content)
             assert sum(lines for lines, _version in file.blame) == line_count(file.content)

@@ -8,10 +8,10 @@ import pytest
 
 from memory.core.actors import REFLECTOR, Actor
 from memory.core.errors import InvalidValue, LimitReached, Locked
-from memory.files import limits
-from memory.files.limits import FileConflict, NoSuchFile, OverBudget
+from memory.files import texts
 from memory.files.reading import files_of, index_text, read_file
 from memory.files.services import append_to, lock_section, patch_file, restore_version, save_file
+from memory.files.texts import FileConflict, NoSuchFile, OverBudget
 from memory.models import MemoryFile, Revision, Section, User
 from memory.pages.trash.listing import trashed
 from memory.records.history import undo
@@ -74,10 +74,10 @@ def test_a_file_with_windows_line_ends_and_a_mark_is_mended_and_one_without_head
 
 def full_by(owner: User, spare: int) -> str:
     """Return a text that leaves `spare` bytes of the budget, written with four-byte characters."""
-    room = limits.MOST_FACTS - read_file(owner, MEMORY).size - spare
+    room = texts.MOST_FACTS - read_file(owner, MEMORY).size - spare
     head = "> Summary: mine\n"
     wide = head + ("𝕏" * 1_500 + "\n") * 2
-    rest = room - limits.size_of(wide)
+    rest = room - texts.size_of(wide)
     return wide + "\n".join(["y" * (rest // 2), "y" * (rest - rest // 2 - 1)])
 
 
@@ -92,7 +92,7 @@ def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
     ):
         with pytest.raises(OverBudget, match=r"over the limit of 15,360.*Condense"):
             write()
-    assert sum(file.size for file in files_of(alice)) == limits.MOST_FACTS
+    assert sum(file.size for file in files_of(alice)) == texts.MOST_FACTS
     assert text_of(alice, USER) == stood.content
 
 
@@ -370,7 +370,7 @@ def test_undo_puts_the_text_back_with_size_and_blame(alice: User):
     undo(Revision.objects.filter(record_id=file.pk).latest("id"), by=alice.actor)
 
     file.refresh_from_db()
-    assert file.summary == "nothing yet" and file.size == limits.size_of(file.content)
+    assert file.summary == "nothing yet" and file.size == texts.size_of(file.content)
     assert sum(lines for lines, _version in file.blame) == file.content.count("\n")
 
 

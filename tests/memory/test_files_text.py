@@ -18,9 +18,7 @@ from memory.core.file_format import (
     telling,
     with_summary,
 )
-from memory.files.blame import carried
-from memory.files.reading import size_in_words
-from memory.files.services import PatchRefused, cleaned, patched
+from memory.files.texts import PatchRefused, carried, cleaned, patched, size_in_words
 
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"
 EPISODES = """# 2026-02 Episodes

@@ -19,9 +19,9 @@ from memory.core.actors import Actor
 from memory.core.errors import MemoryRefused
 from memory.core.file_format import FACTS
 from memory.files import mirror
-from memory.files.limits import MOST_FACTS, size_of
 from memory.files.reading import read_file
 from memory.files.services import append_to, patch_file, save_file
+from memory.files.texts import MOST_FACTS, size_of
 from memory.models import MemoryFile, Revision, User
 
 WRITERS, WRITES = 20, 50

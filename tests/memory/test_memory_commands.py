@@ -11,12 +11,12 @@ from django.test import Client
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue
 from memory.core.file_format import agent_of, checked_path, folder_of
-from memory.files import limits
+from memory.files import texts
 from memory.files.services import restore_version, save_file
 from memory.models import FileDraft, MemoryFile, Proposal, Revision, Trust
 from memory.records.history import undo
 from memory.review import services as review_services
-from memory.review.levels import set_levels
+from memory.review.services import set_levels
 from memory.tools.types import ToolContext
 from tests.api.cast import Program, problem
 from tests.memory.tool_cast import accept_all, call, caller
@@ -304,8 +304,8 @@ def test_deleted_and_renamed_files_can_be_restored(alice: Any) -> None:
 
 def test_a_folder_has_limits(alice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made(alice, notes=HELLO)
-    monkeypatch.setattr(limits, "MOST_FILES", 1)
-    monkeypatch.setattr(limits, "MOST_BYTES", 100)
+    monkeypatch.setattr(texts, "MOST_FILES", 1)
+    monkeypatch.setattr(texts, "MOST_BYTES", 100)
 
     many = do(alice, "create", path="/memories/b.md", file_text="x")
     large = do(alice, "insert", path=NOTES, insert_line=0, insert_text="x" * 90)
@@ -324,12 +324,12 @@ def test_other_file_tools_keep_to_the_folders_limits(
     below_a_file = call(alice, "memory_write", path=f"{STORED}/x.md", **write)
     like_a_folder = call(alice, "memory_write", path="agents/claude/a.b/x.md", **write)
     on_a_folder = call(alice, "memory_write", path="agents/claude/a.b", **write)
-    monkeypatch.setattr(limits, "MOST_FILES", 3)
+    monkeypatch.setattr(texts, "MOST_FILES", 3)
     many = call(alice, "memory_write", path="agents/claude/many.md", **write)
     by_rest = Program(alice, "read", "write", name="claude").put(
         "/files/agents/claude/many.md", {"content": "x"}, If_None_Match="*"
     )
-    monkeypatch.setattr(limits, "MOST_BYTES", 100)
+    monkeypatch.setattr(texts, "MOST_BYTES", 100)
     large = call(alice, "memory_append", path=STORED, entry="x" * 90)
 
     assert below_a_file.data["error"] == on_a_folder.data["error"] == "invalid"

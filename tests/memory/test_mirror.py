@@ -11,10 +11,10 @@ import pytest
 
 from memory.core.actors import REFLECTOR
 from memory.files import mirror
-from memory.files.limits import MOST_FACTS
 from memory.files.mirror_folder import name_of
 from memory.files.reading import files_of, index_text, read_file
 from memory.files.services import append_to, lock_section, save_file
+from memory.files.texts import MOST_FACTS
 from memory.models import (
     Activity,
     FileDraft,

@@ -71,6 +71,17 @@ def test_a_merge_is_as_careful_as_the_most_careful_of_its_notes(alice: User, not
     assert (merged.trust, merged.confidence) == ("external", 0.5)
 
 
+@pytest.mark.parametrize("field", ["tags", "evidence"])
+def test_a_merge_keeps_the_limits_of_one_note(alice: User, notes: list[Note], field: str):
+    for number, note in enumerate(notes):
+        note.change(by=alice.actor, **{field: [f"{number}.{n}" for n in range(26)]})
+
+    with pytest.raises(InvalidValue, match="Together, these notes have 52"):
+        merge_notes(alice, ids(notes), by=alice.actor)
+
+    assert set(get_notes(alice, kind="log")) == set(notes)
+
+
 @pytest.mark.requirement("R199")
 def test_a_merge_that_fails_on_its_way_has_changed_nothing(alice: User, notes: list[Note]):
     locked = Note.objects.get(pk=notes[1].pk)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memory.models.llm import stored_price
 from memory.usage import spending
 
 
@@ -44,4 +45,4 @@ def test_what_was_spent_is_said_with_what_is_not_known(
     ],
 )
 def test_a_stored_price_is_an_amount_or_not_known(stored: Any, price: Decimal | None) -> None:
-    assert spending.stored_price(stored) == price
+    assert stored_price(stored) == price

@@ -9,10 +9,10 @@ import pytest
 from memory.core.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
 from memory.notes import services as notes
-from memory.review import blocked, blocking, quarantine
+from memory.review import blocking, quarantine
 from memory.review import services as review_services
-from memory.review.blocked import SourceBlocked
 from memory.review.quarantine import reason_of
+from memory.review.services import SourceBlocked
 from memory.search.recall import recall
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
 
@@ -82,7 +82,7 @@ def test_an_agent_that_is_refused_is_told_so_and_counted(alice: Any):
     waits.refresh_from_db()
     assert waits.state == "rejected"
     with pytest.raises(SourceBlocked, match="blocked “desk”"):
-        review_services.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
+        review_services.why_held(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
     made.refresh_from_db()
     assert (made.refused, made.last_refused_at is not None) == (1, True)
 
@@ -93,10 +93,7 @@ def test_let_in_again_what_was_rejected_with_it_waits_again(alice: Any):
     assert blocking.allow(made, by=alice.actor) == 1
 
     assert review_services.waiting(alice).count() == 1
-    assert (
-        review_services.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True).held
-        == ""
-    )
+    assert review_services.why_held(alice, "note", by=AGENT, trust="agent", leaves_topic=True) == ""
 
 
 def test_what_it_would_do_is_said_before(alice: Any):
@@ -122,7 +119,7 @@ def test_of_a_proposal_out_of_a_run_its_pages_can_be_refused(alice: Any):
 
 def test_a_person_is_never_refused(alice: Any):
     blocking.refuse(alice, "agent", "alice", by=alice.actor)
-    blocked.check(alice, alice.actor)
+    review_services.check_not_blocked(alice, alice.actor)
     with pytest.raises(InvalidValue):
         blocking.refuse(alice, "agent", " ", by=alice.actor)
     with pytest.raises(InvalidValue):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beacon_site.text.merge import merge
+from beacon_site.text.diff import merge
 
 BASE = "one\ntwo\nthree\nfour\nfive\n"
 texts = st.lists(st.sampled_from(["a", "b", "c d", "e f g", ""]), max_size=8).map("\n".join)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memory.files.reading import read_file
 from memory.files.services import append_to, lock_section, save_file
@@ -291,6 +293,26 @@ def test_who_the_person_is_is_stored_if_they_said_so(alice: Any):
     assert "proposal" in unsaid.data
     assert not stored.is_error
     assert "Zhang San" in read_file(alice, USER).content
+
+
+def test_a_write_is_stored_once_and_a_held_one_never(alice: Any):
+    """Its text is computed first, also where its trust depends on the text."""
+    save_file(alice, MEMORY, LESSON, by=AGENT)
+    context = caller(alice, messages=SAID, trust=Trust.EXTERNAL)
+    own = "- Name: Zhang San (“I'm Zhang San”)"
+
+    with CaptureQueriesContext(connection) as stored:
+        quoted = call(alice, "memory_append", context, path=USER, entry=own)
+    with CaptureQueriesContext(connection) as held:
+        waiting = call(alice, "memory_append", context, path=MEMORY, entry="- Cells cost 90 euros")
+
+    assert quoted.data["success"] is True
+    assert "proposal" in waiting.data
+    assert [_writes_of_files(one) for one in (stored, held)] == [1, 0]
+
+
+def _writes_of_files(queries: Any) -> int:
+    return sum(one["sql"].startswith('UPDATE "memory_memoryfile"') for one in queries)
 
 
 SAID = ["Hi, I'm Zhang San. Batteries bore me."]

@@ -14,7 +14,7 @@ from memory.core.errors import (
     NoSuchKey,
     StaleWrite,
 )
-from memory.files.limits import NoSuchFile, OverBudget
+from memory.files.texts import NoSuchFile, OverBudget
 from memory.observations.consolidation import ConsolidationResult
 from memory.tools import notes as tool_notes
 from memory.tools.registry import answer_of

@@ -119,11 +119,11 @@ def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
     act = BulkAct.objects.get()
     assert sent == [("memory.tasks.run_bulk_action", str(act.pk))]
     assert "waiting to start" in text_of(browser.get("/notes/"))
-    bulk.perform(act.pk, seconds=0)
+    bulk.run_bulk_act(act.pk, seconds=0)
     half = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
     assert "2 of 5" in half
     assert "every 2s" in half
-    bulk.perform(act.pk)
+    bulk.run_bulk_act(act.pk)
     whole = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
     assert "Moved 5 records to Trash." in whole
     assert undo_of("bulk", act.pk) in whole

@@ -11,9 +11,9 @@ import pytest
 from django.test import Client
 
 from memory.core.actors import REFLECTOR
-from memory.files.limits import MOST_FACTS
 from memory.files.reading import read_file
 from memory.files.services import append_to, save_file
+from memory.files.texts import MOST_FACTS
 from memory.models import FileDraft, MemoryFile, Revision
 from memory.search.recall import recall
 from tests.pages.record_cast import HTMX, text_of

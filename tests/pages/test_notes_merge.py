@@ -108,13 +108,13 @@ def test_what_is_anothers_is_neither_shown_nor_merged(
     assert "This note doesn’t exist" in text_of(
         stranger.post(PAGE, ids([*two, note(bob), note(bob, "B")]) | {"content": "Mine."})
     )
-    assert stranger.post(undo_of("superseded", two[0].pk)).status_code == 404
+    assert stranger.post(undo_of("unmerge", two[0].pk)).status_code == 404
 
 
 def test_there_is_nothing_to_take_back_of_a_note_that_replaced_none(
     browser: Client, two: Any
 ) -> None:
-    response = browser.post(undo_of("superseded", two[0].pk))
+    response = browser.post(undo_of("unmerge", two[0].pk))
     assert response.status_code == 409
 
 

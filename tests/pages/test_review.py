@@ -15,7 +15,7 @@ from memory.files.reading import read_file
 from memory.files.services import save_file
 from memory.models import Note, Proposal, ReviewLevel, Session, User
 from memory.review import services as review_services
-from memory.review.levels import levels_of
+from memory.review.services import levels_of
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.undo import undone

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memory.context import identity
 from memory.models import Agent, Note, ReviewLevel, Undo, User
-from memory.review import levels as review_levels
+from memory.review import services as review_services
 from memory.tasks import forget_api_answers
 from memory.web.undo import settings_now
 from research.models import Channel
@@ -53,7 +53,7 @@ def test_a_profile_comes_back_with_its_note_and_forward_again(browser: Client, a
 
 def test_limits_levels_and_agents_come_back(browser: Client, alice: User):
     agent = Agent.objects.get(owner=alice, name="research")
-    levels = dict.fromkeys(review_levels.NAMES, ReviewLevel.Level.HOLD_ALL.value)
+    levels = dict.fromkeys(review_services.LEVEL_NAMES, ReviewLevel.Level.HOLD_ALL.value)
     for name, target, address, typed in [
         ("limits", "", reverse("memory:spending-limits"), {"monthly_money": "12.50"}),
         ("levels", "", reverse("memory:review-levels"), levels),

@@ -247,25 +247,20 @@ def test_valid_text_replaces_what_cannot_be_stored():
 
 
 def test_a_reader_that_hangs_is_killed_and_replaced(scripted: list[Extractor]):
-    slow = Extractor(seconds=0.4, command=[sys.executable, "-c", READY + "time.sleep(5)"])
+    slow = Extractor(seconds=0.4, command=[sys.executable, "-c", READY + "time.sleep(60)"])
     scripted.append(slow)
     for _page in range(2):
-        started = time.monotonic()
         with pytest.raises(ProviderRejected, match="took too long"):
             slow.extract(b"<p>x")
-        assert time.monotonic() - started < 3
         assert slow.pid is None
 
 
 def test_a_reader_that_takes_too_much_memory_is_killed(scripted: list[Extractor]):
-    greedy = READY + "x = b'x' * 200_000_000; time.sleep(5)"
+    greedy = READY + "x = b'x' * 200_000_000; time.sleep(60)"
     reader = Extractor(memory_limit=100 * 2**20, command=[sys.executable, "-c", greedy])
     scripted.append(reader)
-    started = time.monotonic()
     with pytest.raises(ProviderRejected, match="too much memory"):
         reader.extract(b"<p>x")
-
-    assert time.monotonic() - started < 5
 
 
 def test_a_reader_that_crashes_costs_its_page_alone(scripted: list[Extractor]):
@@ -353,21 +348,24 @@ def test_the_reader_ends_with_its_process(how: signal.Signals):
 
 
 def test_warming_up_does_not_wait(scripted: list[Extractor]):
-    reader = Extractor()
+    # It never says that it is ready, so waiting for that would fail.
+    reader = Extractor(seconds=1, command=[sys.executable, "-c", "import time; time.sleep(60)"])
     scripted.append(reader)
-    started = time.monotonic()
     reader.warm_up()
 
-    assert time.monotonic() - started < 0.2
-    assert reader.pid is not None
+    assert reader.pid is not None and not reader.is_ready
 
 
 def test_a_reader_ends_after_its_rest_and_the_next_document_gets_another():
-    reader = Extractor(rest=0.3)
+    reader = Extractor(rest=2)
     reader.extract(b"<p>One")
     first = reader.pid
-    time.sleep(1)
-    assert first is not None and reader.pid is None and not psutil.pid_exists(first)
+    assert first is not None
+    ended_by = time.monotonic() + 30
+    while reader.pid is not None:
+        assert time.monotonic() < ended_by
+        time.sleep(0.05)
+    assert not psutil.pid_exists(first)
 
     assert reader.extract(b"<p>Two").text == "Two"
     reader.close()

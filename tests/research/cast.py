@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NotRequired, get_args, get_origin, get_overloads, get_type_hints
 
 import pytest
 from django.utils import timezone
@@ -16,6 +16,7 @@ from beacon_site.search_services.base import SearchHit
 from memory.models import Topic
 from research.execution import pipeline
 from research.models import Run
+from research.run_context import context, outputs
 from research.run_context.context import RunContext, StepKind
 from tests.research.conftest import Providers
 
@@ -140,3 +141,20 @@ def carried_out(run: Run) -> Run:
 
 def steps(run: Run) -> dict[str, str]:
     return dict(run.steps.order_by("position").values_list("name", "state"))
+
+
+def untyped_outputs(run: Run) -> dict[str, set[str]]:
+    """The keys in the run's step outputs that their types lack, or that they lack themselves."""
+    types = {}
+    for one in get_overloads(RunContext.output):
+        hints = get_type_hints(one, vars(context) | {"outputs": outputs})
+        types[get_args(hints["name"])[0]] = hints["return"]
+    wrong = {}
+    for step in run.steps.filter(part=0, is_follow_up=False).exclude(output={}):
+        made = types.get(step.name, outputs.SaveOutput)
+        fields = get_type_hints(made, include_extras=True)
+        optional = {name for name, hint in fields.items() if get_origin(hint) is NotRequired}
+        needed = fields.keys() - optional if made.__total__ else set()
+        if odd := (needed - step.output.keys()) | (step.output.keys() - fields.keys()):
+            wrong[step.name] = odd
+    return wrong

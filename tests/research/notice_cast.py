@@ -45,5 +45,5 @@ def saved_run(topic: Topic, *sentences: str, **report: Any) -> Run:
 
 def body_in_style(run: Run) -> list[Delivery]:
     """Lay the run's report out, and return the rows."""
-    Delivery.objects.create_for_report(run, is_quiet=run.report.is_quiet)
+    Delivery.objects.create_for_report(run.topic, run, is_quiet=run.report.is_quiet)
     return list(Delivery.objects.filter(run=run))

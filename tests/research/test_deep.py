@@ -55,6 +55,7 @@ def test_the_report_is_written_from_the_pages_that_the_tracks_opened(
     run = went(topic)
 
     assert run.status == Run.Status.SUCCEEDED and run.warnings == []
+    assert cast.untyped_outputs(run) == {}
     assert [source["link"] for source in run.report.sources] == [cast.url(2), cast.url(4)]
     assert sorted(found.pages.history) == [cast.url(2), cast.url(4)]
     assert "Track news:" in agent.prompts["write"] and "cells [2]." in agent.prompts["write"]

@@ -176,5 +176,5 @@ def test_a_price_that_is_not_known_keeps_no_run_back(dear: Topic, model: dict[st
     model["profile"] = LlmProfile("http://m", "m")
 
     assert not forecasting.why_not(
-        forecast_of(dear), forecasting.MonthRemaining(money=Decimal("0.0001"))
+        forecast_of(dear), forecasting.MonthLimits(money=Decimal("0.0001"))
     )

@@ -57,6 +57,10 @@ def ages(topic: Topic) -> set[int]:
     return {(timezone.now() - memory.checked_at(fact)).days for fact in facts}
 
 
+def test_the_steps_of_a_recheck_store_what_their_types_say(known: Topic):
+    assert cast.untyped_outputs(rechecked(known)) == {}
+
+
 def test_what_its_sources_still_say_is_confirmed_and_fresh_again(known: Topic):
     facts = TopicFact.objects.filter(topic=known).current().count()
 

@@ -12,6 +12,7 @@ from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.search_services.base import SearchHit
 from memory.models import SeenUrl, Topic, TopicFact
 from research.models import DeltaItem, Run
+from tests.research import cast
 from tests.research.conftest import Providers
 
 RunOf = Callable[[Topic], Run]
@@ -58,6 +59,10 @@ def test_the_second_run_reports_only_what_is_new(two_runs: tuple[Run, Run]):
     assert second.report.delta_heading == "What Changed Since Last Week"
     assert "Lyon" in second.report.delta
     assert "410 Wh/kg" not in second.report.delta
+
+
+def test_the_steps_store_what_their_types_say(two_runs: tuple[Run, Run]):
+    assert [cast.untyped_outputs(run) for run in two_runs] == [{}, {}]
 
 
 @pytest.mark.requirement("R42")

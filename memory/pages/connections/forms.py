@@ -20,7 +20,7 @@ from beacon_site.search_services.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.search_services.serpapi import ENGINE_NAMES, ENGINES
 from memory.llm import connections
 from memory.models import Connection, User
-from memory.usage.spending import stored_price
+from memory.models.llm import stored_price
 
 LONGEST_URL = 500
 

@@ -20,7 +20,6 @@ from django.utils.translation import gettext as _
 from beacon_site.http import BeaconRequest
 from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
-from beacon_site.text import merge as text_merge
 from beacon_site.text.cleaning import one_line
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue
@@ -35,17 +34,19 @@ from memory.core.file_format import (
 )
 from memory.files import section_restore
 from memory.files.drafts import MOST_NOTE
-from memory.files.limits import (
+from memory.files.reading import files_of, read_file
+from memory.files.services import Budget, SaveResult, append_to, facts_budget, lock_section
+from memory.files.texts import (
     MOST_EPISODES,
     MOST_FACTS,
     FileConflict,
     NoSuchFile,
     OverBudget,
+    cleaned,
+    content_at,
+    merge_changes,
     size_of,
 )
-from memory.files.reading import Budget, facts_budget, files_of, read_file
-from memory.files.services import SaveResult, append_to, cleaned, lock_section
-from memory.files.three_way_merge import content_at, merge_changes
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.records import history as record_history
 from memory.web.fields import AsksAboutSecrets, CleanTextField, DayField
@@ -153,7 +154,7 @@ class MergeScreen:
     writers: str
     mine: str
     base_version: int
-    hunks: list[tuple[int, text_merge.Part, str]]
+    hunks: list[tuple[int, text_diff.Part, str]]
     text: str
     is_first: bool = True
     others: Sequence[tuple[str, str]] = ()
@@ -200,8 +201,8 @@ def entry_clash(entry: FileEntry, file: MemoryFile) -> MergeScreen:
 
 
 def hunks_of(
-    merge: text_merge.Merge, chosen: Mapping[int, str]
-) -> list[tuple[int, text_merge.Part, str]]:
+    merge: text_diff.Merge, chosen: Mapping[int, str]
+) -> list[tuple[int, text_diff.Part, str]]:
     """Return each place that both changed, with its number and the selected side."""
     return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
 

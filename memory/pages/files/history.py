@@ -14,8 +14,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.keyset import page_of
 from beacon_site.text import diff as text_diff
 from memory.core.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
-from memory.files.blame import BlameLine, Runs, lines_blamed
-from memory.files.three_way_merge import content_at
+from memory.files.texts import BlameLine, Runs, content_at, lines_blamed
 from memory.models import MemoryFile, Revision, origins
 from memory.records import history as record_history
 
@@ -63,14 +62,6 @@ class Change:
         return (self.bytes or 0) > 0
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePage:
-    """A page of a history, the latest first, and the cursor of the next page."""
-
-    changes: list[Change]
-    next_cursor: str | None
-
-
 class _WithoutText(Func):
     """A revision's fields without the text, which can be 256 KiB."""
 
@@ -78,11 +69,15 @@ class _WithoutText(Func):
     output_field = JSONField()
 
 
-def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> ChangePage:
+def history_of(
+    file: MemoryFile, *, cursor: str = "", size: int = PAGE
+) -> record_history.ChangePage:
     """Return the changes of `file`, latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
     page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
-    return ChangePage(changes_of(file, [one.pk for one in page.rows]), page.next_cursor)
+    return record_history.ChangePage(
+        changes_of(file, [one.pk for one in page.rows]), page.next_cursor
+    )
 
 
 def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:
@@ -331,26 +326,10 @@ TIMELINE_ENTRIES = 50  # entries per page
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One entry; `anchor` is its place on its file's page."""
-
-    entry: Entry
-    anchor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """The entries of one day, newest first. The day is None if they have no date."""
-
-    day: datetime.date | None
-    cards: list[Card]
-
-
-@dataclass(frozen=True, slots=True)
 class Timeline:
     """A page of the timeline; `later` is the start of the next page, 0 if there is none."""
 
-    days: list[Day]
+    days: list[tuple[datetime.date | None, list[tuple[Entry, str]]]]  # entries with their anchors
     count: int
     problems: int
     begin: int
@@ -363,11 +342,10 @@ def timeline_of(file: MemoryFile, *, begin: int = 0) -> Timeline:
     found = sorted(entries_of(file.content), key=_place, reverse=True)
     begin = begin if begin < len(found) else 0
     cards = [
-        Card(one, anchors.get(one.first_line, ""))
-        for one in found[begin : begin + TIMELINE_ENTRIES]
+        (one, anchors.get(one.first_line, "")) for one in found[begin : begin + TIMELINE_ENTRIES]
     ]
     later = begin + TIMELINE_ENTRIES if begin + TIMELINE_ENTRIES < len(found) else 0
-    days = [Day(day, list(some)) for day, some in groupby(cards, key=lambda card: card.entry.day)]
+    days = [(day, list(some)) for day, some in groupby(cards, key=lambda card: card[0].day)]
     problems = sum(bool(one.problems) for one in found)
     return Timeline(days, len(found), problems, begin, later)
 

@@ -24,8 +24,8 @@ from memory.core.file_format import month_of
 from memory.files import condensing as file_condensing
 from memory.files import drafts as file_drafts
 from memory.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
-from memory.files.limits import FileConflict, NoSuchFile, OverBudget
 from memory.files.services import SaveResult, restore_version, save_file
+from memory.files.texts import FileConflict, NoSuchFile, OverBudget
 from memory.llm import connections
 from memory.models import FileDraft, FileEntry, MemoryFile
 from memory.models.remembered import Lock

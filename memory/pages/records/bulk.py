@@ -33,6 +33,7 @@ from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
+from memory.notes.checks import comma_problem
 from memory.notes.services import PINNED, expiry
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
 from memory.web.undo import offer, undoes
@@ -183,7 +184,7 @@ def _untag(record: Any, asked: Mapping[str, Any]) -> Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class BulkChange:
     """An action that can be applied to many records."""
 
     fields: Callable[[Any, Mapping[str, Any]], Fields]
@@ -191,16 +192,16 @@ class Act:
     pages: tuple[str, ...] = ("notes", "observations")
 
 
-ACTS: dict[str, Act] = {
-    "pin": Act(_pin),
-    "unpin": Act(_unpin),
-    "lock": Act(lambda record, asked: {"lock": asked["lock"]}, "lock"),
-    "unlock": Act(lambda record, asked: {"lock": Lock.OPEN}),
-    "tag": Act(_tag, "tag"),
-    "untag": Act(_untag, "tag"),
-    "trash": Act(_trash),
-    "restore": Act(_restore),
-    "categorise": Act(
+BULK_ACTS: dict[str, BulkChange] = {
+    "pin": BulkChange(_pin),
+    "unpin": BulkChange(_unpin),
+    "lock": BulkChange(lambda record, asked: {"lock": asked["lock"]}, "lock"),
+    "unlock": BulkChange(lambda record, asked: {"lock": Lock.OPEN}),
+    "tag": BulkChange(_tag, "tag"),
+    "untag": BulkChange(_untag, "tag"),
+    "trash": BulkChange(_trash),
+    "restore": BulkChange(_restore),
+    "categorise": BulkChange(
         lambda record, asked: {"category": asked["category"]}, "category", ("observations",)
     ),
 }
@@ -222,13 +223,13 @@ def ask(
 
     Raises InvalidValue for an invalid action, argument or selection.
     """
-    if page not in PAGES or act not in ACTS or page not in ACTS[act].pages:
+    if page not in PAGES or act not in BULK_ACTS or page not in BULK_ACTS[act].pages:
         raise InvalidValue(_("This list doesn’t have that action."))
     if query is None and not ids:
         raise InvalidValue(_("Nothing was changed. Select at least 1 record."))
     if len(ids) > MOST_TICKED:
         raise InvalidValue(_("You can select at most %(most)d records.") % {"most": MOST_TICKED})
-    kept: dict[str, Any] = _checked(ACTS[act].needs, arguments or {})
+    kept: dict[str, Any] = _checked(BULK_ACTS[act].needs, arguments or {})
     if query is None:
         kept["ids"] = [str(key) for key in ids]
     return BulkAct.objects.create(owner=user, page=page, act=act, query=query or "", arguments=kept)
@@ -263,6 +264,8 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
             raise InvalidValue(
                 _("Enter a tag of 1 to %(most)d characters.") % {"most": LONGEST_TAG}
             )
+        if "," in value and needs == "tag":
+            raise InvalidValue(comma_problem(value))
     elif needs == "lock":
         value = value or Lock.READ_ONLY
         if value not in Lock.values:
@@ -275,7 +278,7 @@ def _checked(needs: str, arguments: Mapping[str, str]) -> dict[str, Any]:
 # --- running an action ---
 
 
-def perform(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
+def run_bulk_act(pk: uuid.UUID | str, *, seconds: float = 600.0) -> BulkAct | None:
     """Work on the action for at most `seconds`, and return it; None if it is taken or has ended.
 
     Safe to call twice. Another task resumes what is left.
@@ -349,7 +352,7 @@ def _doings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
     wanted = []
     for record in _held(act, keys):
         try:
-            fields = ACTS[act.act].fields(record, act.arguments)
+            fields = BULK_ACTS[act.act].fields(record, act.arguments)
         except MemoryRefused as exc:
             _leave(act, record, str(exc))
             continue
@@ -504,7 +507,7 @@ def begin(request: BeaconRequest, act: BulkAct) -> None:
             request, _("This runs in the background. You can follow its progress on this page.")
         )
         return
-    done = perform(act.pk, seconds=IN_REQUEST_SECONDS)
+    done = run_bulk_act(act.pk, seconds=IN_REQUEST_SECONDS)
     if done is None or done.is_unfinished:
         return  # it continues without the request
     may_undo = bool(done.done) and done.act != UNDO

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from beacon_site.text import merge as text_merge
+from beacon_site.text.diff import Merge, merge
 from memory.conflicts import contradictions
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
@@ -30,7 +30,6 @@ from memory.notes import services as notes
 from memory.notes.checks import TYPICAL, NoteChecks
 from memory.notes.services import edit_note
 from memory.observations.services import edit_observation, write_observation
-from memory.pages.records.record import model_of
 from memory.records import history as record_history
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import AsksAboutSecrets, CleanTextField
@@ -230,11 +229,15 @@ class NewObservationForm(ObservationForm):
         self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
 
 
-class _Editing(forms.Form):
+class _Editing(RecordForm):
     """The version that was edited, and the reason."""
 
     why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+    def save(self, record: Any, *, by: Actor, expected_version: int) -> None:
+        """Save the fields. Raises StaleWrite and InvalidValue."""
+        raise NotImplementedError
 
 
 class EditNoteForm(_Editing, NoteForm):
@@ -252,12 +255,20 @@ class EditNoteForm(_Editing, NoteForm):
         self.fields["stability"].required = True
         self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]
 
+    def save(self, record: Note, *, by: Actor, expected_version: int) -> None:
+        why = self.cleaned_data["why"] or _("edited")
+        edit_note(record, by=by, expected_version=expected_version, why=why, **self.checked)
+
 
 class EditObservationForm(_Editing, ObservationForm):
     """An observation being edited."""
 
     def __init__(self, *args: Any, record: Observation, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+
+    def save(self, record: Observation, *, by: Actor, expected_version: int) -> None:
+        why = self.cleaned_data["why"] or _("edited")
+        edit_observation(record, by=by, expected_version=expected_version, why=why, **self.checked)
 
 
 class SupersedeForm(AsksAboutSecrets):
@@ -367,9 +378,9 @@ class Conflict(MemoryRefused):
         return ", ".join(names)
 
 
-def merged_words(base: str, mine: Mapping[str, Any], theirs: str) -> text_merge.Merge:
+def merged_words(base: str, mine: Mapping[str, Any], theirs: str) -> Merge:
     """Return the text of both edits merged."""
-    return text_merge.merge(base.strip(), str(mine.get("content", theirs)).strip(), theirs.strip())
+    return merge(base.strip(), str(mine.get("content", theirs)).strip(), theirs.strip())
 
 
 def _joined(base: Any, mine: Any, theirs: Any) -> Any:
@@ -377,14 +388,15 @@ def _joined(base: Any, mine: Any, theirs: Any) -> Any:
     return theirs if mine == base else mine
 
 
-def save_edit(record: Any, fields: dict[str, Any], *, by: Actor, seen: int, why: str = "") -> None:
-    """Save the fields of `record` as edited from version `seen`.
+def save_edit(record: Any, form: Any, *, by: Actor) -> None:
+    """Save a valid form that was based on the version in its field.
 
     If others changed other fields (a pin, a lock), that isn't a conflict. Raises Conflict if they
     changed the same fields, InvalidValue with the reasons by field.
     """
+    seen = form.cleaned_data["version"]
     try:
-        _write(record, fields, by=by, expected=seen, why=why)
+        form.save(record, by=by, expected_version=seen)
     except StaleWrite as exc:
         record.refresh_from_db()
         # A version that never existed means nothing was seen: the whole history counts as
@@ -392,14 +404,9 @@ def save_edit(record: Any, fields: dict[str, Any], *, by: Actor, seen: int, why:
         seen = seen if seen <= record.version else 0
         base = as_json(record_history.fields_at(record, seen))
         now = as_json(record.snapshot())
-        if any(base.get(name) != now.get(name) for name in fields):
-            raise Conflict(record, seen, fields) from exc
-        _write(record, fields, by=by, expected=record.version, why=why)
-
-
-def _write(record: Any, fields: dict[str, Any], *, by: Actor, expected: int, why: str) -> None:
-    write = edit_note if isinstance(record, Note) else edit_observation
-    write(record, by=by, expected_version=expected, why=why or _("edited"), **fields)
+        if any(base.get(name) != now.get(name) for name in form.checked):
+            raise Conflict(record, seen, form.checked) from exc
+        form.save(record, by=by, expected_version=record.version)
 
 
 # --- pages ---
@@ -471,9 +478,8 @@ def _form(request: BeaconRequest, form: Any, type: str, heading: str) -> HttpRes
     return render(request, template, context)
 
 
-def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
-    rows = model_of(type).objects.of(request.user).live()
-    record: Any = get_object_or_404(rows, pk=pk)
+def _record(request: BeaconRequest, model: Any, pk: UUID) -> Any:
+    record: Any = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
     record.owner = request.user
     return record
 
@@ -481,20 +487,33 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
-def edit_record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
-    """Edit a record; if someone else did too, merge both edits on one page."""
-    record = _record(request, type, pk)
-    make = EditNoteForm if type == "note" else EditObservationForm
-    form = make(request.POST or None, record=record, initial=initial_of(record))
-    context: dict[str, Any] = {"record": record, "type": type, "form": form}
+def note_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Edit a note; if someone else did too, merge both edits on one page."""
+    note = _record(request, Note, pk)
+    form = EditNoteForm(request.POST or None, record=note, initial=initial_of(note))
+    return _edit(request, note, form)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def observation_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Edit an observation; if someone else did too, merge both edits on one page."""
+    observation = _record(request, Observation, pk)
+    initial = initial_of(observation)
+    form = EditObservationForm(request.POST or None, record=observation, initial=initial)
+    return _edit(request, observation, form)
+
+
+def _edit(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
+    context: dict[str, Any] = {"record": record, "type": record.record_type(), "form": form}
     if request.method == "POST" and "compose" in request.POST:
-        context |= _composed(request, record, make)
+        context |= _composed(request, record, type(form))
     elif request.method == "POST" and form.is_valid():
-        data = form.cleaned_data
         try:
-            save_edit(record, form.checked, by=request.actor, seen=data["version"], why=data["why"])
+            save_edit(record, form, by=request.actor)
         except Conflict as exc:
-            context |= _merge_screen(exc, make, form.checked["content"], data["why"])
+            context |= _merge_screen(exc, form)
         except InvalidValue as exc:
             form.take(exc)
         except MemoryRefused as exc:
@@ -523,15 +542,15 @@ def _after(request: BeaconRequest, record: Any) -> HttpResponse:
     )
 
 
-def _merge_screen(conflict: Conflict, make: Any, mine: str, why: str) -> dict[str, Any]:
+def _merge_screen(conflict: Conflict, form: Any) -> dict[str, Any]:
     """Return the merge screen: both edits merged, based on the newest version."""
-    theirs = conflict.theirs
+    theirs, why = conflict.theirs, form.cleaned_data["why"]
     typed = as_typed(conflict.fields) | {"version": theirs.version, "why": why}
     return {
         "conflict": conflict,
         "hunks": _hunks(conflict.merge, {}),
-        "form": make(record=theirs, initial=typed),
-        "mine": mine,
+        "form": type(form)(record=theirs, initial=typed),
+        "mine": form.checked["content"],
         "base_version": conflict.seen,
     }
 
@@ -543,22 +562,22 @@ def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
     seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "version"))
     mine = {"content": request.POST.get("mine", "").replace("\r\n", "\n")}
     base, theirs = (record_history.words_at(record, version) for version in (seen, based))
-    merge = merged_words(base, mine, theirs)
-    choices = {n: request.POST.get(f"choice-{n}", "") for n in range(len(merge.conflicts))}
+    both = merged_words(base, mine, theirs)
+    choices = {n: request.POST.get(f"choice-{n}", "") for n in range(len(both.conflicts))}
     data = request.POST.copy()
-    data["content"] = merge.text(choices)
+    data["content"] = both.text(choices)
     return {
         "is_composed": True,
-        "hunks": _hunks(merge, choices),
+        "hunks": _hunks(both, choices),
         "form": make(record=record, initial=data.dict()),
         "mine": mine["content"],
         "base_version": seen,
     }
 
 
-def _hunks(merge: Any, choices: dict[int, str]) -> list[tuple[int, Any, str]]:
+def _hunks(both: Any, choices: dict[int, str]) -> list[tuple[int, Any, str]]:
     """Return each place that both changed, with its number and the selected side."""
-    return [(n, part, choices.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
+    return [(n, part, choices.get(n, "mine")) for n, part in enumerate(both.conflicts)]
 
 
 def _number(text: str) -> int:
@@ -570,7 +589,7 @@ def _number(text: str) -> int:
 @vary_on_headers("HX-Request")
 def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Write the note that replaces this one."""
-    note: Note = _record(request, "note", pk)
+    note: Note = _record(request, Note, pk)
     if note.kind in Note.IDENTITY:
         raise Http404
     first = {"content": note.content, "version": note.version}
@@ -591,7 +610,7 @@ def supersede(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form = _on_newest(request, note)
             form.add_error(None, str(exc))
         else:
-            undo = offer(request, "superseded", key=made.pk)
+            undo = offer(request, "unmerge", key=made.pk)
             said = _("The new note replaces the old one.")
             messages.success(request, said, extra_tags=undo)
             return redirect_to(request, made.get_absolute_url())

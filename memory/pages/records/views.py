@@ -120,14 +120,14 @@ def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
     said = _("%(count)d notes merged into this one. They stay readable in its history.")
-    undo = offer(request, "superseded", key=note.pk)
+    undo = offer(request, "unmerge", key=note.pk)
     messages.success(request, said % {"count": count}, extra_tags=undo)
     report_cleaned(request, [_("Note")] if note.cleaned else [])
     return redirect_to(request, note.get_absolute_url())
 
 
-@undoes("superseded", key=UUID)
-def _unsupersede(request: BeaconRequest, key: UUID) -> str | HttpResponse:
+@undoes("unmerge", key=UUID)
+def _unmerge(request: BeaconRequest, key: UUID) -> str | HttpResponse:
     """Undo a merge or a replacement: the older notes are current again, this one goes to Trash."""
     note: Note = get_object_or_404(Note.objects.of(request.user), pk=key)
     originals = merging.unmerge(note, by=request.actor)

@@ -165,16 +165,10 @@ def decide(
     return done
 
 
-@dataclass(slots=True)
-class Waiting:
-    """How many proposals are pending again, and why others aren't."""
-
-    number: int = 0
-    problems: list[str] = field(default_factory=list)
-
-
-def restore_state(owner: User, at: datetime, *, by: Actor) -> Waiting:
+def restore_state(owner: User, at: datetime, *, by: Actor) -> tuple[int, list[str]]:
     """Reopen what one action decided at that time, and undo what it wrote.
+
+    Return how many are pending again, and why others aren't.
 
     The newest come first: of two changes to a file, only the newer can be undone by itself.
     """
@@ -182,7 +176,7 @@ def restore_state(owner: User, at: datetime, *, by: Actor) -> Waiting:
     rows: Any = Proposal.objects.of(owner).filter(
         state__in=decided, decided_at=at, decided_by=str(by)
     )
-    again = Waiting()
+    number, problems = 0, []
     for one in rows.order_by("-created", "-pk"):
         one.owner = owner
         was_accepted = one.state == Proposal.State.ACCEPTED
@@ -191,10 +185,10 @@ def restore_state(owner: User, at: datetime, *, by: Actor) -> Waiting:
         except review_services.AlreadyDecided:
             continue  # another window was faster
         except MemoryRefused as exc:
-            again.problems.append(f"{title_of(one)}: {exc}")
+            problems.append(f"{title_of(one)}: {exc}")
         else:
-            again.number += 1
-    return again
+            number += 1
+    return number, problems
 
 
 # --- proposals from one source ---
@@ -220,7 +214,7 @@ def rejected_for(owner: User, why: str) -> Any:
 def restore_state_for(owner: User, why: str, *, by: Actor) -> int:
     """Make what was rejected for that reason pending again; return how many."""
     moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
-    return sum(restore_state(owner, at, by=by).number for at in moments)
+    return sum(restore_state(owner, at, by=by)[0] for at in moments)
 
 
 def nothing_chosen() -> str:

@@ -24,11 +24,10 @@ from memory.models import Proposal, RefusedSource, ReviewLevel
 from memory.pages.review import acts as review_acts
 from memory.pages.review import proposals as review_page
 from memory.review import blocking, outdated
-from memory.review import levels as review_levels_module
 from memory.review import quarantine as aside
-from memory.review import services as reviewing
-from memory.review.levels import DEFAULT, KINDS
+from memory.review import services as review_services
 from memory.review.quarantine import MODELS
+from memory.review.services import DEFAULT_LEVEL, REVIEWED_KINDS
 from memory.review.verdict import TRASH, MergeConflict
 from memory.web.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
 from memory.web.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
@@ -47,14 +46,14 @@ class LevelsForm(forms.Form):
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
-        usual = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
-        self.fields[DEFAULT] = forms.ChoiceField(
+        usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
+        self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
             label=_("Default"),
             choices=levels,
             initial=usual,
             help_text=_("Applies to every kind below that is set to “Default”."),
         )
-        for kind, words in KINDS.items():
+        for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
                 choices=[(USUAL, _("Default")), *levels],
@@ -241,12 +240,12 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         after = outdated.with_newer_texts(found, behind)
     token = request.POST.get("seen", "")
     try:
-        applied = reviewing.accept(found, by=request.actor, after=after or None, seen=token)
+        applied = review_services.accept(found, by=request.actor, after=after or None, seen=token)
     except MergeConflict as exc:
         mine = {"content": exc.merge.text()}
         fields = review_page.edit_fields(found, mine)
         return _page(request, found, conflict=exc, fields=fields, is_open=True)
-    except reviewing.AlreadyDecided as exc:
+    except review_services.AlreadyDecided as exc:
         if after:  # keep what was typed visible
             found = _proposal(request, pk)
             fields = review_page.edit_fields(found, typed)
@@ -273,7 +272,7 @@ def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Reject a proposal, with an optional reason and an Undo."""
     found = _proposal(request, pk)
     try:
-        reviewing.reject(found, by=request.actor, why=request.POST.get("why", ""))
+        review_services.reject(found, by=request.actor, why=request.POST.get("why", ""))
     except MemoryRefused as exc:
         messages.info(request, str(exc))
         return redirect_to(request, next_of(request, found.get_absolute_url()))
@@ -291,21 +290,21 @@ def _on(request: BeaconRequest) -> str:
     """Return the next page: where the form says, else the next pending proposal, else the list."""
     if asked := next_of(request):
         return asked
-    following = reviewing.waiting(request.user).first()
+    following = review_services.waiting(request.user).first()
     return following.get_absolute_url() if following else reverse("research:inbox")
 
 
 @undoes("proposals-decided", key=exact_moment)
 def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     """Reopen what one action decided, and undo what accepting wrote."""
-    again = review_acts.restore_state(request.user, key, by=request.actor)
-    if not again.number:
-        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+    number, problems = review_acts.restore_state(request.user, key, by=request.actor)
+    if not number:
+        why = " ".join(problems[: review_acts.MOST_TOLD])
         raise MemoryRefused(why or _("This has been decided again since then."))
-    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", again.number)
-    messages.success(request, words % {"n": again.number})
-    if again.problems:
-        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+    words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
+    messages.success(request, words % {"n": number})
+    if problems:
+        why = " ".join(problems[: review_acts.MOST_TOLD])
         messages.warning(request, _("Not undone: %(why)s") % {"why": why})
     return reverse("research:inbox")
 
@@ -348,10 +347,10 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 @login_required
 def review_levels(request: BeaconRequest) -> HttpResponse:
     """Show and set the review rule for each kind of agents' writes."""
-    form = LevelsForm(request.POST or None, own=review_levels_module.own_levels(request.user))
+    form = LevelsForm(request.POST or None, own=review_services.own_levels(request.user))
     if request.method == "POST" and form.is_valid():
         before = settings_now(request.user, "levels")
-        if review_levels_module.set_levels(request.user, form.wanted, by=request.actor):
+        if review_services.set_levels(request.user, form.wanted, by=request.actor):
             words = _("Review rules saved.")
             undo = offer_settings(request, "levels", before)
             messages.success(request, words, extra_tags=undo)
@@ -359,11 +358,11 @@ def review_levels(request: BeaconRequest) -> HttpResponse:
             messages.info(request, _("Nothing changed."))
         if not request.htmx:
             return redirect("memory:review-levels")
-        form = LevelsForm(own=review_levels_module.own_levels(request.user))
+        form = LevelsForm(own=review_services.own_levels(request.user))
     context = {"form": form, "meanings": _meanings(), "tab": "review"}
     template = "_review_levels" if request.htmx else "settings_review"
     return render(request, f"memory/{template}.html", context)
 
 
 def _meanings() -> list[tuple[Any, Any]]:
-    return [(LABELS[level], words) for level, words in review_levels_module.MEANINGS.items()]
+    return [(LABELS[level], words) for level, words in review_services.LEVEL_MEANINGS.items()]
