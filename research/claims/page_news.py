@@ -8,9 +8,12 @@ spelling, links, lists of people or wording aren't news.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from os.path import commonprefix
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -51,7 +54,8 @@ MOST_OF_FRAME = 8
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
-SPELLING = 98  # token_sort_ratio of two sentences that differ only in spelling
+LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
+LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
 
 _PEOPLE = re.compile(
@@ -150,7 +154,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         if root:
             sections[root].append(difference)
         else:
-            found.append(_change(difference, title, come))
+            found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
         found += _section(root, members, title, known)
     if known.latest:
@@ -246,7 +250,9 @@ def _added(diff: PageDiff) -> list[str]:
     return [one.new.match for one in diff.differences if one.new and one.kind in (ADDED, CHANGED)]
 
 
-def _change(difference: Difference, title: str, come: Sequence[str]) -> PageChange:
+def _change(
+    difference: Difference, title: str, come: Sequence[str], said: _Statements
+) -> PageChange:
     old, new = difference.old, difference.new
     entry = new or old
     assert entry is not None  # noqa: S101 (a difference has a side)  # nosec B101
@@ -257,7 +263,7 @@ def _change(difference: Difference, title: str, come: Sequence[str]) -> PageChan
     elif difference.kind == MOVED:
         made = _moved(old, new, difference.cells, title)
     else:
-        made = _changed(old, new, difference.cells, title)
+        made = _changed(old, new, difference.cells, title, said)
     return _placed(made, entry)
 
 
@@ -341,22 +347,26 @@ def _is_regrouped(old: Entry, new: Entry) -> bool:
 
 
 def _changed(
-    old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str
+    old: Entry,
+    new: Entry,
+    cells: Sequence[tuple[str, str, str]],
+    title: str,
+    said: _Statements,
 ) -> PageChange:
     if new.kind == SENTENCE or (not new.subject and new.kind == ITEM):
-        return _edited(old, new, title)
+        return _edited(old, new, title, said)
     weights = [_weight_of(cell) for cell in cells]
     loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
         cells
     )
     if len(cells) == 1 and not cells[0][0] and LINKS < max(weights) < 0.8:
-        return _edited(old, new, title)
-    subject, said = _subject(new, title), "; ".join(_cells(loud, new.subject))
+        return _edited(old, new, title, said)
+    subject, told = _subject(new, title), "; ".join(_cells(loud, new.subject))
     sentence, before = _row_before_and_after(old, new, loud, title)
     return PageChange(
         CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, frame=said if new.kind == ROW else "", told=_line(subject, [said]),
+        subject=subject, frame=told if new.kind == ROW else "", told=_line(subject, [told]),
     )  # fmt: skip
 
 
@@ -414,26 +424,36 @@ def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str
     return said
 
 
-def _edited(old: Entry, new: Entry, title: str) -> PageChange:
-    """Return the news of a sentence that was edited."""
+def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange:
+    """Return the news of a sentence that was edited.
+
+    Another value or a negation is news, and so are words that the page didn't have before. An edit
+    that only uses the page's own words is a rewording, such as another form of address.
+    """
     before, after = old.text, new.text
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
-    likeness = fuzz.token_sort_ratio(match_key(before), match_key(after))
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
     if kinds or denied:
         weight = 0.85
     elif come:
         weight = 0.7
+    elif _are_other_amounts(before, after):
+        weight = 0.6
     else:
-        other = set(terms(after)) ^ set(terms(before))
-        weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
+        weight = 0.55 if said.lack(after) else 0.35
         weight *= 0.5 if _POINTER.search(after) or _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
     )  # fmt: skip
+
+
+def _are_other_amounts(before: str, after: str) -> bool:
+    """Whether numbers in words differ: "two years", "three years"."""
+    old, new = (Counter(values.amounts(values.without_dates(text))) for text in (before, after))
+    return bool(new - old)
 
 
 # --- weight ---
@@ -519,6 +539,23 @@ class _Statements:
         for place, words in enumerate(self._words):
             for word in words:
                 self._holding[word].append(place)
+        self._sorted = sorted(self._holding)
+
+    def lack(self, text: str) -> bool:
+        """Whether they don't have one of a text's longer words, in any form."""
+        if is_wide_text(text):
+            have = self._pairs
+            return sum(pair not in have for pair in set(terms(text))) >= LEAST_PAIRS
+        words = set(match_key(text).split())
+        return any(len(word) >= LEAST_WORD and not self._has_form_of(word) for word in words)
+
+    @cached_property
+    def _pairs(self) -> frozenset[str]:
+        return frozenset(pair for word in self._holding for pair in terms(word))
+
+    def _has_form_of(self, word: str) -> bool:
+        place = bisect_left(self._sorted, word)
+        return any(_is_form(word, other) for other in self._sorted[max(place - 1, 0) : place + 1])
 
     def have(self, text: str) -> bool:
         """Whether one of them has all words of a text and few others, or is the same "#12"."""
@@ -535,6 +572,13 @@ class _Statements:
             for number in numbers
             for n in self._holding.get(number, ())[:MOST_HOLDING]
         )
+
+
+def _is_form(word: str, other: str) -> bool:
+    """Whether two words begin alike for most of the shorter one."""
+    shorter = min(len(word), len(other))
+    same = len(commonprefix([word, other]))
+    return word == other or same >= max(LEAST_FORM, FORM * shorter)
 
 
 def _new_root(difference: Difference, known: _KnownHeadings, diff: PageDiff) -> tuple[str, ...]:
