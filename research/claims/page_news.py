@@ -297,6 +297,9 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
         weight = 0.3
     if entry.kind == SENTENCE and (_is_slight(entry) or _is_rewritten(entry, come)):
         weight = 0.2
+    above = shorten(_context(entry, title), 80)
+    if entry.kind == ITEM and match_key(above) not in match_key(sentence):
+        sentence = f"{above}, {sentence}"  # the same item may still be below another heading
     return PageChange(
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
         subject=entry.subject,
@@ -839,13 +842,11 @@ def _without_candidates(changes: Sequence[PageChange]) -> list[PageChange]:
             told |= {
                 (change.key, name.removeprefix("v")) for name in map(_first_word, change.headings)
             }
-            told.add(("", _first_word(change.subject).removeprefix("v")))
     return [one for one in changes if one.status != NEW or not (_candidate_of(one) & told)]
 
 
 def _candidate_of(change: PageChange) -> set[tuple[str, str]]:
     of = {(change.key, values.release_of(heading)) for heading in change.headings}
-    of.add(("", values.release_of(change.subject)))
     return {(key, release) for key, release in of if release}
 
 
