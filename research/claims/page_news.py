@@ -8,16 +8,16 @@ spelling, links, lists of people or wording aren't news.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os.path import commonprefix
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Prefix
 
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.injection import injection_reason
@@ -67,9 +67,10 @@ _PEOPLE = re.compile(
 )
 _TECHNICAL = re.compile(
     r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
+_SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)
 _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
     r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|unrecommended|discouraged|obsolete|superseded|withdrawn|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
@@ -97,6 +98,7 @@ _POINTS_BACK = re.compile(
 )
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+_WITH_DIGIT = re.compile(r"\w*\d\w*")
 _NUMBERED = re.compile(r"#(\d+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
@@ -431,7 +433,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     """Return the news of a sentence that was edited.
 
     Another value or a negation is news, and so are words that the page didn't have before. An edit
-    that only uses the page's own words is a rewording, such as another form of address.
+    that only uses the page's own words is a rewording, such as another form of address. A name that
+    was replaced throughout the page is new once.
     """
     before, after = old.text, new.text
     kinds = values.changed_kinds(before, after)
@@ -445,8 +448,11 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.6
     else:
         weight = 0.55 if said.lack(after) else 0.35
-        weight *= 0.5 if _POINTER.search(after) or _announces(new) else 1.0
+        weight *= 0.5 if _POINTER.search(after) else 1.0
+    weight *= 0.5 if _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
+    if weight * share_of(new) >= ENOUGH:
+        said.add(after)
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
@@ -454,8 +460,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
 
 
 def _are_other_amounts(before: str, after: str) -> bool:
-    """Whether numbers in words differ: "two years", "three years"."""
-    old, new = (Counter(values.amounts(values.without_dates(text))) for text in (before, after))
+    """Whether a sentence has another number in words: "two years", "three years"."""
+    old, new = (Counter(values.amounts(_WITH_DIGIT.sub(" ", text))) for text in (before, after))
     return bool(new - old)
 
 
@@ -489,9 +495,8 @@ def share_of(entry: Entry) -> float:
     share = 1.0
     if any(_PEOPLE.search(heading) for heading in entry.headings[-1:]):
         share = 0.5
-    if entry.kind in (PAIR, ROW, ITEM) and (
-        _TECHNICAL.fullmatch(attribute(entry.subject)) or _is_setting(entry)
-    ):
+    label = entry.text.partition(":")[0] if entry.kind == SENTENCE else entry.subject
+    if _TECHNICAL.fullmatch(attribute(label)) or _is_setting(entry):
         share = 0.3
     if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
         share = 0.3
@@ -503,8 +508,12 @@ def share_of(entry: Entry) -> float:
 
 
 def _is_setting(entry: Entry) -> bool:
-    """Whether a pair configures how a page is displayed: `latestColumn: false`, `stale_after: 8`."""
-    if entry.kind != PAIR or entry.headings or not _CAMEL.search(entry.subject):
+    """Whether a pair describes the page or its display: `latestColumn: false`, `stale_after: 8`."""
+    if entry.kind != PAIR or entry.headings:
+        return False
+    if _SUMMARY.fullmatch(entry.subject):  # of the page itself
+        return True
+    if not _CAMEL.search(entry.subject):
         return False
     return values.kind_of(entry.fields[0][1]) in (values.STATUS, values.NUMBER, values.NONE)
 
@@ -547,10 +556,13 @@ class _Statements:
     def lack(self, text: str) -> bool:
         """Whether they don't have one of a text's longer words, in any form."""
         if is_wide_text(text):
-            have = self._pairs
-            return sum(pair not in have for pair in set(terms(text))) >= LEAST_PAIRS
-        words = set(match_key(text).split())
-        return any(len(word) >= LEAST_WORD and not self._has_form_of(word) for word in words)
+            return len(set(terms(text)) - self._pairs) >= LEAST_PAIRS
+        return any(not self._has_form_of(word) for word in _long_words(text))
+
+    def add(self, text: str) -> None:
+        """Add the words of a text to those that they have."""
+        for word in _long_words(text):
+            insort(self._sorted, word)
 
     @cached_property
     def _pairs(self) -> frozenset[str]:
@@ -577,10 +589,16 @@ class _Statements:
         )
 
 
+def _long_words(text: str) -> set[str]:
+    return {
+        word for word in match_key(values.without_links(text)).split() if len(word) >= LEAST_WORD
+    }
+
+
 def _is_form(word: str, other: str) -> bool:
     """Whether two words begin alike for most of the shorter one."""
     shorter = min(len(word), len(other))
-    same = len(commonprefix([word, other]))
+    same = Prefix.similarity(word, other)
     return word == other or same >= max(LEAST_FORM, FORM * shorter)
 
 
