@@ -495,8 +495,9 @@ def share_of(entry: Entry) -> float:
     share = 1.0
     if any(_PEOPLE.search(heading) for heading in entry.headings[-1:]):
         share = 0.5
-    label = entry.text.partition(":")[0] if entry.kind == SENTENCE else entry.subject
-    if _TECHNICAL.fullmatch(attribute(label)) or _is_setting(entry):
+    if entry.kind in (PAIR, ROW, ITEM) and (
+        _TECHNICAL.fullmatch(attribute(entry.subject)) or _is_setting(entry)
+    ):
         share = 0.3
     if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
         share = 0.3
