@@ -99,6 +99,7 @@ _POINTS_BACK = re.compile(
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
+_PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
@@ -263,7 +264,7 @@ def _change(
     elif difference.kind == REMOVED or old is None or new is None:
         made = _went(entry, title, come)
     elif difference.kind == MOVED:
-        made = _moved(old, new, difference.cells, title)
+        made = _moved(old, new, difference.cells, title, said)
     else:
         made = _changed(old, new, difference.cells, title, said)
     return _placed(made, entry)
@@ -327,18 +328,24 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     return best is not None
 
 
-def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str) -> PageChange:
+def _moved(
+    old: Entry,
+    new: Entry,
+    cells: Sequence[tuple[str, str, str]],
+    title: str,
+    said: _Statements,
+) -> PageChange:
     was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
-    typed = [cell for cell in cells if _weight_of(cell) >= 0.8]
+    typed = [cell for cell in cells if _weight_of(cell, said) >= 0.8]
     name = new.subject or shorten(new.text, 120)
     under = _("under “%(heading)s”")
     after = [under % {"heading": now}, *_values_now(typed)]
     before = [under % {"heading": was}, *_values_before(typed)]
-    said = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
+    told = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
     weight = 0.95 if typed or not _is_regrouped(old, new) else 0.3
     return PageChange(
         CHANGED, _line(name, after), new.quote, _line(old.subject or name, before), old.quote,
-        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
+        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, told),
     )  # fmt: skip
 
 
@@ -360,7 +367,7 @@ def _changed(
 ) -> PageChange:
     if new.kind == SENTENCE or (not new.subject and new.kind == ITEM):
         return _edited(old, new, title, said)
-    weights = [_weight_of(cell) for cell in cells]
+    weights = [_weight_of(cell, said) for cell in cells]
     loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
         cells
     )
@@ -468,8 +475,12 @@ def _are_other_amounts(before: str, after: str) -> bool:
 # --- weight ---
 
 
-def _weight_of(cell: tuple[str, str, str]) -> float:
-    """Return the weight of a changed field."""
+def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
+    """Return the weight of a changed field.
+
+    A text is news if it has other values, or words that the page didn't have. A name that was
+    replaced in the lists and texts of many fields is news once.
+    """
     name, before, after = cell
     if name and (_TECHNICAL.search(attribute(name)) or _PEOPLE.search(name)):
         return 0.2
@@ -478,11 +489,15 @@ def _weight_of(cell: tuple[str, str, str]) -> float:
         return LINKS
     if kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}:
         return 1.0
+    if said.have_replaced(before, after):
+        return 0.3
     if kinds <= {values.STATUS}:
         return 0.9
     if values.LIST in kinds:  # a date with a time is also a date
         return 1.0 if _are_other_dates(before, after) else 0.3
-    return 0.8 if values.changed_kinds(before, after) else 0.5
+    if values.changed_kinds(before, after):
+        return 0.8
+    return 0.5 if said.lack(after) or not (before and after) else 0.35
 
 
 def _are_other_dates(before: str, after: str) -> bool:
@@ -553,12 +568,23 @@ class _Statements:
             for word in words:
                 self._holding[word].append(place)
         self._sorted = sorted(self._holding)
+        self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
 
     def lack(self, text: str) -> bool:
         """Whether they don't have one of a text's longer words, in any form."""
         if is_wide_text(text):
             return len(set(terms(text)) - self._pairs) >= LEAST_PAIRS
         return any(not self._has_form_of(word) for word in _long_words(text))
+
+    def have_replaced(self, before: str, after: str) -> bool:
+        """Whether the same words were replaced by the same in another field."""
+        old, new = (frozenset(_PARTS.split(text.casefold())) for text in (before, after))
+        replaced = old - new, new - old
+        if not all(replaced) or not old & new:
+            return False
+        is_known = replaced in self._replaced
+        self._replaced.add(replaced)
+        return is_known
 
     def add(self, text: str) -> None:
         """Add the words of a text to those that they have."""
