@@ -89,7 +89,7 @@ def load_memory(work: RunContext) -> StepResult:
             "problem": "",
             "expires_at": loaded.expires_at.isoformat() if loaded.expires_at else None,
         },
-        detail=_("facts: %(facts)d, seen URLs: %(seen)d, last run %(when)s")
+        detail=_("current facts before this run: %(facts)d, seen URLs: %(seen)d, last run %(when)s")
         % {
             "facts": len(memory.facts),
             "seen": memory.seen_count,

@@ -347,9 +347,13 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
         "facts_confirmed": len(facts.confirmed),
         "facts_retired": len(facts.retired),
     }
-    detail = _("saved as Run #%(number)d (facts: %(new)d new, %(retired)d replaced)") % {
+    detail = _(
+        "saved as Run #%(number)d (facts: %(new)d new, %(confirmed)d confirmed,"
+        " %(retired)d no longer current)"
+    ) % {
         "number": number,
         "new": len(facts.new),
+        "confirmed": len(facts.confirmed),
         "retired": len(facts.retired),
     }
     return StepResult({**counts, "problem": problem}, detail=detail, counts=counts, warning=problem)
