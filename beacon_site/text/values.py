@@ -359,6 +359,7 @@ _AMOUNT = re.compile(
 _NUMBER = re.compile(r"(?<![A-Za-z_.\d])[-+−]?\d+(?:[.,' ]\d{3}(?!\d))*(?:[.,]\d+)?(?![A-Za-z_\d])")
 _DIGIT = re.compile(r"\d")
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+")
+_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ORDER = (
     (DATE, _DATE),
     (PERCENT, _PERCENT),
@@ -446,6 +447,11 @@ def _date_parts(match: re.Match[str]) -> list[str]:
 def without_dates(text: str) -> str:
     """Return a text without its dates."""
     return _DATE.sub(" ", text)
+
+
+def without_links(text: str) -> str:
+    """Return a text without its links and email addresses."""
+    return _ADDRESS.sub(" ", _LINK.sub(" ", text))
 
 
 def without_values(text: str) -> str:

@@ -28,7 +28,9 @@ STATED = 4  # with this many words, a heading is a statement by itself
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
 
 _FENCE = re.compile(r"[ \t]{0,8}(```|~~~)")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style)\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+)
 _ATX = re.compile(r"[ \t]{0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
 _LEGAL = re.compile(

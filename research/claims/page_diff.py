@@ -43,6 +43,8 @@ FEW_VERSIONS = 3
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
+_AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,16 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         return result
     result.renamed = _renamed(moved, old, new)
     is_changelog = len(versions_of(old)) >= FEW_VERSIONS
+    before, after = ({entry.path for entry in entries} for entries in (old, new))
     for a, b in moved:
+        is_same_heading = _is_renamed_heading(a, b, before, after)
         is_same_version = is_changelog and version_of(a.headings) == version_of(b.headings) != ()
-        if is_same_version or result.renamed.get(a.path) == b.path or _is_indifferent_move(a, b):
+        if is_same_version or is_same_heading or _is_indifferent_move(a, b):
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
     gained = _new_columns(old, new)
-    _take_keyed(left, result, gained)
+    _take_keyed(left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after))
     _take_rows(left, result, gained)
     _take_alike(left, result)
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -194,6 +198,17 @@ def _renamed(
     return found
 
 
+def _is_renamed_heading(
+    a: Entry, b: Entry, before: set[tuple[str, ...]], after: set[tuple[str, ...]]
+) -> bool:
+    """Whether the heading above a statement is gone and another one has come in its place.
+
+    "1.4" doesn't take the place of "1.3", because each release has its own statements.
+    """
+    was, now = version_of(a.headings), version_of(b.headings)
+    return a.path not in after and b.path not in before and (not was or was == now)
+
+
 def _is_indifferent_move(a: Entry, b: Entry) -> bool:
     """Whether a move isn't news: only the nearest heading's wording changed, or a sentence moved."""
     if a.path[-1:] == b.path[-1:] or a.kind == SENTENCE:
@@ -248,7 +263,12 @@ def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
     }
 
 
-def _take_keyed(left: _Unmatched, result: PageDiff, changed_columns: set[str]) -> None:
+def _take_keyed(
+    left: _Unmatched,
+    result: PageDiff,
+    changed_columns: set[str],
+    is_renamed: Callable[[Entry, Entry], bool],
+) -> None:
     """Match statements about the same thing, first under the same headings, then anywhere."""
     renamed = result.renamed
 
@@ -264,7 +284,7 @@ def _take_keyed(left: _Unmatched, result: PageDiff, changed_columns: set[str]) -
     for a, b in pairs:
         _add_changed(result, a, b, changed_columns)
     for a, b in left.take(anywhere, unique=True):
-        if a.path[-1:] == b.path[-1:]:
+        if a.path[-1:] == b.path[-1:] or is_renamed(a, b):
             _add_changed(result, a, b, changed_columns)
         else:
             cells = differing_cells(a, b, result.columns, changed_columns)
@@ -499,8 +519,14 @@ def _alike(
 
 
 def is_reworded(before: str, after: str) -> bool:
-    """Whether two sentences say the same with the same values, except for the spelling of words."""
+    """Whether two sentences say the same with the same values, except for the spelling of words.
+
+    A number before the sentence and an "or" after it belong to the list around it.
+    """
+    before, after = (_NUMBERING.sub("", _AND.sub("", text)) for text in (before, after))
     old, new = match_key(before), match_key(after)
+    if old == new:
+        return True
     if fuzz.ratio(old, new) < SAME or values.typed_values(before) != values.typed_values(after):
         return False
     gone, come = (

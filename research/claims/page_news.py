@@ -8,13 +8,16 @@ spelling, links, lists of people or wording aren't news.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Prefix
 
 from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, shorten
@@ -51,7 +54,8 @@ MOST_OF_FRAME = 8
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
-SPELLING = 98  # token_sort_ratio of two sentences that differ only in spelling
+LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
+LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
 
 _PEOPLE = re.compile(
@@ -63,9 +67,10 @@ _PEOPLE = re.compile(
 )
 _TECHNICAL = re.compile(
     r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
+_SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)
 _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
     r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|unrecommended|discouraged|obsolete|superseded|withdrawn|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
@@ -93,6 +98,8 @@ _POINTS_BACK = re.compile(
 )
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+_WITH_DIGIT = re.compile(r"\w*\d\w*")
+_PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
@@ -150,7 +157,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         if root:
             sections[root].append(difference)
         else:
-            found.append(_change(difference, title, come))
+            found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
         found += _section(root, members, title, known)
     if known.latest:
@@ -246,7 +253,9 @@ def _added(diff: PageDiff) -> list[str]:
     return [one.new.match for one in diff.differences if one.new and one.kind in (ADDED, CHANGED)]
 
 
-def _change(difference: Difference, title: str, come: Sequence[str]) -> PageChange:
+def _change(
+    difference: Difference, title: str, come: Sequence[str], said: _Statements
+) -> PageChange:
     old, new = difference.old, difference.new
     entry = new or old
     assert entry is not None  # noqa: S101 (a difference has a side)  # nosec B101
@@ -255,9 +264,9 @@ def _change(difference: Difference, title: str, come: Sequence[str]) -> PageChan
     elif difference.kind == REMOVED or old is None or new is None:
         made = _went(entry, title, come)
     elif difference.kind == MOVED:
-        made = _moved(old, new, difference.cells, title)
+        made = _moved(old, new, difference.cells, title, said)
     else:
-        made = _changed(old, new, difference.cells, title)
+        made = _changed(old, new, difference.cells, title, said)
     return _placed(made, entry)
 
 
@@ -291,6 +300,9 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
         weight = 0.3
     if entry.kind == SENTENCE and (_is_slight(entry) or _is_rewritten(entry, come)):
         weight = 0.2
+    above = shorten(_context(entry, title), 80)
+    if entry.kind == ITEM and match_key(above) not in match_key(sentence):
+        sentence = f"{above}, {sentence}"  # the same item may still be below another heading
     return PageChange(
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
         subject=entry.subject,
@@ -316,18 +328,24 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     return best is not None
 
 
-def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str) -> PageChange:
+def _moved(
+    old: Entry,
+    new: Entry,
+    cells: Sequence[tuple[str, str, str]],
+    title: str,
+    said: _Statements,
+) -> PageChange:
     was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
-    typed = [cell for cell in cells if _weight_of(cell) >= 0.8]
+    typed = [cell for cell in cells if _weight_of(cell, said) >= 0.8]
     name = new.subject or shorten(new.text, 120)
     under = _("under “%(heading)s”")
     after = [under % {"heading": now}, *_values_now(typed)]
     before = [under % {"heading": was}, *_values_before(typed)]
-    said = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
+    told = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
     weight = 0.95 if typed or not _is_regrouped(old, new) else 0.3
     return PageChange(
         CHANGED, _line(name, after), new.quote, _line(old.subject or name, before), old.quote,
-        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
+        weight * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, told),
     )  # fmt: skip
 
 
@@ -341,22 +359,26 @@ def _is_regrouped(old: Entry, new: Entry) -> bool:
 
 
 def _changed(
-    old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str
+    old: Entry,
+    new: Entry,
+    cells: Sequence[tuple[str, str, str]],
+    title: str,
+    said: _Statements,
 ) -> PageChange:
     if new.kind == SENTENCE or (not new.subject and new.kind == ITEM):
-        return _edited(old, new, title)
-    weights = [_weight_of(cell) for cell in cells]
+        return _edited(old, new, title, said)
+    weights = [_weight_of(cell, said) for cell in cells]
     loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
         cells
     )
     if len(cells) == 1 and not cells[0][0] and LINKS < max(weights) < 0.8:
-        return _edited(old, new, title)
-    subject, said = _subject(new, title), "; ".join(_cells(loud, new.subject))
+        return _edited(old, new, title, said)
+    subject, told = _subject(new, title), "; ".join(_cells(loud, new.subject))
     sentence, before = _row_before_and_after(old, new, loud, title)
     return PageChange(
         CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, frame=said if new.kind == ROW else "", told=_line(subject, [said]),
+        subject=subject, frame=told if new.kind == ROW else "", told=_line(subject, [told]),
     )  # fmt: skip
 
 
@@ -414,33 +436,51 @@ def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str
     return said
 
 
-def _edited(old: Entry, new: Entry, title: str) -> PageChange:
-    """Return the news of a sentence that was edited."""
+def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange:
+    """Return the news of a sentence that was edited.
+
+    Another value or a negation is news, and so are words that the page didn't have before. An edit
+    that only uses the page's own words is a rewording, such as another form of address. A name that
+    was replaced throughout the page is new once.
+    """
     before, after = old.text, new.text
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
-    likeness = fuzz.token_sort_ratio(match_key(before), match_key(after))
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
     if kinds or denied:
         weight = 0.85
     elif come:
         weight = 0.7
+    elif _are_other_amounts(before, after):
+        weight = 0.6
     else:
-        other = set(terms(after)) ^ set(terms(before))
-        weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
-        weight *= 0.5 if _POINTER.search(after) or _announces(new) else 1.0
+        weight = 0.55 if said.lack(after) else 0.35
+        weight *= 0.5 if _POINTER.search(after) else 1.0
+    weight *= 0.5 if _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
+    if weight * share_of(new) >= ENOUGH:
+        said.add(after)
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
     )  # fmt: skip
 
 
+def _are_other_amounts(before: str, after: str) -> bool:
+    """Whether a sentence has another number in words: "two years", "three years"."""
+    old, new = (Counter(values.amounts(_WITH_DIGIT.sub(" ", text))) for text in (before, after))
+    return bool(new - old)
+
+
 # --- weight ---
 
 
-def _weight_of(cell: tuple[str, str, str]) -> float:
-    """Return the weight of a changed field."""
+def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
+    """Return the weight of a changed field.
+
+    A text is news if it has other values, or words that the page didn't have. A name that was
+    replaced in the lists and texts of many fields is news once.
+    """
     name, before, after = cell
     if name and (_TECHNICAL.search(attribute(name)) or _PEOPLE.search(name)):
         return 0.2
@@ -449,11 +489,15 @@ def _weight_of(cell: tuple[str, str, str]) -> float:
         return LINKS
     if kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}:
         return 1.0
+    if said.have_replaced(before, after):
+        return 0.3
     if kinds <= {values.STATUS}:
         return 0.9
     if values.LIST in kinds:  # a date with a time is also a date
         return 1.0 if _are_other_dates(before, after) else 0.3
-    return 0.8 if values.changed_kinds(before, after) else 0.5
+    if values.changed_kinds(before, after):
+        return 0.8
+    return 0.5 if said.lack(after) or not (before and after) else 0.35
 
 
 def _are_other_dates(before: str, after: str) -> bool:
@@ -480,8 +524,12 @@ def share_of(entry: Entry) -> float:
 
 
 def _is_setting(entry: Entry) -> bool:
-    """Whether a pair configures how a page is displayed: `latestColumn: false`, `stale_after: 8`."""
-    if entry.kind != PAIR or entry.headings or not _CAMEL.search(entry.subject):
+    """Whether a pair describes the page or its display: `latestColumn: false`, `stale_after: 8`."""
+    if entry.kind != PAIR or entry.headings:
+        return False
+    if _SUMMARY.fullmatch(entry.subject):  # of the page itself
+        return True
+    if not _CAMEL.search(entry.subject):
         return False
     return values.kind_of(entry.fields[0][1]) in (values.STATUS, values.NUMBER, values.NONE)
 
@@ -519,6 +567,37 @@ class _Statements:
         for place, words in enumerate(self._words):
             for word in words:
                 self._holding[word].append(place)
+        self._sorted = sorted(self._holding)
+        self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
+
+    def lack(self, text: str) -> bool:
+        """Whether they don't have one of a text's longer words, in any form."""
+        if is_wide_text(text):
+            return len(set(terms(text)) - self._pairs) >= LEAST_PAIRS
+        return any(not self._has_form_of(word) for word in _long_words(text))
+
+    def have_replaced(self, before: str, after: str) -> bool:
+        """Whether the same words were replaced by the same in another field."""
+        old, new = (frozenset(_PARTS.split(text.casefold())) for text in (before, after))
+        replaced = old - new, new - old
+        if not all(replaced) or not old & new:
+            return False
+        is_known = replaced in self._replaced
+        self._replaced.add(replaced)
+        return is_known
+
+    def add(self, text: str) -> None:
+        """Add the words of a text to those that they have."""
+        for word in _long_words(text):
+            insort(self._sorted, word)
+
+    @cached_property
+    def _pairs(self) -> frozenset[str]:
+        return frozenset(pair for word in self._holding for pair in terms(word))
+
+    def _has_form_of(self, word: str) -> bool:
+        place = bisect_left(self._sorted, word)
+        return any(_is_form(word, other) for other in self._sorted[max(place - 1, 0) : place + 1])
 
     def have(self, text: str) -> bool:
         """Whether one of them has all words of a text and few others, or is the same "#12"."""
@@ -535,6 +614,19 @@ class _Statements:
             for number in numbers
             for n in self._holding.get(number, ())[:MOST_HOLDING]
         )
+
+
+def _long_words(text: str) -> set[str]:
+    return {
+        word for word in match_key(values.without_links(text)).split() if len(word) >= LEAST_WORD
+    }
+
+
+def _is_form(word: str, other: str) -> bool:
+    """Whether two words begin alike for most of the shorter one."""
+    shorter = min(len(word), len(other))
+    same = Prefix.similarity(word, other)
+    return word == other or same >= max(LEAST_FORM, FORM * shorter)
 
 
 def _new_root(difference: Difference, known: _KnownHeadings, diff: PageDiff) -> tuple[str, ...]:
@@ -795,13 +887,11 @@ def _without_candidates(changes: Sequence[PageChange]) -> list[PageChange]:
             told |= {
                 (change.key, name.removeprefix("v")) for name in map(_first_word, change.headings)
             }
-            told.add(("", _first_word(change.subject).removeprefix("v")))
     return [one for one in changes if one.status != NEW or not (_candidate_of(one) & told)]
 
 
 def _candidate_of(change: PageChange) -> set[tuple[str, str]]:
     of = {(change.key, values.release_of(heading)) for heading in change.headings}
-    of.add(("", values.release_of(change.subject)))
     return {(key, release) for key, release in of if release}
 
 

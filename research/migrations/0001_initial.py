@@ -974,7 +974,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("new", "new"),
                             ("known", "known"),
-                            ("returning", "seen again"),
+                            ("returning", "read again"),
                             ("blocked", "blocked"),
                         ],
                         default="new",

@@ -25,7 +25,7 @@ class Hit(models.Model):
     class State(models.TextChoices):
         NEW = "new", gettext_lazy("new")
         KNOWN = "known", gettext_lazy("known")
-        RETURNING = "returning", gettext_lazy("seen again")
+        RETURNING = "returning", gettext_lazy("read again")
         BLOCKED = "blocked", gettext_lazy("blocked")
 
     class Reading(models.TextChoices):

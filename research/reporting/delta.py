@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 
 from beacon_site.llm import adapters
@@ -326,9 +327,15 @@ def heading(schedule: Schedule | None, previous_number: int) -> str:
 
 
 def since_line(last_run_at: datetime | None, number: int) -> str:
-    """Return the line under the heading: `since <date> (Run #n-1)`."""
-    when = date_format(timezone.localtime(last_run_at), "j F Y") if last_run_at else "?"
-    return _("since %(date)s (Run #%(number)d)") % {"date": when, "number": number}
+    """Return the line under the heading, which says how long ago the last run really was."""
+    if last_run_at is None:
+        return _("since Run #%(number)d") % {"number": number}
+    ago = timesince(last_run_at, depth=1).replace("\xa0", " ")
+    if timezone.now() - last_run_at < timedelta(minutes=1):
+        ago = _("less than a minute")
+    when = date_format(timezone.localtime(last_run_at), "j F Y")
+    words = _("since Run #%(number)d, %(ago)s earlier (%(date)s)")
+    return words % {"number": number, "ago": ago, "date": when}
 
 
 # --- storing ---

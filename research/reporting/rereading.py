@@ -19,7 +19,7 @@ from beacon_site.text.sentences import language_of
 from memory.models.library import page_of
 from memory.topics.memory import KnownFact
 from research.claims import blocks, matching, page_diff, page_news
-from research.claims.blocks import ITEM, ROW, SENTENCE, Entry
+from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry
 from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import LEAST_QUOTE, NormalizedText, fold
@@ -88,7 +88,10 @@ def _compared(page: PageText, previous: str) -> Reread:
     new = blocks.parse(page.text, language, keep_paragraphs=True)
     diff = page_diff.compare(old, new, language)
     is_edited = any(one.kind == CHANGED and one.cells[0][0] == "" for one in diff.differences)
-    is_translated = before != language and diff.kept < KEPT_IN_TRANSLATION and not is_edited
+    # The language of a page without sentences, such as a data file, is a guess.
+    has_prose = any(entry.kind in (SENTENCE, PARAGRAPH) for entry in new)
+    is_translated = before != language and diff.kept < KEPT_IN_TRANSLATION
+    is_translated = is_translated and has_prose and not is_edited
     if diff.is_replaced or is_translated or _is_another_page(diff, old, new):
         return Reread(page, PageDiff(is_replaced=True))
     if page.is_cut(previous) or page.is_cut(page.text):

@@ -354,9 +354,13 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
 
 
 def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
-    detail = _("saved as Run #%(number)d (facts: %(new)d new, %(retired)d replaced)") % {
+    detail = _(
+        "saved as Run #%(number)d (facts: %(new)d new, %(confirmed)d confirmed,"
+        " %(retired)d no longer current)"
+    ) % {
         "number": number,
         "new": len(facts.new),
+        "confirmed": len(facts.confirmed),
         "retired": len(facts.retired),
     }
     output: SaveOutput = {

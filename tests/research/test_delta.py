@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
+from django.utils.formats import date_format
 
 from memory.topics.memory import KnownFact
 from research.claims.matching import is_same_subject
@@ -159,9 +161,22 @@ def test_a_change_without_a_citation_ends_with_its_sentence():
     assert as_markdown([Change("new", OTHER)], quiet="") == f"- **New:** {OTHER}"
 
 
-def test_the_line_below_the_heading_names_date_and_run():
-    assert since_line(datetime(2026, 10, 3, tzinfo=UTC), 4) == "since 3 October 2026 (Run #4)"
-    assert since_line(None, 4) == "since ? (Run #4)"
+@pytest.mark.parametrize(
+    ("ago", "words"),
+    [
+        (timedelta(seconds=5), "less than a minute"),
+        (timedelta(hours=2, minutes=10), "2 hours"),
+        (timedelta(days=3, hours=1), "3 days"),
+    ],
+)
+def test_the_line_below_the_heading_says_how_long_ago_the_last_run_was(ago: timedelta, words: str):
+    then = timezone.now() - ago
+    date = date_format(timezone.localtime(then), "j F Y")
+    assert since_line(then, 4) == f"since Run #4, {words} earlier ({date})"
+
+
+def test_without_a_date_the_line_below_the_heading_names_the_run():
+    assert since_line(None, 4) == "since Run #4"
 
 
 @pytest.mark.requirement("R39")

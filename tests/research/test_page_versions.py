@@ -629,8 +629,34 @@ def test_a_release_candidate_is_left_out_if_its_release_says_the_same():
     assert any("Doors open" in text for text in told)
 
 
-def test_the_row_of_a_release_replaces_those_of_its_candidates():
+def test_a_schedule_tells_the_dates_of_candidates_too():
     old = "| Version | Date |\n| --- | --- |\n| 1.3.0 | 2026-01-05 |\n"
     new = f"{old}| 1.4.0-rc.1 | 2026-02-05 |\n| 1.4.0 | 2026-03-05 |\n"
 
-    assert [text for _status, text in said(old, new)] == ["Tram lines, 1.4.0: Date 2026-03-05"]
+    assert [text for _status, text in said(old, new)] == [
+        "Tram lines, 1.4.0-rc.1: Date 2026-02-05",
+        "Tram lines, 1.4.0: Date 2026-03-05",
+    ]
+
+
+def test_another_form_of_the_pages_own_words_is_not_news():
+    old = """# Statutes
+
+## Board
+
+The chairman convenes the meetings of the association and signs the minutes.
+
+## Elections
+
+The candidates are elected by the members for three years, and the person with most votes wins.
+"""
+    new = old.replace("The chairman convenes", "The elected person convenes")
+    assert said(old, new) == []
+    assert said(old, old.replace("three years", "two years"))
+    assert said(old, old.replace("and signs the minutes", "and signs the budget"))
+
+
+def test_a_gone_item_names_its_heading():
+    old = "# Lines\n\n## Day\n\n- Harbour tram line four\n\n## Night\n\n- Harbour tram line four\n- Airport\n"
+    new = old.replace("## Day\n\n- Harbour tram line four\n", "## Day\n\n- Central\n")
+    assert ("gone", "Day, Harbour tram line four") in said(old, new)

@@ -20,17 +20,17 @@ from benchmarks.real.scoring import replay, score_step
 TOPICS = documents.topics()
 
 
-def test_the_manifest_has_58_topics_in_five_languages_and_two_halves():
+def test_the_manifest_has_64_topics_in_five_languages_and_two_halves():
     halves = Counter(topic.half for topic in TOPICS)
     kinds = {topic.kind for topic in TOPICS}
 
-    assert len(TOPICS) == len({topic.name for topic in TOPICS}) >= 58
+    assert len(TOPICS) == len({topic.name for topic in TOPICS}) >= 64
     assert set(halves) == {"practice", "final"}
     assert {topic.language for topic in TOPICS} >= {"en", "de", "fr", "zh", "ja"}
     assert {"release table", "changelog", "law", "policy", "blog", "price list"} <= kinds
-    assert min(halves.values()) >= 10
+    assert min(halves.values()) >= 6  # topics whose misses were read have left the final half
     for half in documents.HALVES:
-        assert len({topic.language for topic in TOPICS if topic.half == half}) >= 4
+        assert len({topic.language for topic in TOPICS if topic.half == half}) >= 3
 
 
 def test_there_are_200_true_changes_and_most_are_in_place():
