@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -23,7 +23,7 @@ from memory.context import identity
 from memory.files.reading import files_of, index_of
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User
 from memory.models.notes import NoteQuerySet
-from memory.models.remembered import OWNER_SCOPE
+from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded
 from memory.search.query import Filter, Question
 from memory.search.recall import RecallHit, recall_each
 from memory.search.retrievers import MEANING
@@ -76,7 +76,9 @@ class _Asked:
             return _("quarantined, so it’s never included")
         if not note.is_for_agents:
             return _("its topic is sensitive or quarantined, so it’s never included")
-        if note.scope not in self.scopes:
+        if not is_in_scopes(note.scope, self.scopes):
+            if names_excluded(note.scope):
+                return _("never for this agent, by your choice")
             return _("visible only to %(scope)s") % {"scope": note.scope}
         if self.topic is not None and note.topic_id not in (None, self.topic.pk):
             return _("belongs to another topic")
@@ -85,7 +87,7 @@ class _Asked:
     def allowed(self) -> NoteQuerySet:
         """Return the notes of this kind that can be included, newest first."""
         rows = Note.objects.of(self.owner).active(self.now)
-        rows = rows.filter(kind=self.kind, scope__in=self.scopes)
+        rows = rows.filter(in_scopes(self.scopes), kind=self.kind)
         rows = rows.for_agents()
         if self.topic is not None:
             rows = rows.filter(Q(topic=None) | Q(topic=self.topic))
@@ -101,7 +103,7 @@ def chosen_notes(
     scopes: Sequence[str],
     now: datetime,
 ) -> dict[str, ChosenNotes]:
-    """Return the notes of each kind: those nearest to the message first, then the newest."""
+    """Return the notes of each kind: pinned ones, those nearest to the message, then the newest."""
     asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
     nearest = _nearest(owner, list(most), message, now)
     return {
@@ -111,16 +113,24 @@ def chosen_notes(
 
 
 def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
-    notes: dict[Any, tuple[Note, str]] = {}
+    notes: dict[Any, tuple[Note, str]] = {
+        note.pk: (note, _("always included, because you pinned it"))
+        for note in asked.allowed().filter(pinned=True)[:most]
+    }
+    beyond = {}
     for hit in nearest:
         note = hit.record
-        if len(notes) < most and asked.may_enter(note):
+        if note.pk in notes or not asked.may_enter(note):
+            continue
+        if len(notes) < most:
             notes[note.pk] = note, _why_near(hit)
+        else:
+            beyond[note.pk] = hit.score
     if len(notes) < most:
         for note in asked.allowed()[:most]:
             if len(notes) < most and note.pk not in notes:
                 notes[note.pk] = note, _("among the newest")
-    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most))
+    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most, beyond))
 
 
 def _nearest(
@@ -149,15 +159,22 @@ def _why_near(hit: RecallHit) -> str:
     return _("similar to the message %(how)s (%(score)s)") % told
 
 
-def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]:
-    """Return the newest notes that were left out, with reasons, and the number of others."""
+def _left_out(
+    asked: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
+) -> list[LeftOut]:
+    """Return the newest notes that were left out, with reasons, and the number of others.
+
+    `scores` are those of notes that are similar to the message, but less than the chosen ones.
+    """
     rows = Note.objects.of(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
-    told = [
-        LeftOut(str(note), asked.why_not(note) or beyond, note) for note in found[:MOST_LEFT_OUT]
-    ]
+    less = _("similar to the message (%(score)s), but %(most)d others are included")
+    told = []
+    for note in found[:MOST_LEFT_OUT]:
+        score = {"score": f"{scores[note.pk]:.2f}", "most": most} if note.pk in scores else {}
+        told.append(LeftOut(str(note), asked.why_not(note) or (less % score if score else beyond), note))
     if len(found) > MOST_LEFT_OUT:
         more = rows.count() - MOST_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}
@@ -278,13 +295,15 @@ def build_context(
     scopes: Sequence[str] = (OWNER_SCOPE,),
     most: int = MOST_CHARACTERS,
     unit: str = CHARACTERS,
+    without: Collection[str] = (),
 ) -> Context:
     """Return the agent's context for `message`, read from the database at each call.
 
-    Rules and summaries are those nearest to the message, filled up with the newest (R219, R220).
+    Rules and summaries are the pinned ones, those nearest to the message, and the newest (R219, R220).
     With a `topic`, those of other topics are left out.  The context has at most `most` characters (or
     tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
-    a use there.
+    a use there.  `without` are the IDs of records that are taken out of the finished context, so
+    nothing else takes their place.
     """
     now = now or timezone.now()
     chosen = chosen_notes(
@@ -305,6 +324,8 @@ def build_context(
         _notes_layer("summaries", _("Recent work"), chosen[Note.Kind.SUMMARY]),
     ]
     _fit(layers, most, unit)
+    for layer in layers if without else ():
+        layer.lines = [one for one in layer.lines if not _is_one_of(one.record, without)]
     files = files_of(owner)
     context = Context(layers, _joined(layers), index_of(files), files)
     Use.note_records(owner, context.records, place)
@@ -358,6 +379,10 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     why = _("cut to its first %(most)s of %(have)s characters") % told
     layer.left_out.append(LeftOut(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
+
+
+def _is_one_of(record: Any, ids: Collection[str]) -> bool:
+    return record is not None and str(record.pk) in ids
 
 
 def _is_outside(line: ContextLine) -> bool:

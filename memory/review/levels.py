@@ -41,19 +41,32 @@ def levels_of(owner: User) -> dict[str, str]:
     return {DEFAULT: default, **{kind: own.get(kind, default) for kind in KINDS}}
 
 
-def own_levels(owner: User) -> dict[str, str]:
-    """Return the levels that the owner chose; other kinds use the default."""
-    rows = ReviewLevel.objects.of(owner).filter(kind__in=NAMES)
+def own_levels(owner: User, writer: str = "") -> dict[str, str]:
+    """Return the levels that the owner chose, for all writers or for one; others use the default."""
+    rows = ReviewLevel.objects.of(owner).filter(kind__in=NAMES, writer=writer)
     return dict(rows.values_list("kind", "level"))
 
 
-def level_of(owner: User, kind: str) -> str:
-    levels = levels_of(owner)
-    return levels.get(kind, levels[DEFAULT])
+def levels_of_writers(owner: User) -> list[ReviewLevel]:
+    """Return the owner's rules for single writers."""
+    rows = ReviewLevel.objects.of(owner).filter(kind__in=NAMES).exclude(writer="")
+    return list(rows.order_by("writer", "kind"))
 
 
-def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
+def level_of(owner: User, kind: str, by: Actor) -> str:
+    """Return the level for writes of this kind by `by`: the writer's own, the kind's, the default."""
+    rows = ReviewLevel.objects.of(owner).filter(kind__in=[kind, DEFAULT], writer__in=["", str(by)])
+    own = {(one.writer, one.kind): one.level for one in rows}
+    for key in ((str(by), kind), ("", kind), ("", DEFAULT)):
+        if key in own:
+            return own[key]
+    return ReviewLevel.Level.HOLD_RISKY.value
+
+
+def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str = "") -> bool:
     """Set levels ("" means the default) and return whether any changed.
+
+    `writer` is the actor that they apply to, such as `agent:claude`, or "" for all.
 
     Only a person can, since an agent could let itself through.  Raises InvalidValue for an unknown
     kind or level; nothing is changed then.
@@ -68,7 +81,7 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
                 "“%(level)s” isn’t a valid review rule for “%(kind)s”. Choose one of: %(known)s."
             )
             raise InvalidValue(problem % words)
-    before = own_levels(owner)
+    before = own_levels(owner, writer)
     changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}
     if not changed:
         return False
@@ -76,9 +89,13 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
         for kind, level in changed.items():
             rows = ReviewLevel.objects
             if level:
-                rows.update_or_create(owner=owner, kind=kind, defaults={"level": level})
+                rows.update_or_create(
+                    owner=owner, kind=kind, writer=writer, defaults={"level": level}
+                )
             else:
-                rows.filter(owner=owner, kind=kind).delete()
+                rows.filter(owner=owner, kind=kind, writer=writer).delete()
         told: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
+        if writer:
+            told["writer"] = writer
         Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
     return True

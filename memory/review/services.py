@@ -117,7 +117,7 @@ def verdict(
     write = Write(
         owner, kind, by, trust, leaves_topic, texts, quoted, target, path, after, messages
     )
-    level = level_of(owner, kind)
+    level = level_of(owner, kind, by)
     if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
         return Verdict()
     why = found_risks(write)
@@ -131,7 +131,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
 
     `act` describes it, as the start of a sentence.
     """
-    if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
+    if not by.is_person and level_of(owner, kind, by) == ReviewLevel.Level.HOLD_ALL:
         words = _(
             "%(act)s can’t be held for review, but the owner reviews everything that agents write. Nothing was changed. Ask the owner to do this."
         )

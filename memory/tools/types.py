@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from beacon_site.text.cleaning import clean, shorten
 from memory.core.actors import Actor
 from memory.models import Agent, ContentItem, Topic, Trust, Use, User
-from memory.models.remembered import OWNER_SCOPE
+from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.notes.services import lowest_trust
 from memory.records.kinds import kind_of
 from memory.review.risks import are_own
@@ -160,7 +160,7 @@ class ToolContext:
     def may_read(self, record: Any) -> bool:
         """Whether an agent can see the record: nothing sensitive, quarantined or of another scope."""
         scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
-        return record.is_for_agents and getattr(record, "scope", OWNER_SCOPE) in scopes
+        return record.is_for_agents and is_in_scopes(getattr(record, "scope", OWNER_SCOPE), scopes)
 
     def shown(self, *records: Any, trust: str = Trust.OWNER) -> None:
         """Lower the trust to that of these records and to `trust`: the caller sees some of their
