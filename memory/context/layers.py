@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -174,7 +174,9 @@ def _left_out(
     told = []
     for note in found[:MOST_LEFT_OUT]:
         score = {"score": f"{scores[note.pk]:.2f}", "most": most} if note.pk in scores else {}
-        told.append(LeftOut(str(note), asked.why_not(note) or (less % score if score else beyond), note))
+        told.append(
+            LeftOut(str(note), asked.why_not(note) or (less % score if score else beyond), note)
+        )
     if len(found) > MOST_LEFT_OUT:
         more = rows.count() - MOST_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}
@@ -281,6 +283,21 @@ class Context:
         """Return the records that it includes, in order."""
         return [line.record for layer in self.layers for line in layer.lines if line.record]
 
+    def without(self, ids: Collection[str]) -> Context:
+        """Return the context without the records with these IDs. Nothing else takes their place."""
+        layers = [
+            replace(
+                one,
+                lines=[
+                    line
+                    for line in one.lines
+                    if line.record is None or str(line.record.pk) not in ids
+                ],
+            )
+            for one in self.layers
+        ]
+        return Context(layers, _joined(layers), self.index, self.files)
+
     def layer(self, name: str) -> Layer:
         return next(one for one in self.layers if one.name == name)
 
@@ -295,15 +312,13 @@ def build_context(
     scopes: Sequence[str] = (OWNER_SCOPE,),
     most: int = MOST_CHARACTERS,
     unit: str = CHARACTERS,
-    without: Collection[str] = (),
 ) -> Context:
     """Return the agent's context for `message`, read from the database at each call.
 
     Rules and summaries are the pinned ones, those nearest to the message, and the newest (R219, R220).
     With a `topic`, those of other topics are left out.  The context has at most `most` characters (or
     tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
-    a use there.  `without` are the IDs of records that are taken out of the finished context, so
-    nothing else takes their place.
+    a use there.
     """
     now = now or timezone.now()
     chosen = chosen_notes(
@@ -324,8 +339,6 @@ def build_context(
         _notes_layer("summaries", _("Recent work"), chosen[Note.Kind.SUMMARY]),
     ]
     _fit(layers, most, unit)
-    for layer in layers if without else ():
-        layer.lines = [one for one in layer.lines if not _is_one_of(one.record, without)]
     files = files_of(owner)
     context = Context(layers, _joined(layers), index_of(files), files)
     Use.note_records(owner, context.records, place)
@@ -379,10 +392,6 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     why = _("cut to its first %(most)s of %(have)s characters") % told
     layer.left_out.append(LeftOut(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
-
-
-def _is_one_of(record: Any, ids: Collection[str]) -> bool:
-    return record is not None and str(record.pk) in ids
 
 
 def _is_outside(line: ContextLine) -> bool:

@@ -104,6 +104,7 @@ NO_VOUCHING = frozenset(
         "tags",
         "category",
         "sensitivity",
+        "scope",
     }
 )
 

@@ -9,7 +9,7 @@ import heapq
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Any
@@ -36,6 +36,7 @@ from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
 from memory.core.errors import MemoryRefused
 from memory.models import Remembered, Revision, User
+from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
 from memory.records import history as record_history
 from memory.records.history import record_of
@@ -518,7 +519,23 @@ def _run(row: Any, user: User) -> Line:
 @vary_on_headers("HX-Request")
 def activity(request: BeaconRequest) -> HttpResponse:
     """Show what happened, newest first. Over htmx only the list."""
+    return _activity_page(request, Filters.of(request.GET), reverse("research:activity"))
+
+
+@login_required
+@require_GET
+@vary_on_headers("HX-Request")
+def agents_activity(request: BeaconRequest) -> HttpResponse:
+    """Show what agents did: the same list, of one agent or of all."""
     wanted = Filters.of(request.GET)
+    if wanted.actor_kind != "agent":
+        wanted = replace(wanted, actor="agent")
+    return _activity_page(request, wanted, reverse("research:agents-activity"), is_agents=True)
+
+
+def _activity_page(
+    request: BeaconRequest, wanted: Filters, list_url: str, *, is_agents: bool = False
+) -> HttpResponse:
     page = activity_page(
         request.user,
         wanted,
@@ -527,6 +544,8 @@ def activity(request: BeaconRequest) -> HttpResponse:
     )
     query = request.GET.copy()
     query.pop("cursor", None)
+    if is_agents:
+        query["actor"] = wanted.actor
     _link_actors(page.lines, query)
     context: dict[str, Any] = {
         "wanted": wanted,
@@ -534,8 +553,11 @@ def activity(request: BeaconRequest) -> HttpResponse:
         "lines": page.lines,
         "next_cursor": page.next_cursor,
         "filters": query.urlencode(),
-        "actors": {name: words for name, (words, _stored) in ACTORS.items()},
-        "one_actor": _one_actor(request, wanted),
+        "list_url": list_url,
+        "is_agents": is_agents,
+        "is_narrowed": wanted != Filters(actor="agent") if is_agents else wanted.is_narrowed,
+        "actors": _agents(request.user) if is_agents else _actors(),
+        "one_actor": "" if is_agents else _one_actor(request, wanted),
         "kinds": KINDS,
         "types": nouns(),
         "looked_at": f"{MOST_LOOKED_AT:,}",
@@ -544,6 +566,16 @@ def activity(request: BeaconRequest) -> HttpResponse:
         return render(request, "research/_activity.html", context)
     context["views"] = saved_views.views_of(request.user, "activity", query.urlencode())
     return render(request, "research/activity.html", context)
+
+
+def _actors() -> dict[str, Any]:
+    return {name: words for name, (words, _stored) in ACTORS.items()}
+
+
+def _agents(user: User) -> dict[str, Any]:
+    """Return the agents to choose from."""
+    named = {f"agent:{name}": name for name, _words in agents_to_choose(user)}
+    return {"agent": _("all agents"), **named}
 
 
 def _link_actors(lines: Iterable[Line], query: QueryDict) -> None:
