@@ -114,8 +114,7 @@ def chosen_notes(
 
 def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
     notes: dict[Any, tuple[Note, str]] = {
-        note.pk: (note, _("always included, because you pinned it"))
-        for note in asked.allowed().filter(pinned=True)[:most]
+        note.pk: (note, _("pinned")) for note in asked.allowed().filter(pinned=True)[:most]
     }
     beyond = {}
     for hit in nearest:

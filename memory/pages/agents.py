@@ -125,7 +125,7 @@ def _without(query: QueryDict) -> tuple[str, ...]:
     """Return the IDs to leave out: in the URL's list, or whose checkboxes were cleared."""
     if "listed" in query:
         kept = set(query.getlist("keep"))
-        typed = [one for one in query["listed"].split(",") if one not in kept]
+        typed = [one for one in query.get("listed", "").split(",") if one not in kept]
     else:
         typed = query.get("without", "").split(",")
     found = []
@@ -449,7 +449,7 @@ def _answers(user: User, asked: AskedAnswers) -> Answers:
 
 def agents_to_choose(user: User) -> list[tuple[str, str]]:
     """Return the agents whose context can be shown, the most recently used first, then Ask."""
-    rows = [one for one in agents_of(user) if one.name not in (*BUILT_IN, ASK)]
+    rows: list[Any] = [one for one in agents_of(user) if one.name not in (*BUILT_IN, ASK)]
     rows.sort(key=lambda one: one.used_at.timestamp() if one.used_at else 0, reverse=True)
     return [*((one.name, one.name) for one in rows), (ASK, _("Ask, Beacon’s own agent"))]
 

@@ -22,7 +22,7 @@ KINDS = {
     "note": _lazy("Notes"),
     "observation": _lazy("Observations"),
 }
-NAMES = {DEFAULT: _lazy("All other kinds"), **KINDS}
+NAMES = {DEFAULT: _lazy("Everything else"), **KINDS}
 MEANINGS = {
     ReviewLevel.Level.ACCEPT.value: _lazy(
         "Everything is saved immediately, even text from the web. Only quarantined writes wait for your approval."
@@ -56,7 +56,7 @@ def levels_of_writers(owner: User) -> list[ReviewLevel]:
 def level_of(owner: User, kind: str, by: Actor) -> str:
     """Return the level for writes of this kind by `by`: the writer's own, the kind's, the default."""
     rows = ReviewLevel.objects.of(owner).filter(kind__in=[kind, DEFAULT], writer__in=["", str(by)])
-    own = {(one.writer, one.kind): one.level for one in rows}
+    own: dict[tuple[str, str], str] = {(one.writer, one.kind): one.level for one in rows}
     for key in ((str(by), kind), ("", kind), ("", DEFAULT)):
         if key in own:
             return own[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Case, Count, Exists, Min, OuterRef, Q, TextField, Value, When
 from django.db.models.fields.json import KT
@@ -90,7 +91,9 @@ def track_records(
     of_writer = {(one.writer, one.kind): one.level for one in own}
     is_accepted = Q(state=Proposal.State.ACCEPTED)
     rows = Proposal.objects.of(owner).annotate(by=actor_kind()).exclude(by="human")
-    rows = rows.annotate(note_kind=Coalesce(KT("after__kind"), KT("before__kind"), output_field=TextField()))
+    rows = rows.annotate(
+        note_kind=Coalesce(KT("after__kind"), KT("before__kind"), output_field=TextField())
+    )
     rows = rows.annotate(write=_kind_of_write())
     found = list(
         rows.order_by()
@@ -100,7 +103,7 @@ def track_records(
             accepted=Count("pk", filter=is_accepted & Q(edited={})),
             edited_first=Count("pk", filter=is_accepted & ~Q(edited={})),
             rejected=Count("pk", filter=Q(state=Proposal.State.REJECTED)),
-            wrong=Count("pk", filter=is_accepted & Q(edited={}) & Exists(_changed_later())),
+            wrong=Count("pk", filter=is_accepted & Q(edited={}) & Q(Exists(_changed_later()))),
             waiting=Count("pk", filter=Q(state=Proposal.State.WAITING)),
             since=Min("decided_at"),
         )
@@ -140,7 +143,7 @@ def _kind_of_write() -> Case:
     )
 
 
-def _changed_later() -> object:
+def _changed_later() -> Any:
     """Return the changes by which a person corrected the record that a proposal became."""
     later = Revision.objects.filter(
         record_type=OuterRef("record_type"),

@@ -21,9 +21,18 @@
     "input",
     (event) => {
       if (event.target.id !== "context-range") return;
-      document.getElementById("context-budget").value = event.target.value;
+      document.getElementById("context-budget").value = Math.max(100, Number(event.target.value));
       const limit = document.querySelector(".context-bar .limit");
       limit?.setAttribute("x", String((100 * event.target.value) / event.target.max));
+    },
+    true,
+  );
+
+  // Its input event has sent the form already.
+  document.addEventListener(
+    "change",
+    (event) => {
+      if (event.target.id === "context-range") event.stopPropagation();
     },
     true,
   );

@@ -273,6 +273,7 @@ def ask(browser: Client, query: str, **more: Any) -> Any:
     return browser.post(ANSWERS, {"query": query}, **more)
 
 
+@pytest.mark.requirement("R2581")
 def test_the_model_answers_with_and_without_it(
     browser: Client, alice: User, fares: Note, fake_llm: FakeLanguageModel, sent: list[Any]
 ):
@@ -345,6 +346,7 @@ def decide(browser: Client, do: str, agent: str = "claude", **more: Any) -> Any:
     return browser.post(DECIDE, {"do": do, "query": f"agent={agent}"}, follow=True, **more)
 
 
+@pytest.mark.requirement("R2582")
 def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: Note):
     for number in range(12):
         note(alice, f"Trains run on rail {number}.", kind="rule")
@@ -354,7 +356,7 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
 
     assert "Pinned. It’s in every context now." in text_of(page)
     first = group(browser, "rules", message="Trains on rail").lines[0]
-    assert (first.text, first.why) == (fares.content, "always included, because you pinned it")
+    assert (first.text, first.why) == (fares.content, "pinned")
     undone(browser, page)
     assert not Note.objects.get(pk=fares.pk).pinned
 

@@ -238,7 +238,7 @@ def test_the_number_of_queries_does_not_grow_with_agents(
 ) -> None:
     for number in range(8):
         _token(alice, f"program {number}")
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         body = browser.get(AGENTS).content.decode()
     assert "program 7" in body
     assert "built-in" in body

@@ -57,16 +57,16 @@ class LevelsForm(forms.Form):
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
-        usual = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
-        self.fields[DEFAULT] = forms.ChoiceField(
-            label=_("All other changes"), choices=levels, initial=usual
-        )
         for kind, words in KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("follow the rule for all other changes")), *levels],
+                choices=[(USUAL, _("follow the rule for everything else")), *levels],
                 initial=own.get(kind, USUAL),
             )
+        usual = own.get(DEFAULT, ReviewLevel.Level.HOLD_RISKY.value)
+        self.fields[DEFAULT] = forms.ChoiceField(
+            label=_("Everything else"), choices=levels, initial=usual
+        )
 
     @property
     def wanted(self) -> dict[str, str]:
