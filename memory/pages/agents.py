@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -64,6 +64,7 @@ class Options:
     budget: str = ""  # as typed
     asked: AskedAnswers | None = None
     problems: tuple[str, ...] = ()
+    as_of: str = ""  # the date that the page shows, kept in its links
 
     @classmethod
     def of(cls, query: QueryDict, agents: Sequence[tuple[str, str]]) -> Options:
@@ -93,7 +94,7 @@ class Options:
         topic = clean(query.get("topic", ""))[0].strip()[:100]
         wanted = ContextQuery(agent, message[:MOST_MESSAGE], topic, most, unit, _without(query))
         asked = AskedAnswers.of(query.get("asked", "")[:60])
-        return cls(wanted, typed, asked, tuple(problems))
+        return cls(wanted, typed, asked, tuple(problems), query.get("as_of", "")[:40])
 
     @property
     def most(self) -> int:
@@ -109,6 +110,7 @@ class Options:
             "budget": self.budget,
             "without": ",".join(self.query.without),
             "asked": str(self.asked or ""),
+            "as_of": self.as_of,
             **changed,
         }
         return urlencode({name: value for name, value in told.items() if value})
@@ -253,7 +255,7 @@ def preview(user: User, wanted: Options) -> Preview:
         groups.append(_topic_group(topic, block))
         text += [block.text] if block.text else []
     left_out = [line for layer in whole.layers for line in _left_out(layer.left_out, query)]
-    left_out += _held(user)
+    left_out += [] if wanted.as_of else _held(user)
     left_out += [
         Line(one.path, _("sensitive, so even its name is left out"), one.get_absolute_url())
         for one in built.files
@@ -522,6 +524,7 @@ def _context_page(
         "has_model": connections.llm_profile() is not None,
         "agent_name": dict(agents)[wanted.query.agent],
         "is_ask": wanted.query.agent == ASK,
+        "is_alone": len(agents) == 1,
         "week": week_of(request.user, wanted.query.agent),
         "answers": answers,
     }
@@ -557,7 +560,7 @@ def context_answers(request: BeaconRequest) -> HttpResponse:
     except CannotAsk as exc:
         messages.warning(request, str(exc))
         return redirect_to(request, _page_at(wanted))
-    wanted = Options(wanted.query, wanted.budget, asked, wanted.problems)
+    wanted = replace(wanted, asked=asked)
     if not request.htmx:
         return redirect(_page_at(wanted))
     shown = {"answers": _answers(request.user, asked), "poll": _page_at(wanted)}
