@@ -170,12 +170,13 @@ def _left_out(
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
     less = _("similar to the message (%(score)s), but %(most)d others are included")
+    newer = _("pinned, but %(most)d newer ones are pinned, too") % {"most": most}
     told = []
     for note in found[:MOST_LEFT_OUT]:
-        score = {"score": f"{scores[note.pk]:.2f}", "most": most} if note.pk in scores else {}
-        told.append(
-            LeftOut(str(note), asked.why_not(note) or (less % score if score else beyond), note)
-        )
+        why = asked.why_not(note) or (newer if note.pinned else beyond)
+        if why == beyond and note.pk in scores:
+            why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
+        told.append(LeftOut(str(note), why, note))
     if len(found) > MOST_LEFT_OUT:
         more = rows.count() - MOST_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}

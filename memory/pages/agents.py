@@ -30,7 +30,16 @@ from memory.accounts.tokens import BUILT_IN
 from memory.chat import without as comparing
 from memory.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
 from memory.content.services import checked_scope
-from memory.context.layers import CHARACTERS, MOST_CHARACTERS, TOKENS, Context, Layer, LeftOut
+from memory.context.layers import (
+    CHARACTERS,
+    MOST_CHARACTERS,
+    MOST_RULES,
+    MOST_SUMMARIES,
+    TOKENS,
+    Context,
+    Layer,
+    LeftOut,
+)
 from memory.context.topic_block import TopicBlock, topic_block
 from memory.core.errors import MemoryRefused
 from memory.files.reading import size_in_words
@@ -598,6 +607,13 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
     if act in ("pin", "unpin"):
         record_acts.perform(act, note, by=request.actor)
         if act == "pin":
+            most = MOST_RULES if note.kind == Note.Kind.RULE else MOST_SUMMARIES
+            same = Note.objects.of(request.user).active().filter(kind=note.kind, pinned=True)
+            if same.count() > most:
+                words = _(
+                    "Pinned. Only the newest %(most)d of your pinned ones fit into a context."
+                )
+                return words % {"most": most}
             return _("Pinned. It’s in every context now.")
         return _("Unpinned. It’s included if it fits the message.")
     change = {"never": scope_excluding, "allow": scope_including}.get(act)

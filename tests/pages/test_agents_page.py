@@ -361,6 +361,19 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
     assert not Note.objects.get(pk=fares.pk).pinned
 
 
+def test_of_too_many_pinned_rules_the_newest_are_included_and_that_is_said(
+    browser: Client, alice: User, fares: Note
+):
+    Note.objects.filter(pk=fares.pk).update(created=timezone.now() - timedelta(days=1))
+    for number in range(10):
+        note(alice, f"Pinned rule {number}.", kind="rule", pinned=True)
+
+    page = decide(browser, f"pin:{fares.pk}", "ask")
+
+    assert "Only the newest 10 of your pinned ones fit" in text_of(page)
+    assert left_out(browser) == {fares.content: "pinned, but 10 newer ones are pinned, too"}
+
+
 def test_never_hides_it_from_one_agent_and_can_be_undone(
     browser: Client, alice: User, fares: Note, claude: Agent
 ):
