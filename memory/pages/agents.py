@@ -59,6 +59,7 @@ MOST_BUDGET = 1_000_000  # tokens
 USUAL_BUDGET = MOST_CHARACTERS // 4  # agents get at most 60,000 characters, about so many tokens
 LEAST_SCALE = 16_000  # tokens that the bar shows at least
 MOST_WITHOUT = 50
+LONGEST_ADDRESS = 2_000  # characters in a header
 MOST_HELD = 20  # proposals that are listed as left out
 LONG = 280  # characters of a line that is shown unfolded
 WEEK = timedelta(days=7)
@@ -507,8 +508,14 @@ def context(request: BeaconRequest) -> HttpResponse:
         shown = {"answers": answers, "poll": _page_at(wanted)}
         return render(request, "memory/_agent_answers.html", shown)
     response = _context_page(request, wanted, agents, answers)
-    if request.htmx:
-        response["HX-Replace-Url"] = _page_at(wanted)
+    return _with_address(response, wanted) if request.htmx else response
+
+
+def _with_address(response: HttpResponse, wanted: Options) -> HttpResponse:
+    """Let the browser show the page's address, unless it's too long for a proxy's headers."""
+    address = _page_at(wanted)
+    if len(address) <= LONGEST_ADDRESS:
+        response["HX-Replace-Url"] = address
     return response
 
 
@@ -573,9 +580,7 @@ def context_answers(request: BeaconRequest) -> HttpResponse:
     if not request.htmx:
         return redirect(_page_at(wanted))
     shown = {"answers": _answers(request.user, asked), "poll": _page_at(wanted)}
-    response = render(request, "memory/_agent_answers.html", shown)
-    response["HX-Replace-Url"] = _page_at(wanted)
-    return response
+    return _with_address(render(request, "memory/_agent_answers.html", shown), wanted)
 
 
 @require_POST

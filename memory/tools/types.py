@@ -86,7 +86,8 @@ class ToolContext:
     words, against which identity facts are checked.  `seen` holds the version of each memory file
     that was read, on which a write is based.  Each record read counts as a use in `place`
     (default: the source). `agent` has the caller's settings; `is_isolated` marks a sub-agent with
-    its own content store.
+    its own content store. `asked_by` names the agent that gets the answer, if it isn't the caller,
+    so that a record kept from it isn't read for it.
     """
 
     owner: User
@@ -100,6 +101,7 @@ class ToolContext:
     place: str = ""
     agent: Agent | None = None
     is_isolated: bool = False
+    asked_by: str = ""
 
     def for_subagent(self, name: str) -> ToolContext:
         """Return the context of a sub-agent, which shares the content store or has its own.
@@ -155,6 +157,7 @@ class ToolContext:
     def scopes(self) -> tuple[str, ...]:
         """Return the scopes whose records can be read: the owner's, and this caller's own."""
         mine = [str(self.by)] if self.by.kind == "agent" else []
+        mine += [f"agent:{self.asked_by}"] if self.asked_by else []
         return tuple(dict.fromkeys([OWNER_SCOPE, self.scope, *mine]))
 
     def may_read(self, record: Any) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from memory.chat.prompt import ConversationContext, caller_of
 from memory.context.layers import build_context
 from memory.core.actors import Actor
-from memory.models import Note
+from memory.models import Agent, Message, Note, Session
 from memory.models.remembered import (
     in_scopes,
     is_in_scopes,
@@ -72,3 +73,14 @@ def test_a_merged_note_stays_hidden_from_each_of_them(alice: Any):
     ]
     made = merge_notes(alice, [one.pk for one in notes], by=alice.actor)
     assert made.scope == "except:claude:cursor"
+
+
+def test_ask_reads_nothing_for_an_agent_that_is_kept_from_it(alice: Any):
+    note = rule(alice, "The zebra is expensive.", scope="except:claude")
+    for name, is_open in (("claude", False), ("cursor", True)):
+        agent = Agent.objects.create(owner=alice, name=name)
+        session = Session(owner=alice, agent=agent, title="A talk")
+        talk = ConversationContext(session, Message(tool_calls=[]), Message(content="zebra"), [])
+        caller = caller_of(talk)
+        assert caller.may_read(note) is is_open
+        assert (note.content in build_context(alice, scopes=caller.scopes).system) is is_open

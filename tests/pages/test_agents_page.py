@@ -132,6 +132,11 @@ def test_over_htmx_only_the_part_below_the_form_answers(browser: Client, fares: 
     assert answer["HX-Replace-Url"] == f"{AGENTS}?agent=ask&message=fares"
 
 
+def test_a_long_message_makes_no_long_header(browser: Client):
+    answer = browser.get(AGENTS, {"message": "ä" * 1_000}, headers=HTMX)
+    assert not answer.has_header("HX-Replace-Url")
+
+
 def test_an_agent_is_told_what_is_kept_for_it(browser: Client, alice: User, claude: Agent):
     note(alice, "Only for claude.", kind="rule", scope="agent:claude")
     assert [one.text for one in group(browser, "rules", agent="claude").lines] == [
@@ -215,7 +220,8 @@ def test_a_topic_that_is_not_there_is_told(browser: Client):
 def test_what_came_from_outside_is_marked_in_the_list_and_on_the_bar(browser: Client, alice: User):
     note(alice, "Read on the web.", kind="summary", trust=Trust.EXTERNAL)
     answer = browser.get(AGENTS)
-    assert "external, as data" in text_of(answer)
+    assert '<span class="tag warn">external</span>' in text_of(answer)
+    assert "external, marked as data" in text_of(answer)
     sizes = {one.name: one.tokens for one in answer.context["preview"].segments}
     assert sizes["outside"] > 0
 
