@@ -40,7 +40,7 @@ def weigh(base: str, given: dict[str, Any]) -> list[Weight]:
     from playwright.sync_api import sync_playwright
 
     paths = [addresses[0] for addresses in given["pages"].values()]
-    paths += [given["files"][0] + "edit/", "/notes/new/", "/topics/new/", "/settings/", "/context/"]
+    paths += [given["files"][0] + "edit/", "/notes/new/", "/topics/new/", "/settings/", "/agents/"]
     paths += ["/schedule/"]
     program = os.environ.get("BEACON_TEST_CHROMIUM") or next(
         filter(None, map(shutil.which, NAMES)), None

@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         sizes = load_data.Sizes() if is_full else load_data.Sizes.quick()
         world = load_data.make(sizes, folder, "http://testserver")
         pages = {name: paths[0] for name, paths in world.given["pages"].items()}
-        pages["context"] = f"/context/?message=w40+w90&topic={world.topics[0].slug}"
+        pages["context"] = f"/agents/?message=w40+w90&topic={world.topics[0].slug}"
         # Tests get a signal for each template, which costs more than many a template.
         plainly = mock.patch.object(Template, "_render", lambda self, at: self.nodelist.render(at))
         with plainly:

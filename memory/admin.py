@@ -638,7 +638,7 @@ class RefusedSourceAdmin(ReadOnlyAdmin):
 class ReviewLevelAdmin(ReadOnlyAdmin):
     """How owners want agents' writes reviewed."""
 
-    list_display = ("owner", "kind", "level")
+    list_display = ("owner", "kind", "writer", "level")
     list_filter = ("level",)
     list_select_related = ("owner",)
 

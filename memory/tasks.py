@@ -18,6 +18,7 @@ from memory.accounts import oauth, sign_ins
 from memory.archive import jobs
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
+from memory.chat import without as chat_without
 from memory.conflicts import contradictions
 from memory.conflicts import services as conflict_services
 from memory.content import services as content_services
@@ -49,6 +50,12 @@ def answer_message(message_id: int) -> None:
 def finish_session(reflection_id: int) -> None:
     """Save what matters from an ended session; safe to deliver twice."""
     conversation_end.finish(reflection_id)
+
+
+@shared_task
+def answer_without(owner_id: int, key: str, query: dict[str, Any]) -> None:
+    """Answer a message with and without chosen memories; the page polls for the answers."""
+    chat_without.perform(owner_id, key, query)
 
 
 @shared_task

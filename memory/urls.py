@@ -7,10 +7,10 @@ from django.urls import URLPattern, path, register_converter
 from memory.core.errors import InvalidValue
 from memory.core.file_format import checked_path
 from memory.pages import (
+    agents,
     archive,
     chat,
     conflicts,
-    context,
     health,
     identity,
     library,
@@ -77,7 +77,12 @@ _settings = [
     path("settings/password/", accounts_views.password, name="password"),
     path("settings/tokens/", accounts_views.token_list, name="tokens"),
     path("settings/tokens/<int:pk>/revoke/", accounts_views.token_revoke, name="token-revoke"),
-    path("agents/", accounts_views.agent_list, name="agents"),
+    path("agents/", agents.context, name="agents"),
+    path("agents/context.txt", agents.context_text, name="context-text"),
+    path("agents/context/decide/", agents.context_decide, name="context-decide"),
+    path("agents/context/answers/", agents.context_answers, name="context-answers"),
+    path("agents/permissions/", review_views.permissions, name="review-levels"),
+    path("agents/permissions/writer/", review_views.writer_level, name="writer-level"),
     path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
     path("settings/spending/", usage.spending_page, name="spending"),
     path("settings/spending/limits/", usage.spending_limits, name="spending-limits"),
@@ -279,8 +284,6 @@ _trust = [
     path("memory/bulk/", recall.memory_bulk, name="memory-bulk"),
     path("memory/<str:type>/<uuid:pk>/", recall.memory_panel, name="memory-panel"),
     path("memory/<str:kind>", recall.recall_file, name="recall-file"),
-    path("context/", context.context, name="context"),
-    path("context/context.txt", context.context_text, name="context-text"),
     path("undo/<uuid:pk>/", undo.undo, name="undo"),
     path("undo/<str:act>/<str:key>/", undo.undo, name="undo-of"),
     path("trash/", trash_views.trash, name="trash"),
@@ -305,7 +308,6 @@ _review = [
     path("conflicts/look/", conflicts.conflicts_scan, name="conflicts-look"),
     path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
     path("conflicts/<uuid:pk>/settle/", conflicts.conflict_resolve, name="conflict-settle"),
-    path("settings/review/", review_views.review_levels, name="review-levels"),
 ]
 
 
@@ -313,7 +315,10 @@ _review = [
 _moved = [
     path("recall/", moved("memory:recall"), name="recall-moved"),
     path("recall/<str:kind>", moved("memory:recall-file"), name="recall-file-moved"),
-    path("settings/agents/", moved("memory:agents"), name="agents-moved"),
+    path("settings/agents/", moved("memory:review-levels"), name="agents-moved"),
+    path("settings/review/", moved("memory:review-levels"), name="review-levels-moved"),
+    path("context/", moved("memory:agents"), name="context-moved"),
+    path("context/context.txt", moved("memory:context-text"), name="context-text-moved"),
     path("review/", moved("research:inbox", show="proposal"), name="review-moved"),
     path("review/quarantine/", moved("research:inbox", show="quarantine"), name="quarantine-moved"),
     path("conflicts/", moved("research:inbox", show="conflict"), name="conflicts-moved"),

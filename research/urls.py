@@ -184,6 +184,7 @@ _rules = [
 
 _activity = [
     path("activity/", activity.activity, name="activity"),
+    path("agents/activity/", activity.agents_activity, name="agents-activity"),
     path("activity/changes/<int:pk>/", activity.activity_change_page, name="activity-change"),
     path("activity/changes/<int:pk>/restore/", activity.activity_restore, name="activity-restore"),
     path("activity/export/<str:kind>", activity.activity_file, name="activity-file"),

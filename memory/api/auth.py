@@ -23,6 +23,7 @@ from memory.api.problems import Problem
 from memory.content.services import checked_scope
 from memory.core.actors import Actor
 from memory.models import Agent, AgentScope, ApiToken, Session, Trust, User
+from memory.models.remembered import is_in_scopes, names_excluded
 from memory.notes.services import lowest_trust
 from memory.review import trust as review_trust
 from memory.review.services import check_not_blocked
@@ -193,7 +194,8 @@ def named(caller: Caller, scope: str) -> str:
     Raises InvalidValue for an invalid scope, and Problem (403) if the caller can't use it.
     """
     scope = checked_scope(scope)
-    if not is_open(caller, scope):
+    is_excluding = bool(names_excluded(scope)) and not caller.by.is_person
+    if is_excluding or not is_open(caller, scope):
         raise _not_yours(caller)
     return scope
 
@@ -219,7 +221,7 @@ def _not_yours(caller: Caller) -> Problem:
 
 def is_open(caller: Caller, scope: str) -> bool:
     """Whether the caller can read and write in this scope."""
-    if caller.by.is_person or scope in caller.context().scopes:
+    if caller.by.is_person or is_in_scopes(scope, caller.context().scopes):
         return True
     kind, _colon, name = scope.partition(":")
     name = name.partition("/")[0]  # a sub-agent's scope belongs to that of its run or session

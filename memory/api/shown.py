@@ -32,6 +32,7 @@ from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
 from memory.api.versions import held
 from memory.models import Note, Observation, Topic, Trust, Use
+from memory.models.remembered import in_scopes
 from memory.notes.services import lowest_trust
 from memory.search.filters import named_topic
 
@@ -218,7 +219,7 @@ def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
     if scope:
         rows = rows.filter(scope=auth.named(caller, scope))
     elif not caller.by.is_person:
-        rows = rows.filter(scope__in=caller.context().scopes)
+        rows = rows.filter(in_scopes(caller.context().scopes))
     return open_to_agents(caller, rows)
 
 

@@ -505,7 +505,12 @@ MEMORY_KINDS = [
         key=("scope",),
         own_alone=True,
     ),
-    Kind("review-levels", gettext_lazy("review rules"), memory.ReviewLevel, key=("kind",)),
+    Kind(
+        "review-levels",
+        gettext_lazy("review rules"),
+        memory.ReviewLevel,
+        key=("kind", "writer"),
+    ),
     Kind(
         "refused-sources",
         gettext_lazy("blocked sources"),

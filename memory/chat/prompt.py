@@ -86,6 +86,7 @@ def caller_of(talk: ConversationContext) -> ToolContext:
         scope=talk.source,
         trust=lowest_trust([words_trust(talk.session), *trusts]),
         messages=talk.own_words,
+        asked_by=talk.session.agent.name if talk.session.agent else "",
     )
     for call in calls:
         caller.seen.update(call.get("seen") or {})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ from memory.context import identity
 from memory.files.reading import files_of, index_of
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User
 from memory.models.notes import NoteQuerySet
-from memory.models.remembered import OWNER_SCOPE
+from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded
 from memory.search.query import Filter, Question
 from memory.search.recall import RecallHit, recall_each
 from memory.search.retrievers import MEANING
@@ -67,7 +67,9 @@ class _Asked:
             return _("quarantined, so it’s never included")
         if not note.is_for_agents:
             return _("its topic is sensitive or quarantined, so it’s never included")
-        if note.scope not in self.scopes:
+        if not is_in_scopes(note.scope, self.scopes):
+            if names_excluded(note.scope):
+                return _("never for this agent, by your choice")
             return _("visible only to %(scope)s") % {"scope": note.scope}
         if self.topic is not None and note.topic_id not in (None, self.topic.pk):
             return _("belongs to another topic")
@@ -76,7 +78,7 @@ class _Asked:
     def allowed(self) -> NoteQuerySet:
         """Return the notes of this kind that can be included, newest first."""
         rows = Note.objects.of(self.owner).active(self.now)
-        rows = rows.filter(kind=self.kind, scope__in=self.scopes)
+        rows = rows.filter(in_scopes(self.scopes), kind=self.kind)
         rows = rows.for_agents()
         if self.topic is not None:
             rows = rows.filter(Q(topic=None) | Q(topic=self.topic))
@@ -92,7 +94,7 @@ def chosen_notes(
     scopes: Sequence[str],
     now: datetime,
 ) -> dict[str, ChosenNotes]:
-    """Return the notes of each kind: those nearest to the message first, then the newest."""
+    """Return the notes of each kind: pinned ones, those nearest to the message, then the newest."""
     asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
     nearest = _nearest(owner, list(most), message, now)
     return {
@@ -102,16 +104,23 @@ def chosen_notes(
 
 
 def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
-    notes: dict[Any, tuple[Note, str]] = {}
+    notes: dict[Any, tuple[Note, str]] = {
+        note.pk: (note, _("pinned")) for note in asked.allowed().filter(pinned=True)[:most]
+    }
+    beyond = {}
     for hit in nearest:
         note = hit.record
-        if len(notes) < most and asked.may_enter(note):
+        if note.pk in notes or not asked.may_enter(note):
+            continue
+        if len(notes) < most:
             notes[note.pk] = note, _why_near(hit)
+        else:
+            beyond[note.pk] = hit.score
     if len(notes) < most:
         for note in asked.allowed()[:most]:
             if len(notes) < most and note.pk not in notes:
                 notes[note.pk] = note, _("among the newest")
-    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most))
+    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most, beyond))
 
 
 def _nearest(
@@ -140,16 +149,25 @@ def _why_near(hit: RecallHit) -> str:
     return _("similar to the message %(how)s (%(score)s)") % told
 
 
-def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[ContextLine]:
-    """Return the newest notes that were left out, with reasons, and the number of others."""
+def _left_out(
+    asked: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
+) -> list[ContextLine]:
+    """Return the newest notes that were left out, with reasons, and the number of others.
+
+    `scores` are those of notes that are similar to the message, but less than the chosen ones.
+    """
     rows = Note.objects.of(asked.owner).live().select_related("topic")
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
-    told = [
-        ContextLine(str(note), asked.why_not(note) or beyond, note)
-        for note in found[:MOST_LEFT_OUT]
-    ]
+    less = _("similar to the message (%(score)s), but %(most)d others are included")
+    newer = _("pinned, but %(most)d newer ones are pinned, too") % {"most": most}
+    told = []
+    for note in found[:MOST_LEFT_OUT]:
+        why = asked.why_not(note) or (newer if note.pinned else beyond)
+        if why == beyond and note.pk in scores:
+            why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
+        told.append(ContextLine(str(note), why, note))
     if len(found) > MOST_LEFT_OUT:
         more = rows.count() - MOST_LEFT_OUT
         words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}
@@ -259,6 +277,21 @@ class Context:
         """Return the records that it includes, in order."""
         return [line.record for layer in self.layers for line in layer.lines if line.record]
 
+    def without(self, ids: Collection[str]) -> Context:
+        """Return the context without the records with these IDs. Nothing else takes their place."""
+        layers = [
+            replace(
+                one,
+                lines=[
+                    line
+                    for line in one.lines
+                    if line.record is None or str(line.record.pk) not in ids
+                ],
+            )
+            for one in self.layers
+        ]
+        return Context(layers, _joined(layers), self.index, self.files)
+
     def layer(self, name: str) -> Layer:
         return next(one for one in self.layers if one.name == name)
 
@@ -276,7 +309,7 @@ def build_context(
 ) -> Context:
     """Return the agent's context for `message`, read from the database at each call.
 
-    Rules and summaries are those nearest to the message, filled up with the newest (R219, R220).
+    Rules and summaries are the pinned ones, those nearest to the message, and the newest (R219, R220).
     With a `topic`, those of other topics are left out.  The context has at most `most` characters (or
     tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
     a use there.

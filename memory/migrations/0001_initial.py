@@ -1269,6 +1269,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("kind", models.CharField(default="default", max_length=40)),
+                ("writer", models.CharField(blank=True, max_length=200)),
                 (
                     "level",
                     models.CharField(
@@ -1293,7 +1294,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("owner", "kind"), name="review_level_once_a_kind"
+                        fields=("owner", "kind", "writer"), name="review_level_once_a_kind"
                     )
                 ],
             },
@@ -2642,6 +2643,11 @@ class Migration(migrations.Migration):
                     ),
                     models.Index(fields=["owner", "expires_at"], name="note_by_expiry"),
                     models.Index(fields=["topic", "-created"], name="note_of_topic"),
+                    models.Index(
+                        condition=models.Q(("pinned", True)),
+                        fields=["owner", "kind", "-created"],
+                        name="note_pinned",
+                    ),
                     django.contrib.postgres.indexes.GinIndex(fields=["tags"], name="note_by_tag"),
                 ],
                 "constraints": [

@@ -134,6 +134,9 @@ class Note(Recalled):
             *list_indexes("note", "kind"),
             models.Index(fields=["owner", "expires_at"], name="note_by_expiry"),
             models.Index(fields=["topic", "-created"], name="note_of_topic"),
+            models.Index(
+                fields=["owner", "kind", "-created"], name="note_pinned", condition=Q(pinned=True)
+            ),
             GinIndex(fields=["tags"], name="note_by_tag"),
         ]
 

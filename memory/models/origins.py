@@ -73,6 +73,7 @@ def _plain(owner: User, kind: str, key: str) -> str:
         "explicit": _("written directly"),
         "research": _("Beacon’s research"),
         "reflector": _("Beacon’s reflection"),
+        "preview": _("the context preview"),
         "maintenance": _("Beacon’s maintenance"),
         "disk": _("an edit on disk"),
         "system": _("Beacon"),

@@ -131,7 +131,10 @@ class Proposal(models.Model):
 
 
 class ReviewLevel(models.Model):
-    """An owner's review rule for agents' writes of one kind. No row means `hold risky`."""
+    """An owner's review rule for agents' writes of one kind. No row means `hold risky`.
+
+    `writer` is the actor that it applies to, such as `agent:claude`. An empty one means all agents.
+    """
 
     class Level(models.TextChoices):
         ACCEPT = "accept", _("accept")
@@ -140,13 +143,16 @@ class ReviewLevel(models.Model):
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     kind = models.CharField(max_length=40, default="default")
+    writer = models.CharField(max_length=200, blank=True)
     level = models.CharField(max_length=10, choices=Level, default=Level.HOLD_RISKY)
 
     objects: ClassVar[models.Manager[ReviewLevel]] = OwnedQuerySet.as_manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "kind"], name="review_level_once_a_kind")
+            models.UniqueConstraint(
+                fields=["owner", "kind", "writer"], name="review_level_once_a_kind"
+            )
         ]
 
     def __str__(self) -> str:

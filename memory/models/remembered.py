@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import IntegrityError, models, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -23,6 +23,45 @@ from memory.models.history import Activity, Change, OwnedQuerySet, Revision, as_
 from memory.models.proposals import Proposal
 
 OWNER_SCOPE = "owner"  # for records that all of the owner's agents can read
+# For records that all agents but these can read: `except:claude:cursor`. Agents' names have no colon.
+EXCEPT_SCOPE = "except"
+
+
+def names_excluded(scope: str) -> list[str]:
+    """Return the names of the agents that the scope excludes."""
+    kind, _colon, names = scope.partition(":")
+    return names.split(":") if kind == EXCEPT_SCOPE else []
+
+
+def scope_excluding(scope: str, agent: str) -> str:
+    """Return a scope for all that can read `scope`, except the agent of this name."""
+    names = [name for name in names_excluded(scope) if name != agent]
+    return ":".join([EXCEPT_SCOPE, *names, agent])
+
+
+def scope_including(scope: str, agent: str) -> str:
+    """Return the scope without its exclusion of the agent."""
+    names = [name for name in names_excluded(scope) if name != agent]
+    return ":".join([EXCEPT_SCOPE, *names]) if names else OWNER_SCOPE
+
+
+def is_in_scopes(scope: str, scopes: Iterable[str]) -> bool:
+    """Whether a reader with these scopes can see records of this one. `in_scopes` is the same in SQL."""
+    excluded = names_excluded(scope)
+    if excluded:
+        return not {f"agent:{name}" for name in excluded} & set(scopes)
+    return scope in scopes
+
+
+def in_scopes(scopes: Iterable[str]) -> Q:
+    """Return the condition for the records that a reader with these scopes can see."""
+    wanted = list(scopes)
+    but = Q(scope__startswith=f"{EXCEPT_SCOPE}:")
+    for one in wanted:
+        kind, _colon, name = one.partition(":")
+        if kind == "agent":
+            but &= ~Q(scope__endswith=f":{name}") & ~Q(scope__contains=f":{name}:")
+    return Q(scope__in=wanted) | but
 
 
 class Trust(models.TextChoices):
@@ -65,6 +104,7 @@ NO_VOUCHING = frozenset(
         "tags",
         "category",
         "sensitivity",
+        "scope",
     }
 )
 

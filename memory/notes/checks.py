@@ -22,11 +22,12 @@ from memory.models.notes import (
     MOST_EVIDENCE,
     MOST_TAGS,
 )
+from memory.models.remembered import EXCEPT_SCOPE
 
 LEAST_RULE_CONFIDENCE = 0.8  # R191
 MOST_TTL_DAYS = 36_500  # a hundred years; anything longer should be stable
 LONGEST_SCOPE = 200
-_SCOPES = ("run:", "session:", "agent:")
+_SCOPES = ("run:", "session:", "agent:", f"{EXCEPT_SCOPE}:")
 
 # Seed 004, "Note Kinds": the default expiry that forms offer for each kind, in days.
 TYPICAL: dict[str, tuple[str, int | None]] = {
@@ -185,7 +186,7 @@ class NoteChecks:
         if not is_one or len(text) > LONGEST_SCOPE:
             told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
             message = _(
-                "A scope must be owner, run:<number>, session:<id> or agent:<name>, with at most %(most)d characters, not “%(value)s”."
+                "A scope must be owner, run:<number>, session:<id>, agent:<name> or except:<agent name>, with at most %(most)d characters, not “%(value)s”."
             )
             self.refuse("scope", message % told)
         return text

@@ -25,6 +25,7 @@ from memory.core.errors import InvalidValue, StaleWrite
 from memory.llm.asking import ask_model
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
+from memory.models.remembered import OWNER_SCOPE, names_excluded, scope_excluding
 from memory.notes.checks import NoteChecks
 from memory.notes.services import insert, lowest_trust, point_at
 from memory.usage.booking import BudgetReached
@@ -166,7 +167,7 @@ def _joined(notes: Sequence[Note]) -> dict[str, Any]:
         "confidence": min(note.confidence for note in notes),
         "tags": list(dict.fromkeys(tag for note in notes for tag in note.tags)),
         "evidence": list(dict.fromkeys(entry for note in notes for entry in note.evidence)),
-        "scope": _common([note.scope for note in notes]) or "owner",
+        "scope": _common([note.scope for note in notes]) or _widest([note.scope for note in notes]),
         "job": _common([note.job for note in notes]) or "",
         "topic_id": _common([note.topic_id for note in notes]),
         "pinned": any(note.pinned for note in notes),
@@ -197,6 +198,14 @@ def _check_room(fields: Mapping[str, Any]) -> None:
 
 def _common(values: Sequence[Any]) -> Any:
     return values[0] if len(set(values)) == 1 else None
+
+
+def _widest(scopes: Sequence[str]) -> str:
+    """Return the owner's scope, without the agents that any of these scopes excludes."""
+    widest = OWNER_SCOPE
+    for name in sorted({name for scope in scopes for name in names_excluded(scope)}):
+        widest = scope_excluding(widest, name)
+    return widest
 
 
 def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:

@@ -113,7 +113,7 @@ def why_held(
     write = Write(
         owner, kind, by, trust, leaves_topic, texts, quoted, target, path, after, messages
     )
-    level = level_of(owner, kind)
+    level = level_of(owner, kind, by)
     if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
         return ""
     why = found_risks(write)
@@ -127,7 +127,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
 
     `act` describes it, as the start of a sentence.
     """
-    if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
+    if not by.is_person and level_of(owner, kind, by) == ReviewLevel.Level.HOLD_ALL:
         words = _(
             "%(act)s can’t be held for review, but the owner reviews everything that agents write. Nothing was changed. Ask the owner to do this."
         )
@@ -451,7 +451,7 @@ REVIEWED_KINDS = {
     "note": _lazy("Notes"),
     "observation": _lazy("Observations"),
 }
-LEVEL_NAMES = {DEFAULT_LEVEL: _lazy("All other kinds"), **REVIEWED_KINDS}
+LEVEL_NAMES = {DEFAULT_LEVEL: _lazy("Everything else"), **REVIEWED_KINDS}
 LEVEL_MEANINGS = {
     ReviewLevel.Level.ACCEPT.value: _lazy(
         "Everything is saved immediately, even text from the web. Only quarantined writes wait for your approval."
@@ -470,19 +470,34 @@ def levels_of(owner: User) -> dict[str, str]:
     return {DEFAULT_LEVEL: default, **{kind: own.get(kind, default) for kind in REVIEWED_KINDS}}
 
 
-def own_levels(owner: User) -> dict[str, str]:
-    """Return the levels that the owner chose; other kinds use the default."""
-    rows = ReviewLevel.objects.of(owner).filter(kind__in=LEVEL_NAMES)
+def own_levels(owner: User, writer: str = "") -> dict[str, str]:
+    """Return the levels that the owner chose, for all writers or for one; others use the default."""
+    rows = ReviewLevel.objects.of(owner).filter(kind__in=LEVEL_NAMES, writer=writer)
     return dict(rows.values_list("kind", "level"))
 
 
-def level_of(owner: User, kind: str) -> str:
-    levels = levels_of(owner)
-    return levels.get(kind, levels[DEFAULT_LEVEL])
+def levels_of_writers(owner: User) -> list[ReviewLevel]:
+    """Return the owner's rules for single writers."""
+    rows = ReviewLevel.objects.of(owner).filter(kind__in=LEVEL_NAMES).exclude(writer="")
+    return list(rows.order_by("writer", "kind"))
 
 
-def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
+def level_of(owner: User, kind: str, by: Actor) -> str:
+    """Return the level for writes of this kind by `by`: the writer's own, the kind's, the default."""
+    rows = ReviewLevel.objects.of(owner).filter(
+        kind__in=[kind, DEFAULT_LEVEL], writer__in=["", str(by)]
+    )
+    own: dict[tuple[str, str], str] = {(one.writer, one.kind): one.level for one in rows}
+    for key in ((str(by), kind), ("", kind), ("", DEFAULT_LEVEL)):
+        if key in own:
+            return own[key]
+    return ReviewLevel.Level.HOLD_RISKY.value
+
+
+def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str = "") -> bool:
     """Set levels ("" means the default) and return whether any changed.
+
+    `writer` is the actor that they apply to, such as `agent:claude`, or "" for all.
 
     Only a person can, since an agent could let itself through.  Raises InvalidValue for an unknown
     kind or level; nothing is changed then.
@@ -497,7 +512,7 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
                 "“%(level)s” isn’t a valid review rule for “%(kind)s”. Choose one of: %(known)s."
             )
             raise InvalidValue(problem % words)
-    before = own_levels(owner)
+    before = own_levels(owner, writer)
     changed = {kind: level for kind, level in wanted.items() if before.get(kind, "") != level}
     if not changed:
         return False
@@ -505,9 +520,13 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor) -> bool:
         for kind, level in changed.items():
             rows = ReviewLevel.objects
             if level:
-                rows.update_or_create(owner=owner, kind=kind, defaults={"level": level})
+                rows.update_or_create(
+                    owner=owner, kind=kind, writer=writer, defaults={"level": level}
+                )
             else:
-                rows.filter(owner=owner, kind=kind).delete()
+                rows.filter(owner=owner, kind=kind, writer=writer).delete()
         told: dict[str, Any] = {kind: level or _("default") for kind, level in changed.items()}
+        if writer:
+            told["writer"] = writer
         Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
     return True

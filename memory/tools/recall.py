@@ -14,6 +14,7 @@ from pydantic import Field
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten
 from memory.context.layers import build_context, context_data
 from memory.models import Note, Remembered, Topic, Trust
+from memory.models.remembered import in_scopes
 from memory.records import kinds as record_kinds
 from memory.search.filters import named_topic
 from memory.search.query import Filter, Question, parse
@@ -274,7 +275,7 @@ def _is_outside(record: Any) -> bool:
 
 
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
-    rows = Note.objects.of(context.owner).active().filter(scope__in=context.scopes)
+    rows = Note.objects.of(context.owner).active().filter(in_scopes(context.scopes))
     rows = rows.for_agents()
     if asked.kind:
         rows = rows.filter(kind=asked.kind)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from beacon_site.text.cleaning import clean, shorten
 from memory.core.actors import Actor
 from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
-from memory.models.remembered import OWNER_SCOPE
+from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.notes.services import lowest_trust
 from memory.observations.lines import Line, callers_source
 from memory.records.kinds import kind_of
@@ -88,7 +88,8 @@ class ToolContext:
     words, against which identity facts are checked.  `seen` holds the version of each memory file
     that was read, on which a write is based.  Each record read counts as a use in `place`
     (default: the source). `agent` has the caller's settings; `is_isolated` marks a sub-agent with
-    its own content store.
+    its own content store. `asked_by` names the agent that gets the answer, if it isn't the caller,
+    so that a record kept from it isn't read for it.
     """
 
     owner: User
@@ -102,6 +103,7 @@ class ToolContext:
     place: str = ""
     agent: Agent | None = None
     is_isolated: bool = False
+    asked_by: str = ""
 
     def for_subagent(self, name: str) -> ToolContext:
         """Return the context of a sub-agent, which shares the content store or has its own.
@@ -157,12 +159,13 @@ class ToolContext:
     def scopes(self) -> tuple[str, ...]:
         """Return the scopes whose records can be read: the owner's, and this caller's own."""
         mine = [str(self.by)] if self.by.kind == "agent" else []
+        mine += [f"agent:{self.asked_by}"] if self.asked_by else []
         return tuple(dict.fromkeys([OWNER_SCOPE, self.scope, *mine]))
 
     def may_read(self, record: Any) -> bool:
         """Whether an agent can see the record: nothing sensitive, quarantined or of another scope."""
         scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
-        return record.is_for_agents and getattr(record, "scope", OWNER_SCOPE) in scopes
+        return record.is_for_agents and is_in_scopes(getattr(record, "scope", OWNER_SCOPE), scopes)
 
     def shown(self, *records: Any, trust: str = Trust.OWNER) -> None:
         """Lower the trust to that of these records and to `trust`: the caller sees some of their

@@ -179,13 +179,13 @@ def _put_limits(owner: User, _target: str, values: State, by: Actor) -> None:
     Activity.log(owner, by, "limits-changed", subject=owner)
 
 
-def _levels(owner: User, _target: str) -> State | None:
-    own = review_services.own_levels(owner)
+def _levels(owner: User, target: str) -> State | None:
+    own = review_services.own_levels(owner, target)
     return {name: own.get(name, "") for name in review_services.LEVEL_NAMES}
 
 
-def _put_levels(owner: User, _target: str, values: State, by: Actor) -> None:
-    review_services.set_levels(owner, values, by=by)
+def _put_levels(owner: User, target: str, values: State, by: Actor) -> None:
+    review_services.set_levels(owner, values, by=by, writer=target)
 
 
 def _agent(owner: User, target: str) -> State | None:

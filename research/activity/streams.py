@@ -41,7 +41,11 @@ ACTORS = {
     "system": (gettext_lazy("system"), ("system",)),
 }
 # Who a model is called for, by the prefix of the call's source.
-_CALLED_FOR = {"person": ("human", "explicit"), "agent": ("agent", "session"), "research": ("run",)}
+_CALLED_FOR = {
+    "person": ("human", "explicit", "preview"),
+    "agent": ("agent", "session"),
+    "research": ("run",),
+}
 KINDS = {
     "changes": gettext_lazy("record changes"),
     "runs": gettext_lazy("runs"),

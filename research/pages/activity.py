@@ -36,6 +36,7 @@ from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
 from memory.core.errors import MemoryRefused
 from memory.models import Remembered, Revision, User
+from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
 from memory.records import history as record_history
 from memory.records.history import record_of
@@ -513,8 +514,27 @@ def _run(row: Any, user: User) -> Line:
 @vary_on_headers("HX-Request")
 def activity(request: BeaconRequest) -> HttpResponse:
     """Show what happened, newest first. Over htmx only the list."""
-    query = filter_bar.read(request.GET, _facets(request, request.GET.get("actor", "")))
+    facets = _facets(request, request.GET.get("actor", ""))
+    return _activity_page(request, reverse("research:activity"), facets)
+
+
+@login_required
+@require_GET
+@vary_on_headers("HX-Request")
+def agents_activity(request: BeaconRequest) -> HttpResponse:
+    """Show what agents did: the same list, of one agent or of all."""
+    agents = [Choice(f"agent:{name}", name) for name, _words in agents_to_choose(request.user)]
+    facets = [Facet("actor", _("By"), agents, any_label=_("All agents")), *_other_facets()]
+    return _activity_page(request, reverse("research:agents-activity"), facets, is_agents=True)
+
+
+def _activity_page(
+    request: BeaconRequest, list_url: str, facets: list[Facet], *, is_agents: bool = False
+) -> HttpResponse:
+    query = filter_bar.read(request.GET, facets)
     wanted = Filters.of(query)
+    if is_agents and wanted.actor_kind != "agent":
+        wanted = replace(wanted, actor="agent")
     page = activity_page(
         request.user,
         wanted,
@@ -525,20 +545,27 @@ def activity(request: BeaconRequest) -> HttpResponse:
         "Only the newest %(n)s entries of each kind are searched. To search further back, set an earlier “until” date."
     )
     bar = FilterBar(
-        reverse("research:activity"), "activity", query,
+        list_url, "activity", query,
         label=_("Search activity"), placeholder=_("Words in names and reasons"),
-        facets=_facets(request, wanted.actor),
+        facets=facets,
         hint=hint % {"n": f"{MOST_LOOKED_AT:,}"} if wanted.words else "",
-        views_page="activity",
+        views_page="" if is_agents else "activity",
     )  # fmt: skip
+    if not is_agents:
+        bar = replace(bar, views=saved_views.views_of(request.user, "activity", bar.state))
     _link_actors(page.lines, query)
+    exported = query.copy()
+    if is_agents:
+        exported["actor"] = wanted.actor
     context: dict[str, Any] = {
-        "bar": replace(bar, views=saved_views.views_of(request.user, "activity", bar.state)),
+        "bar": bar,
         "wanted": wanted,
         "entries": page.entries,
         "lines": page.lines,
         "next_cursor": page.next_cursor,
-        "filters": bar.state,
+        "filters": exported.urlencode() if is_agents else bar.state,
+        "list_url": list_url,
+        "is_agents": is_agents,
     }
     is_list = request.htmx and request.htmx.target == "activity"
     return render(request, f"research/{'_' if is_list else ''}activity.html", context)
@@ -549,8 +576,11 @@ def _facets(request: BeaconRequest, actor: str) -> list[Facet]:
     who = [Choice(name, words) for name, (words, _stored) in ACTORS.items()]
     if actor and actor not in ACTORS:
         who.insert(0, Choice(actor, activity_words.who(actor, request.user.get_username())))
+    return [Facet("actor", _("By"), who, any_label=_("Anyone")), *_other_facets()]
+
+
+def _other_facets() -> list[Facet]:
     return [
-        Facet("actor", _("By"), who, any_label=_("Anyone")),
         Facet("kind", _("Event"), [Choice(*one) for one in KINDS.items()]),
         Facet("type", _("Record"), [Choice(*one) for one in nouns().items()]),
         filter_bar.day_facet(),

@@ -128,9 +128,10 @@ AGENTS = Place(
     "g",
     "person",
     tabs=(
-        Place(gettext_lazy("Agents"), "memory:agents", "", "person"),
+        Place(gettext_lazy("Context"), "memory:agents", "x", "context"),
+        Place(gettext_lazy("Activity"), "research:agents-activity", "", "activity"),
+        Place(gettext_lazy("Permissions"), "memory:review-levels", "", "review"),
         Place(gettext_lazy("API tokens"), "memory:tokens", "", "key"),
-        Place(gettext_lazy("Review rules"), "memory:review-levels", "", "review"),
         Place(
             gettext_lazy("Identity"),
             "memory:persona",
@@ -139,7 +140,6 @@ AGENTS = Place(
                 Place(gettext_lazy("Soul"), "memory:soul", "", "person"),
             ),
         ),
-        Place(gettext_lazy("Context preview"), "memory:context", "x", "context"),
         Place(
             gettext_lazy("Working data"),
             "memory:content",

@@ -59,5 +59,5 @@ def stored(owner: Any) -> dict[str, str]:
         "content private": mine.get_absolute_url(),
         "content scope": f"/content/?scope={source}",
         "snapshot": kept.get_absolute_url(),
-        "context topic": f"/context/?message=What+do+cells+cost%3F&topic={topic.slug}",
+        "agents topic": f"/agents/?message=What+do+cells+cost%3F&topic={topic.slug}",
     }

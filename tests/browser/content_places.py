@@ -21,9 +21,12 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("content private", cast["content private"], None),
         ("snapshots", "/content/snapshots/", _no_scope),
         ("snapshot", cast["snapshot"], None),
-        ("context", "/context/", None),
-        ("context topic", cast["context topic"], _unfold),
-        ("context tight", "/context/?budget=300&unit=tokens&topic=gone", None),
+        ("agents", "/agents/", None),
+        ("agents topic", cast["agents topic"], _unfold),
+        ("agents tight", "/agents/?budget=300&topic=gone", None),
+        ("agents without", "/agents/?message=fares", _without_one),
+        ("agents activity", "/agents/activity/", None),
+        ("agents activity none", "/agents/activity/?q=nothing-is-like-this", None),
     ]
 
 
@@ -32,7 +35,8 @@ def empty() -> list[tuple[str, str]]:
     return [
         ("content empty", "/content/"),
         ("snapshots empty", "/content/snapshots/"),
-        ("context empty", "/context/"),
+        ("agents empty", "/agents/"),
+        ("agents activity empty", "/agents/activity/"),
     ]
 
 
@@ -40,6 +44,12 @@ def _unfold(visitor: Visitor) -> None:
     visitor.page.evaluate(
         "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
     )
+
+
+def _without_one(visitor: Visitor) -> None:
+    visitor.page.locator("[name=keep]").first.uncheck()
+    visitor.page.locator("#context .give.out input").wait_for()
+    visitor.page.locator("#context .acts summary").first.click()
 
 
 def _no_scope(visitor: Visitor) -> None:

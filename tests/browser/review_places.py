@@ -20,7 +20,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("review proposal edited", cast["proposal"] + "?edit=1", None),
         ("review proposal rejected", cast["proposal_rejected"], None),
         ("review conflict", cast["proposal_conflict"], _conflict),
-        ("review levels", "/settings/review/", None),
+        ("permissions", "/agents/permissions/", None),
         ("quarantine", "/inbox/?show=quarantine", None),
         ("refused sources", "/review/refused/", None),
         ("never again", cast["never_again"], None),

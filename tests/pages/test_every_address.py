@@ -68,6 +68,7 @@ NOT_THERE = {
 MOST = 2 + 12
 # More only for what asks as much however many rows there are, and has to.
 MORE = {
+    "memory:agents": MOST + 4,  # each layer, each agent, and the agent's last 7 days
     "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
     "research:home": MOST

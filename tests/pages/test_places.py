@@ -48,6 +48,10 @@ def test_the_rail_has_seven_places_and_a_foot_of_three(browser: Client):
         ("/files/", "Memory", "Files"),
         ("/files/facts/user.md/", "Memory", None),
         ("/settings/tokens/", "Agents", "API tokens"),
+        ("/agents/", "Agents", "Context"),
+        ("/agents/?agent=ask&message=fares", "Agents", "Context"),
+        ("/agents/activity/?actor=agent:x", "Agents", "Activity"),
+        ("/agents/permissions/", "Agents", "Permissions"),
         ("/settings/soul/", "Agents", "Identity"),
         ("/scratchpad/", "Agents", "Working data"),
         ("/settings/profile/", "Settings", None),
@@ -85,7 +89,10 @@ def test_a_tab_keeps_its_key_on_every_page(browser: Client):
     [
         ("/recall/?q=a+b&show=note", "/memory/?q=a+b&show=note"),
         ("/recall/hits.csv?q=a", "/memory/hits.csv?q=a"),
-        ("/settings/agents/", "/agents/"),
+        ("/settings/agents/", "/agents/permissions/"),
+        ("/settings/review/", "/agents/permissions/"),
+        ("/context/?message=fares", "/agents/?message=fares"),
+        ("/context/context.txt", "/agents/context.txt"),
         ("/settings/agents/7/", "/agents/7/"),
     ],
 )

@@ -47,7 +47,6 @@ from memory.pages.accounts.forms import (
     TokenForm,
 )
 from memory.pages.oauth import opened_by_app
-from memory.review import trust
 from memory.web.double_submit import submission
 from memory.web.permissions import staff_only
 from memory.web.responses import redirect_to
@@ -558,15 +557,6 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
     return redirect("memory:tokens")
 
 
-@require_safe
-@login_required
-def agent_list(request: BeaconRequest) -> HttpResponse:
-    """List the agents that act for the person, with their settings."""
-    agents = accounts_agents.agents_of(request.user)
-    context = {"rows": [(one, trust.held_until(one)) for one in agents], "tab": "agents"}
-    return render(request, "memory/settings_agents.html", context)
-
-
 @require_http_methods(["GET", "POST"])
 @login_required
 def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
@@ -586,7 +576,7 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
             words = said % {"name": agent} if changed else said
             messages.success(request, words, extra_tags=undo)
             if not request.htmx:
-                return redirect("memory:agents")
+                return redirect("memory:review-levels")
             form = AgentForm(instance=agent)
     template = "memory/_agent.html" if request.htmx else "memory/settings_agent.html"
     return render(request, template, {"agent": agent, "form": form, "tab": "agents"})

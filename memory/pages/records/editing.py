@@ -157,7 +157,9 @@ class NoteForm(RecordForm):
         label=gettext_lazy("Scope"),
         required=False,
         initial="owner",
-        help_text=gettext_lazy("owner, run:<number>, session:<id> or agent:<name>."),
+        help_text=gettext_lazy(
+            "owner, run:<number>, session:<id>, agent:<name>, or except:<name> for all agents but one."
+        ),
     )
 
     def clean_stability(self) -> str:

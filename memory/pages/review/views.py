@@ -19,24 +19,34 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
+from memory.accounts.agents import agents_of
 from memory.core.errors import MemoryRefused
-from memory.models import Proposal, RefusedSource, ReviewLevel
+from memory.models import Proposal, RefusedSource, ReviewLevel, origins
 from memory.pages.review import acts as review_acts
 from memory.pages.review import proposals as review_page
-from memory.review import blocking, outdated
+from memory.review import blocking, outdated, trust
 from memory.review import quarantine as aside
 from memory.review import services as review_services
 from memory.review.quarantine import MODELS
-from memory.review.services import DEFAULT_LEVEL, REVIEWED_KINDS
+from memory.review.services import DEFAULT_LEVEL, LEVEL_NAMES, REVIEWED_KINDS
+from memory.review.track_record import track_records
 from memory.review.verdict import TRASH, MergeConflict
-from memory.web.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
+from memory.web.responses import (
+    in_inbox,
+    is_in_inbox,
+    next_of,
+    redirect_back,
+    redirect_to,
+    refused,
+)
 from memory.web.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
 
 USUAL = "usual"  # a kind without its own rule uses the default
+# The end of a sentence that begins with a kind of write, such as “Notes by agents …”.
 LABELS = {
-    "accept": _lazy("Accept"),
-    "hold risky": _lazy("Hold risky"),
-    "hold all": _lazy("Hold all"),
+    "accept": _lazy("are saved immediately"),
+    "hold risky": _lazy("wait for approval if they are risky"),
+    "hold all": _lazy("always wait for approval"),
 }
 
 
@@ -46,19 +56,16 @@ class LevelsForm(forms.Form):
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
-        usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
-        self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("Default"),
-            choices=levels,
-            initial=usual,
-            help_text=_("Applies to every kind below that is set to “Default”."),
-        )
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("Default")), *levels],
+                choices=[(USUAL, _("follow the rule for everything else")), *levels],
                 initial=own.get(kind, USUAL),
             )
+        usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
+        self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
+            label=_("Everything else"), choices=levels, initial=usual
+        )
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -345,8 +352,8 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 
 @require_http_methods(["GET", "POST"])
 @login_required
-def review_levels(request: BeaconRequest) -> HttpResponse:
-    """Show and set the review rule for each kind of agents' writes."""
+def permissions(request: BeaconRequest) -> HttpResponse:
+    """Show each writer's record, and show and set the review rules."""
     form = LevelsForm(request.POST or None, own=review_services.own_levels(request.user))
     if request.method == "POST" and form.is_valid():
         before = settings_now(request.user, "levels")
@@ -359,9 +366,64 @@ def review_levels(request: BeaconRequest) -> HttpResponse:
         if not request.htmx:
             return redirect("memory:review-levels")
         form = LevelsForm(own=review_services.own_levels(request.user))
-    context = {"form": form, "meanings": _meanings(), "tab": "review"}
-    template = "_review_levels" if request.htmx else "settings_review"
+    return _permissions_page(request, form)
+
+
+def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
+    levels = review_services.levels_of(request.user)
+    own = review_services.levels_of_writers(request.user)
+    records = track_records(request.user, levels, own)
+    named = origins.of(request.user, {one.writer for one in own})
+    context = {
+        "form": form,
+        "meanings": _meanings(),
+        "records": records,
+        "suggested": [one for one in records if one.is_suggested],
+        "own": [
+            {
+                "writer": one.writer,
+                "kind": one.kind,
+                "name": one.writer.partition(":")[2] or named[one.writer].words,
+                "kind_words": LEVEL_NAMES[one.kind],
+                "level": LABELS[one.level],
+            }
+            for one in own
+        ],
+        "agents": [(one, trust.held_until(one)) for one in agents_of(request.user)],
+    }
+    template = "_permissions" if request.htmx else "permissions"
     return render(request, f"memory/{template}.html", context)
+
+
+@require_POST
+@login_required
+def writer_level(request: BeaconRequest) -> HttpResponse:
+    """Set the review rule for one writer and kind of write; an empty level removes it."""
+    writer, kind, level = (request.POST.get(name, "")[:200] for name in ("writer", "kind", "level"))
+    known = Proposal.objects.of(request.user).filter(actor=writer).exists()
+    if writer.startswith("human") or not (
+        known or review_services.own_levels(request.user, writer)
+    ):
+        raise Http404
+    before = settings_now(request.user, "levels", writer)
+    try:
+        changed = review_services.set_levels(
+            request.user, {kind: level}, by=request.actor, writer=writer
+        )
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    if changed:
+        name = writer.partition(":")[2] or writer
+        told = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
+        if level:
+            words = _("%(kind)s by %(name)s %(level)s now.") % told
+        else:
+            words = _("%(kind)s by %(name)s follow the general rules again.") % told
+        undo = offer_settings(request, "levels", before, writer)
+        messages.success(request, words, extra_tags=undo)
+    if not request.htmx:
+        return redirect("memory:review-levels")
+    return _permissions_page(request, LevelsForm(own=review_services.own_levels(request.user)))
 
 
 def _meanings() -> list[tuple[Any, Any]]:

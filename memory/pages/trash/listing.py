@@ -47,7 +47,7 @@ from memory.models import (
     User,
     origins,
 )
-from memory.models.remembered import TRASH_DAYS
+from memory.models.remembered import TRASH_DAYS, in_scopes
 from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.records import kinds as trash_along
@@ -230,7 +230,7 @@ def _readable(rows: Any, scopes: Sequence[str]) -> Any:
     """Keep what `ToolContext.may_read` allows."""
     rows = rows.for_agents()
     has_scope = any(field.name == "scope" for field in rows.model._meta.concrete_fields)
-    return rows.filter(scope__in=scopes) if has_scope else rows
+    return rows.filter(in_scopes(scopes)) if has_scope else rows
 
 
 def page(

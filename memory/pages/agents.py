@@ -1,0 +1,634 @@
+"""Agents → Context: what an agent would get for a message, why, and what changes without a memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count, Q
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site import health
+from beacon_site.http import BeaconRequest
+from beacon_site.llm.tokens import counted, how_in_words
+from beacon_site.text.cleaning import clean, in_brief, shorten
+from memory.accounts.agents import agents_of
+from memory.accounts.tokens import BUILT_IN
+from memory.chat import without as comparing
+from memory.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
+from memory.content.services import checked_scope
+from memory.context.layers import (
+    CHARACTERS,
+    MOST_CHARACTERS,
+    MOST_RULES,
+    MOST_SUMMARIES,
+    TOKENS,
+    Context,
+    ContextLine,
+    Layer,
+)
+from memory.context.topic_block import TopicBlock, topic_block
+from memory.core.errors import MemoryRefused
+from memory.files.texts import size_in_words
+from memory.llm import connections
+from memory.models import ModelCall, Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models.history import actor_kind
+from memory.models.remembered import names_excluded, scope_excluding, scope_including
+from memory.records import acts as record_acts
+from memory.topics.memory import KnownFact
+from memory.usage.booking import BudgetReached
+from memory.usage.month_budget import check_month
+from memory.web.responses import redirect_to
+from memory.web.undo import offer_revision
+
+MOST_MESSAGE = 10_000  # characters of a message in a URL
+MOST_BUDGET = 1_000_000  # tokens
+USUAL_BUDGET = MOST_CHARACTERS // 4  # agents get at most 60,000 characters, about so many tokens
+LEAST_SCALE = 16_000  # tokens that the bar shows at least
+MOST_WITHOUT = 50
+LONGEST_ADDRESS = 2_000  # characters in a header
+MOST_HELD = 20  # proposals that are listed as left out
+LONG = 280  # characters of a line that is shown unfolded
+WEEK = timedelta(days=7)
+_MARK = re.compile(r"^- \[note:[0-9a-f-]{36}\] ")  # the mark by which a model cites a note
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The page's options from its URL; `problems` are messages about invalid ones."""
+
+    query: ContextQuery
+    budget: str = ""  # as typed
+    asked: AskedAnswers | None = None
+    problems: tuple[str, ...] = ()
+    as_of: str = ""  # the date that the page shows, kept in its links
+
+    @classmethod
+    def of(cls, query: QueryDict, agents: Sequence[tuple[str, str]]) -> Options:
+        """Read them from a query string; the first of `agents` is the default."""
+        problems = []
+        agent = clean(query.get("agent", ""))[0].strip()[:100]
+        if agent not in dict(agents):
+            if agent:
+                why = _("There’s no agent “%(agent)s”. This is the context of %(used)s.")
+                problems.append(why % {"agent": shorten(agent, 60), "used": agents[0][1]})
+            agent = agents[0][0]
+        message = clean(query.get("message", ""))[0].strip()
+        if len(message) > MOST_MESSAGE:
+            told = {"most": f"{MOST_MESSAGE:,}", "have": f"{len(message):,}"}
+            why = _("Only the first %(most)s of %(have)s characters of the message are used.")
+            problems.append(why % told)
+        typed = clean(query.get("budget", ""))[0].strip()[:20]
+        most, unit = _budget(typed), TOKENS
+        if typed and most is None:
+            why = _(
+                "Enter a whole number from 1 to %(most)s as the budget, not “%(typed)s”. Beacon used %(used)s instead."
+            )
+            told = {"typed": typed, "most": f"{MOST_BUDGET:,}", "used": f"{USUAL_BUDGET:,}"}
+            problems.append(why % told)
+        if most is None:
+            most, unit = MOST_CHARACTERS, CHARACTERS
+        topic = clean(query.get("topic", ""))[0].strip()[:100]
+        wanted = ContextQuery(agent, message[:MOST_MESSAGE], topic, most, unit, _without(query))
+        asked = AskedAnswers.of(query.get("asked", "")[:60])
+        return cls(wanted, typed, asked, tuple(problems), query.get("as_of", "")[:40])
+
+    @property
+    def most(self) -> int:
+        """Return the budget in tokens."""
+        return self.query.most if self.query.unit == TOKENS else USUAL_BUDGET
+
+    def address(self, **changed: str) -> str:
+        """Return the query string of the page with these options."""
+        told = {
+            "agent": self.query.agent,
+            "message": self.query.message,
+            "topic": self.query.topic,
+            "budget": self.budget,
+            "without": ",".join(self.query.without),
+            "asked": str(self.asked or ""),
+            "as_of": self.as_of,
+            **changed,
+        }
+        return urlencode({name: value for name, value in told.items() if value})
+
+
+def _budget(typed: str) -> int | None:
+    """Return the typed number, or None if there is none or it is invalid."""
+    digits = re.sub(r"[,.\s_](?=\d{3}(?!\d))", "", typed)
+    number = int(digits) if digits.isascii() and digits.isdecimal() else 0
+    return number if 1 <= number <= MOST_BUDGET else None
+
+
+def _without(query: QueryDict) -> tuple[str, ...]:
+    """Return the IDs to leave out: in the URL's list, or whose checkboxes were cleared."""
+    if "listed" in query:
+        kept = set(query.getlist("keep"))
+        typed = [one for one in query.get("listed", "").split(",") if one not in kept]
+    else:
+        typed = query.get("without", "").split(",")
+    found = []
+    for one in typed:
+        try:
+            found.append(str(UUID(one)))
+        except ValueError:
+            continue
+    return tuple(dict.fromkeys(found))[:MOST_WITHOUT]
+
+
+# --- what the page shows ---
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record that is included or left out: its words, the reason, and what can be done with it.
+
+    `act` is the action that the row offers besides pinning: "never", "allow", or "".
+    """
+
+    text: str
+    why: str
+    url: str = ""
+    edit_url: str = ""
+    is_outside: bool = False
+    pk: str = ""  # of a record that can be left out
+    tokens: int = 0
+    is_kept: bool = True
+    is_pinned: bool = False
+    act: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is shown folded."""
+        return len(self.text) > LONG or self.text.count("\n") > 3
+
+    @property
+    def beginning(self) -> str:
+        """Return the first words of a folded line."""
+        return in_brief(self.text, LONG // 2)
+
+
+@dataclass(slots=True)
+class Group:
+    """A layer's rows in the list."""
+
+    name: str
+    title: str
+    lines: list[Line] = field(default_factory=list)
+    most: int = 0  # how many there are, with those left out
+    text: str = ""  # as it is in the prompt, if it isn't one line per row
+    write_url: str = ""  # where a person can write what is missing here
+
+    @property
+    def given(self) -> int:
+        """Return how many of its lines are included."""
+        return sum(line.is_kept for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A layer's part of the bar, in percent as text because SVG has no decimal comma."""
+
+    name: str
+    title: str
+    tokens: int
+    start: str
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Everything the page shows of one context."""
+
+    groups: list[Group]
+    left_out: list[Line]
+    segments: list[Segment]
+    used: int  # tokens of the layers
+    most: int
+    scale: int  # tokens at the end of the bar
+    saved: int  # tokens that the cleared checkboxes save
+    text: str
+    problems: list[str]
+
+    @property
+    def given(self) -> int:
+        """Return how many memories are included."""
+        return sum(line.is_kept for group in self.groups for line in group.lines if line.pk)
+
+    @property
+    def listed(self) -> str:
+        """Return the IDs that have checkboxes, so that the form can say which were cleared."""
+        return ",".join(line.pk for group in self.groups for line in group.lines if line.pk)
+
+    @property
+    def over(self) -> int:
+        """Return how far the layers exceed the budget: identity and machine are always included."""
+        return max(0, self.used - self.most)
+
+    @property
+    def limit(self) -> str:
+        """Return the place of the budget on the bar, in percent."""
+        return f"{100 * self.most / self.scale:.2f}"
+
+
+def preview(user: User, wanted: Options) -> Preview:
+    """Return what the agent would get; a person's preview doesn't count as a use."""
+    query, problems = wanted.query, list(wanted.problems)
+    topic = query.topic_of(user)
+    if query.topic and topic is None:
+        why = _("There’s no topic “%(topic)s”. This is the context without one.")
+        problems.append(why % {"topic": shorten(query.topic, 60)})
+    whole = query.built(user, topic)
+    built = whole.without(query.without)
+    groups = [
+        _group(layer, query) for layer in whole.layers if layer.name in ("rules", "summaries")
+    ]
+    groups += [_always(whole, query)]
+    text = [built.text]
+    if topic is not None:
+        topic.owner = user
+        block = topic_block(topic)
+        problems += [block.problem] if block.problem else []
+        groups.append(_topic_group(topic, block))
+        text += [block.text] if block.text else []
+    left_out = [line for layer in whole.layers for line in _left_out(layer.left_out, query)]
+    left_out += [] if wanted.as_of else _held(user)
+    left_out += [
+        Line(one.path, _("sensitive, so even its name is left out"), one.get_absolute_url())
+        for one in built.files
+        if one.sensitivity == Sensitivity.SENSITIVE
+    ]
+    used = counted(built.system).tokens
+    scale = max(LEAST_SCALE, wanted.most, used)
+    return Preview(
+        groups,
+        left_out,
+        _segments(built, scale),
+        used,
+        wanted.most,
+        scale,
+        counted(whole.system).tokens - used,
+        "\n\n".join(text),
+        problems,
+    )
+
+
+_TITLES = {
+    "agent": lambda: _("persona"),
+    "soul": lambda: _("soul"),
+    "environment": lambda: _("environment"),
+    "user": lambda: _("you"),
+    "rules": lambda: _("rules"),
+    "summaries": lambda: _("summaries"),
+    "outside": lambda: _("external, marked as data"),
+}
+
+
+def _segments(built: Context, scale: int) -> list[Segment]:
+    """Return the bar's parts: one for each layer, and one for all external text."""
+    sizes = {}
+    outside = 0
+    for layer in built.layers:
+        lines = [line.text for line in layer.lines if _is_outside(line.record)]
+        external = counted("\n".join(lines)).tokens if lines else 0
+        sizes[layer.name] = max(0, layer.size.tokens - external)
+        outside += external
+    sizes["outside"] = outside
+    segments, before = [], 0.0
+    for name, tokens in sizes.items():
+        if tokens:
+            width = 100 * tokens / scale
+            title = _TITLES[name]()
+            segments.append(Segment(name, title, tokens, f"{before:.2f}", f"{width:.2f}"))
+            before += width
+    return segments
+
+
+def _group(layer: Layer, query: ContextQuery) -> Group:
+    """Return the rows of the rules or the summaries."""
+    title = _("Rules") if layer.name == "rules" else _("Summaries of recent work")
+    group = Group(layer.name, title)
+    for line in layer.lines:
+        group.lines.append(_line(line.text, line.why, line.record, query))
+    cut = {line.record.pk for line in layer.lines if line.record is not None}
+    gone = [one for one in layer.left_out if getattr(one.record, "pk", None) not in cut]
+    group.most = len(layer.lines) + len(gone)
+    if not layer.lines:
+        kind = "rule" if layer.name == "rules" else "summary"
+        group.write_url = f"{reverse('memory:note-new')}?kind={kind}"
+    return group
+
+
+def _always(whole: Context, query: ContextQuery) -> Group:
+    """Return the rows of what every context begins with, and of the list of files."""
+    group = Group("always", _("Always included"))
+    titles = {"agent": _("Persona"), "soul": _("Soul"), "user": _("About you")}
+    for layer in whole.layers:
+        if layer.name in titles:
+            for line in layer.lines:
+                group.lines.append(_line(line.text, titles[layer.name], line.record, query))
+        elif layer.name == "environment":
+            text = "\n".join(line.text for line in layer.lines)
+            group.lines.append(Line(text, _("Environment"), tokens=counted(text).tokens))
+    shown = [one for one in whole.files if one.sensitivity != Sensitivity.SENSITIVE]
+    index = "\n".join(f"{one.path} ({size_in_words(one.size)}): {one.summary}" for one in shown)
+    if index:
+        url = reverse("memory:files")
+        tokens = counted(whole.index).tokens
+        group.lines.append(Line(index, _("List of files"), url, tokens=tokens))
+    group.most = len(group.lines)
+    return group
+
+
+def _line(text: str, why: str, record: Any, query: ContextQuery) -> Line:
+    key = str(record.pk)
+    shown = _MARK.sub("", text).replace("\n  ", "\n")  # without its mark and the indent of a list
+    is_note = record.kind not in Note.IDENTITY
+    return Line(
+        shown,
+        why,
+        *_addresses(record),
+        _is_outside(record),
+        pk=key,
+        tokens=counted(text).tokens,
+        is_kept=key not in query.without,
+        is_pinned=record.pinned and is_note,
+        act="never" if is_note else "",
+    )
+
+
+def _left_out(gone: Iterable[ContextLine], query: ContextQuery) -> list[Line]:
+    lines = []
+    for one in gone:
+        scope = getattr(one.record, "scope", "")
+        act = "allow" if query.agent in names_excluded(scope) else ""
+        pk = str(one.record.pk) if act else ""
+        lines.append(Line(one.text, one.why, *_addresses(one.record), pk=pk, act=act))
+    return lines
+
+
+def _held(user: User) -> list[Line]:
+    """Return the rules and summaries that wait in the Inbox."""
+    rows = Proposal.objects.of(user).waiting().filter(record_type="note")
+    rows = rows.filter(after__kind__in=[Note.Kind.RULE.value, Note.Kind.SUMMARY.value])
+    why = _("waiting in your Inbox")
+    return [Line(one.label, why, one.get_absolute_url()) for one in rows[:MOST_HELD]]
+
+
+def _addresses(record: Any) -> tuple[str, str]:
+    """Return the URLs of a record's page and of the page that edits it."""
+    if not isinstance(record, Note):
+        return "", ""
+    own = {Note.Kind.SOUL.value: "memory:soul", Note.Kind.AGENT.value: "memory:persona"}
+    page = record.get_absolute_url()
+    if record.kind in own:
+        return page, reverse(own[record.kind])
+    return page, reverse("memory:note-edit", args=[record.pk])
+
+
+def _is_outside(record: Any) -> bool:
+    return record is not None and record.trust not in ("owner", "agent")
+
+
+def _known_fact(fact: KnownFact) -> str:
+    """Return why a fact is included, and if it's stale, when it was last checked."""
+    if not fact.stale_days:
+        return _("known fact")
+    return _("known fact, stale: %(age)s") % {"age": fact.age_words}
+
+
+def _topic_group(topic: Topic, block: TopicBlock) -> Group:
+    """Return the rows of what the topic's runs get in addition."""
+    group = Group(
+        "topic", _("Only for runs of %(topic)s") % {"topic": topic.title}, text=block.text
+    )
+    page = reverse("research:topic", args=[topic.slug])
+    if block.known:
+        if block.known.summary:
+            group.lines.append(Line(block.known.summary, _("the last report’s summary"), page))
+        group.lines += [Line(fact.text, _known_fact(fact), page) for fact in block.known.facts]
+        group.lines += [
+            Line(text, _("you marked it as wrong, so it isn’t repeated"), page)
+            for text in block.known.struck
+        ]
+    for seen in block.observations:
+        edit = reverse("memory:observation-edit", args=[seen.pk])
+        why = _("observation related to the topic")
+        words = shorten(seen.content, 400)
+        group.lines.append(Line(words, why, seen.get_absolute_url(), edit, _is_outside(seen)))
+    group.most = len(group.lines)
+    return group
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers with and without, as far as they have arrived."""
+
+    calls: list[ModelCall]
+    is_waiting: bool
+    is_silent: bool
+    problem: str
+
+
+def _answers(user: User, asked: AskedAnswers) -> Answers:
+    calls = comparing.answers(user, asked)
+    problem = ""
+    if len(calls) < 2:
+        try:
+            check_month(user)
+        except BudgetReached as exc:
+            problem = str(exc)
+        if not problem and asked.is_over:
+            problem = _("The model didn’t respond within 10 minutes. Try again.")
+    is_waiting = len(calls) < 2 and not problem
+    return Answers(
+        calls, is_waiting, is_waiting and "upkeep" in health.silent(health.ages()), problem
+    )
+
+
+def agents_to_choose(user: User) -> list[tuple[str, str]]:
+    """Return the agents whose context can be shown, the most recently used first, then Ask."""
+    rows: list[Any] = [one for one in agents_of(user) if one.name not in (*BUILT_IN, ASK)]
+    rows.sort(key=lambda one: one.used_at.timestamp() if one.used_at else 0, reverse=True)
+    return [*((one.name, one.name) for one in rows), (ASK, _("Ask, Beacon’s own agent"))]
+
+
+def topics_of(user: User) -> list[tuple[str, str]]:
+    """Return the topics to choose from: slug and title, newest first."""
+    rows = Topic.objects.of(user).live().order_by("-created")[:200]
+    return list(rows.values_list("slug", "title"))
+
+
+def week_of(user: User, agent: str) -> dict[str, int]:
+    """Return what the agent did with memory in the last 7 days: three queries."""
+    since, actor = timezone.now() - WEEK, f"agent:{agent}"
+    used = Use.objects.of(user).filter(created__gt=since)
+    is_here = Q(place=actor) | (Q(place__startswith="session:") if agent == ASK else Q())
+    written = Revision.objects.of(user).annotate(by=actor_kind()).filter(by="agent", actor=actor)
+    proposed = Proposal.objects.of(user).filter(actor=actor, created__gt=since)
+    is_rejected = Q(state=Proposal.State.REJECTED)
+    return {
+        "used": used.filter(is_here).values("record_id").distinct().count(),
+        "written": written.filter(created__gt=since).count(),
+        **proposed.aggregate(
+            waiting=Count("pk", filter=Q(state=Proposal.State.WAITING)),
+            rejected=Count("pk", filter=is_rejected),
+        ),
+    }
+
+
+# --- pages ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def context(request: BeaconRequest) -> HttpResponse:
+    """Show the context of an agent for a message; over htmx only the part below the form."""
+    agents = agents_to_choose(request.user)
+    wanted = Options.of(request.GET, agents)
+    if not request.htmx and "listed" in request.GET:
+        return redirect(f"{reverse('memory:agents')}?{wanted.address()}")
+    answers = _answers(request.user, wanted.asked) if wanted.asked else None
+    is_polled = bool(request.htmx) and request.htmx.target == "context-answers"
+    if is_polled and answers:
+        shown = {"answers": answers, "poll": _page_at(wanted)}
+        return render(request, "memory/_agent_answers.html", shown)
+    response = _context_page(request, wanted, agents, answers)
+    return _with_address(response, wanted) if request.htmx else response
+
+
+def _with_address(response: HttpResponse, wanted: Options) -> HttpResponse:
+    """Let the browser show the page's address, unless it's too long for a proxy's headers."""
+    address = _page_at(wanted)
+    if len(address) <= LONGEST_ADDRESS:
+        response["HX-Replace-Url"] = address
+    return response
+
+
+def _page_at(wanted: Options) -> str:
+    query = wanted.address()
+    return reverse("memory:agents") + (f"?{query}" if query else "")
+
+
+def _context_page(
+    request: BeaconRequest,
+    wanted: Options,
+    agents: list[tuple[str, str]],
+    answers: Answers | None = None,
+) -> HttpResponse:
+    shown: dict[str, Any] = {
+        "wanted": wanted,
+        "query": wanted.query,
+        "preview": preview(request.user, wanted),
+        "counted": how_in_words(),
+        "address": wanted.address(asked=""),
+        "poll": _page_at(wanted),
+        "has_model": connections.llm_profile() is not None,
+        "agent_name": dict(agents)[wanted.query.agent],
+        "is_ask": wanted.query.agent == ASK,
+        "is_alone": len(agents) == 1,
+        "week": week_of(request.user, wanted.query.agent),
+        "answers": answers,
+    }
+    if request.htmx and request.htmx.target == "context":
+        return render(request, "memory/_agent_context.html", shown)
+    shown |= {
+        "most_message": MOST_MESSAGE,
+        "topics": topics_of(request.user),
+        "agents": agents,
+    }
+    return render(request, "memory/agents.html", shown)
+
+
+@require_safe
+@login_required
+def context_text(request: BeaconRequest) -> HttpResponse:
+    """Send the context as a text file."""
+    wanted = Options.of(request.GET, agents_to_choose(request.user))
+    text = preview(request.user, wanted).text + "\n"
+    answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="beacon-context.txt"'
+    return answer
+
+
+@require_POST
+@login_required
+def context_answers(request: BeaconRequest) -> HttpResponse:
+    """Ask the model to answer the message with and without the chosen memories."""
+    agents = agents_to_choose(request.user)
+    wanted = Options.of(QueryDict(request.POST.get("query", "")), agents)
+    try:
+        asked = comparing.ask(request.user, wanted.query)
+    except CannotAsk as exc:
+        messages.warning(request, str(exc))
+        return redirect_to(request, _page_at(wanted))
+    wanted = replace(wanted, asked=asked)
+    if not request.htmx:
+        return redirect(_page_at(wanted))
+    shown = {"answers": _answers(request.user, asked), "poll": _page_at(wanted)}
+    return _with_address(render(request, "memory/_agent_answers.html", shown), wanted)
+
+
+@require_POST
+@login_required
+def context_decide(request: BeaconRequest) -> HttpResponse:
+    """Pin a rule or summary into every context, or keep it from one agent, with Undo."""
+    agents = agents_to_choose(request.user)
+    wanted = Options.of(QueryDict(request.POST.get("query", "")), agents)
+    act, _colon, key = request.POST.get("do", "").partition(":")
+    chosen = Note.objects.of(request.user).live().filter(kind__in=["rule", "summary"])
+    try:
+        note = get_object_or_404(chosen, pk=UUID(key))
+    except ValueError:
+        note = get_object_or_404(chosen.none())
+    try:
+        said = _decide(request, note, act, wanted.query.agent)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        messages.success(request, said, extra_tags=offer_revision(request, note))
+    if not (request.htmx and request.htmx.target == "context"):
+        return redirect_to(request, _page_at(wanted))
+    return _context_page(request, wanted, agents)
+
+
+def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
+    """Do it and return what to say. Raises MemoryRefused."""
+    told = {"name": dict(agents_to_choose(request.user)).get(agent, agent)}
+    if act in ("pin", "unpin"):
+        record_acts.perform(act, note, by=request.actor)
+        if act == "pin":
+            most = MOST_RULES if note.kind == Note.Kind.RULE else MOST_SUMMARIES
+            same = Note.objects.of(request.user).active().filter(kind=note.kind, pinned=True)
+            if same.count() > most:
+                words = _(
+                    "Pinned. Only the newest %(most)d of your pinned ones fit into a context."
+                )
+                return words % {"most": most}
+            return _("Pinned. It’s in every context now.")
+        return _("Unpinned. It’s included if it fits the message.")
+    change = {"never": scope_excluding, "allow": scope_including}.get(act)
+    if change is None:
+        raise MemoryRefused(_("This action doesn’t exist. Nothing was changed."))
+    if act == "never" and note.scope.startswith(("agent:", "session:", "run:")):
+        words = _("Only %(scope)s can read this memory. Change its scope on its page.")
+        raise MemoryRefused(words % {"scope": note.scope})
+    scope = checked_scope(change(note.scope, agent))
+    note.change(by=request.actor, why=_("agents that can see it changed"), scope=scope)
+    if act == "never":
+        return _("%(name)s no longer sees this memory, here or anywhere else.") % told
+    return _("%(name)s can see this memory again.") % told
