@@ -13,7 +13,7 @@ from memory.files import mirror
 from memory.files.blame import carried
 from memory.files.limits import MOST_FACTS, NoSuchFile, size_of
 from memory.files.services import first_text
-from memory.models import MemoryFile, Revision, Sensitivity, User
+from memory.models import MemoryFile, Revision, Sensitivity, User, as_of
 
 SOURCE = "explicit"
 
@@ -85,7 +85,8 @@ def read_file(owner: User, path: str) -> MemoryFile:
     file.
     """
     path = checked_path(path)
-    mirror.take_in(owner)
+    if as_of.current() is None:
+        mirror.take_in(owner)
     file: MemoryFile | None = MemoryFile.objects.of(owner).live().filter(path=path).first()
     if file is None:
         raise NoSuchFile(path, [one.path for one in _files(owner)])
@@ -94,7 +95,8 @@ def read_file(owner: User, path: str) -> MemoryFile:
 
 def files_of(owner: User) -> list[MemoryFile]:
     """Return the shared files without their text: facts first, then the months, oldest first."""
-    mirror.take_in(owner)
+    if as_of.current() is None:
+        mirror.take_in(owner)
     return _files(owner)
 
 

@@ -1354,6 +1354,12 @@ class Migration(migrations.Migration):
                         name="revision_by_actor",
                     ),
                     models.Index(fields=["source"], name="revision_by_source"),
+                    models.Index(
+                        fields=["owner", "created"],
+                        include=["record_type", "record_id"],
+                        condition=models.Q(("version__gt", 1)),
+                        name="revision_of_change",
+                    ),
                 ],
             },
         ),

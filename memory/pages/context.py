@@ -33,6 +33,7 @@ from memory.files.reading import size_in_words
 from memory.llm import connections
 from memory.models import Note, Sensitivity, Topic, User
 from memory.topics.memory import KnownFact
+from memory.web.as_of import at_a_date
 
 MOST_MESSAGE = 10_000  # characters of a message in a URL
 MOST_BUDGET = 1_000_000
@@ -316,6 +317,7 @@ def _share(layers: Sequence[Part]) -> None:
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
+@at_a_date
 def context(request: BeaconRequest) -> HttpResponse:
     """Show the six layers for a message, a topic and a budget; over htmx only the layers."""
     wanted = Options.of(request.GET)
@@ -338,6 +340,7 @@ def context(request: BeaconRequest) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def context_text(request: BeaconRequest) -> HttpResponse:
     """Send the context as a text file."""
     text = text_of(request.user, Options.of(request.GET))

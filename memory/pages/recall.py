@@ -34,6 +34,7 @@ from memory.search.query import MOST_TEXT
 from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
 from memory.search.snippets import marked, passage
 from memory.topics import memory
+from memory.web.as_of import at_a_date
 from memory.web.responses import refused
 
 STEP, MOST = 20, 200  # results at first and per "more", and the limit
@@ -303,6 +304,7 @@ def hits_of(user: User, wanted: SearchParams) -> list[RecallHit]:
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
+@at_a_date
 def recall(request: BeaconRequest) -> HttpResponse:
     """Search memory; a person's search doesn't count as a use."""
     wanted = SearchParams.of(request.GET)
@@ -327,6 +329,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
     """Send the results of a search as a file, at most 200."""
     if kind not in FILES:

@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
 from django.template.loader import render_to_string
-from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -20,7 +19,7 @@ from django.utils.translation import ngettext
 from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from memory.core.actors import RESEARCH
-from memory.models import Revision, SeenUrl, Sensitivity, Source, Topic, TopicFact, Trust
+from memory.models import Revision, SeenUrl, Sensitivity, Source, Topic, TopicFact, Trust, as_of
 
 
 def agent_memory(topic: Topic) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def checked_at(fact: TopicFact) -> datetime:
 
 def days_since(fact: TopicFact) -> int:
     """Return the number of whole days since the fact was checked."""
-    return max(0, (timezone.now() - checked_at(fact)).days)
+    return max(0, (as_of.now() - checked_at(fact)).days)
 
 
 def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
@@ -249,7 +248,7 @@ def load(topic: Topic) -> LoadResult:
 
 def _read(topic: Topic) -> LoadResult:
     fresh = Topic.objects.annotate(seen_count=Count("seen_urls")).get(pk=topic.pk)
-    if not fresh.memory_is_live():
+    if not fresh.memory_is_live(as_of.now()):
         return LoadResult()
     current, struck = TopicFact.objects.filter(topic=topic).current_and_struck()
     stale = stale_days(current)

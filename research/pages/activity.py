@@ -41,6 +41,7 @@ from memory.records import history as record_history
 from memory.records.history import record_of
 from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
+from memory.web.as_of import at_a_date
 from memory.web.responses import redirect_back
 from memory.web.undo import offer_revision
 from research.activity import streams as activity_words
@@ -516,6 +517,7 @@ def _run(row: Any, user: User) -> Line:
 @login_required
 @require_GET
 @vary_on_headers("HX-Request")
+@at_a_date
 def activity(request: BeaconRequest) -> HttpResponse:
     """Show what happened, newest first. Over htmx only the list."""
     wanted = Filters.of(request.GET)

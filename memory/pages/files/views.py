@@ -41,6 +41,7 @@ from memory.pages.files.editing import (
 )
 from memory.records import acts as record_acts
 from memory.records import history as record_history
+from memory.web.as_of import at_a_date
 from memory.web.fields import cleaned_of
 from memory.web.responses import next_of, redirect_to, refused, report_cleaned
 from memory.web.undo import offer
@@ -473,6 +474,7 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
 
 @require_safe
 @login_required
+@at_a_date
 def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
     return render(request, "memory/files.html", {"tree": tree_of(request.user)})
@@ -480,6 +482,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     """Show one file, with its Markdown rendered."""
     file = file_or_404(request, path)
@@ -489,6 +492,7 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def file_source(request: BeaconRequest, path: str) -> HttpResponse:
     """Send a file's exact bytes, for apps and editors."""
     file = file_or_404(request, path)
