@@ -115,9 +115,10 @@ def register_recall_kinds() -> None:
 
 
 # Runs confirm and contradict facts without a revision. Their changes say when.
+# Its parts are our own names.
 def _by_runs(column: str, at_column: str, value: str, status: str, otherwise: str) -> str:
     """Return the SQL of a column of facts that runs set, as it was at the moment `{at}`."""
-    return (
+    return (  # nosec B608
         f"CASE WHEN n.{at_column} IS NULL OR n.{at_column} < {{at}} THEN n.{column} ELSE COALESCE(("
         f"SELECT max(told.{value}) FROM public.research_deltaitem d "
         "JOIN public.research_run told ON told.id = d.run_id WHERE d.previous_fact_id = n.id "

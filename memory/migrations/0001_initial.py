@@ -3038,6 +3038,19 @@ class Migration(migrations.Migration):
                 ("source_count", models.PositiveIntegerField(default=0)),
                 ("independent_count", models.PositiveIntegerField(default=0)),
                 ("quote_checked_at", models.DateTimeField(blank=True, null=True)),
+                ("chain", models.UUIDField(default=uuid.uuid4, editable=False)),
+                (
+                    "question",
+                    models.CharField(blank=True, max_length=120, verbose_name="question"),
+                ),
+                (
+                    "true_from",
+                    models.DateField(blank=True, null=True, verbose_name="true from"),
+                ),
+                (
+                    "true_until",
+                    models.DateField(blank=True, null=True, verbose_name="true until"),
+                ),
                 (
                     "owner",
                     models.ForeignKey(
@@ -3058,7 +3071,8 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("position", "created"),
                 "indexes": [
-                    models.Index(fields=["topic", "state", "position"], name="fact_of_topic")
+                    models.Index(fields=["topic", "state", "position"], name="fact_of_topic"),
+                    models.Index(fields=["topic", "chain"], name="fact_of_chain"),
                 ],
             },
         ),

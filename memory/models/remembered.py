@@ -56,6 +56,7 @@ NO_VOUCHING = frozenset(
         "lock",
         "pinned",
         "position",
+        "question",
         "state",
         "retired_run",
         "expires_at",

@@ -408,15 +408,29 @@ def replace_facts(
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
         else:
             changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
+            _continue_chain(changes.new[-1], item, current)
     _store(changes.new, source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
     _retire(changes.retired, found, number=number, source=source)
-    _store_retired(topic, beyond, number=number, source=source, at=at)
+    _store_retired(topic, beyond, current, number=number, source=source, at=at)
     return changes
 
 
+def _continue_chain(fact: TopicFact, item: FoundFact, current: Sequence[TopicFact]) -> None:
+    """Let a new fact answer the question of the one that it replaces."""
+    for old in current:
+        if item.replaces == str(old.pk):
+            fact.chain, fact.question = old.chain, old.question
+
+
 def _store_retired(
-    topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
+    topic: Topic,
+    found: Sequence[FoundFact],
+    current: Sequence[TopicFact],
+    *,
+    number: int,
+    source: str,
+    at: datetime,
 ) -> None:
     """Store facts beyond the limit as retired, so that they are known and never reported as new."""
     why = _("found by Run #%(number)d, but 10 other facts ranked higher") % {"number": number}
@@ -424,6 +438,8 @@ def _store_retired(
         _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
         for item in found
     ]
+    for fact, item in zip(facts, found, strict=True):
+        _continue_chain(fact, item, current)
     _store(facts, source)
     for fact in facts:
         fact.retire(by=RESEARCH, why=why, run=number, source=source)

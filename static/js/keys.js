@@ -3,7 +3,7 @@
 // In lists with data-rows, j and k move, o opens and x selects. e and # press the row's [data-row-edit]
 // and [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]. In
 // Conflicts, l, r, b and m keep the left, the right or both, or merge ([data-row-left] and so on). In
-// Trash, r presses [data-row-restore].
+// Trash, r presses [data-row-restore]. Elsewhere, l opens a fact's history ([data-row-history]).
 // "Ctrl k" works with Ctrl or Cmd, and in fields too. The others never work in fields.
 // <body data-shortcuts="off"> turns all off except saving.
 (() => {
@@ -91,7 +91,7 @@
     a: () => press("[data-row-accept]"),
     r: () => press("[data-row-reject], [data-row-right], [data-row-restore]"),
     u: () => press("[data-row-mark]"),
-    l: () => press("[data-row-left]"),
+    l: () => press("[data-row-left], [data-row-history]"),
     b: () => press("[data-row-both]"),
     m: () => press("[data-row-merge]"),
   };

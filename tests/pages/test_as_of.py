@@ -85,7 +85,9 @@ def test_every_page_explains_a_date_without_records(
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("typed", ["2999-01-01", "yesterday-ish", "2026-02-31", "0001-01-01T00:00+14:00"])
+@pytest.mark.parametrize(
+    "typed", ["2999-01-01", "yesterday-ish", "2026-02-31", "0001-01-01T00:00+14:00"]
+)
 def test_every_page_refuses_other_dates(
     browser: Client, alice: User, note: Note, page: str, typed: str
 ) -> None:
