@@ -118,12 +118,13 @@ def register_recall_kinds() -> None:
 # Its parts are our own names.
 def _by_runs(column: str, at_column: str, value: str, status: str, otherwise: str) -> str:
     """Return the SQL of a column of facts that runs set, as it was at the moment `{at}`."""
-    return (  # nosec B608
-        f"CASE WHEN n.{at_column} IS NULL OR n.{at_column} < {{at}} THEN n.{column} ELSE COALESCE(("
-        f"SELECT max(told.{value}) FROM public.research_deltaitem d "
-        "JOIN public.research_run told ON told.id = d.run_id WHERE d.previous_fact_id = n.id "
-        f"AND d.status = '{status}' AND told.finished_at < {{at}}), {otherwise}) END"
+    runs = "public.research_deltaitem d JOIN public.research_run told ON told.id = d.run_id"
+    told = (
+        f"SELECT max(told.{value}) FROM {runs} WHERE d.previous_fact_id = n.id "  # noqa: S608  # nosec B608
+        f"AND d.status = '{status}' AND told.finished_at < {{at}}"
     )
+    stays = f"n.{at_column} IS NULL OR n.{at_column} < {{at}}"
+    return f"CASE WHEN {stays} THEN n.{column} ELSE COALESCE(({told}), {otherwise}) END"
 
 
 # A run replaces the summary with that of its report.

@@ -34,7 +34,54 @@ MOST_TICKS = 8
 _TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*|\S")
 # Words that don't make a name, at its ends.
 _SMALL = frozenset(
-    ["a", "an", "the", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "is", "are", "was", "were", "be", "has", "have", "had", "it", "its", "that", "this", "as", "since", "until", "will", "can", "no", "not", "der", "die", "das", "ein", "eine", "und", "ist", "sind", "im", "am", "von", "zu", "mit"]
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "for",
+        "from",
+        "by",
+        "with",
+        "and",
+        "or",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "has",
+        "have",
+        "had",
+        "it",
+        "its",
+        "that",
+        "this",
+        "as",
+        "since",
+        "until",
+        "will",
+        "can",
+        "no",
+        "not",
+        "der",
+        "die",
+        "das",
+        "ein",
+        "eine",
+        "und",
+        "ist",
+        "sind",
+        "im",
+        "am",
+        "von",
+        "zu",
+        "mit",
+    ]
 )
 
 
@@ -175,8 +222,8 @@ def date_of_slot(runs: Sequence[SavedRun], slot: int) -> str:
     if slot <= 0:
         at = runs[0].at - timedelta(seconds=1)
     else:
-        at = min(runs[slot - 1].at + timedelta(minutes=1), runs[slot].at - timedelta(seconds=1))
-        at = max(at, runs[slot - 1].at)
+        just_before = runs[slot].at - timedelta(milliseconds=1)
+        at = min(runs[slot - 1].at + timedelta(minutes=1), just_before)
     return f"{at.astimezone(timezone.get_current_timezone()):%Y-%m-%dT%H:%M:%S.%f%z}"
 
 

@@ -203,7 +203,7 @@ def _empty() -> list[Place]:
 
 
 def _topic_pages(cast: dict[str, str]) -> list[Place]:
-    tabs = ("", "facts/", "timeline/", "sources/", "runs/", "memory/", "settings/")
+    tabs = ("", "facts/", "facts/?view=list", "facts/?slot=1", "sources/", "runs/", "memory/", "settings/")
     found = [
         Place("topics", "/topics/"),
         Place("topics all", "/topics/?show=all&sort=title"),

@@ -101,6 +101,7 @@ def day(days: int) -> str:
     return f"{timezone.localtime(timezone.now() - timedelta(days=days)):%Y-%m-%d}"
 
 
+@pytest.mark.requirement("R2503")
 def test_answers_that_replace_one_another_share_a_row(topic: Topic, facts: list[TopicFact]) -> None:
     old, new, other = facts
     old.refresh_from_db()
@@ -224,6 +225,7 @@ def test_strangers_see_none_of_it(
     assert OLD not in text
 
 
+@pytest.mark.requirement("R2504")
 def test_a_history_leads_from_the_page_to_the_prompts(
     browser: Client, alice: User, topic: Topic
 ) -> None:
@@ -280,7 +282,7 @@ def test_the_number_of_queries_doesnt_grow(browser: Client, topic: Topic, alice:
     make_fact(topic, OTHER, runs[0])
     browser.get(address(topic))
     few, few_then = queries(), queries(f"?as_of={day(2)}")
-    for number in range(197):
+    for _number in range(197):
         run = make_run(topic)
         make_report(run)
     TopicFact.objects.bulk_create(

@@ -78,7 +78,9 @@ def picture(owner: User) -> dict[str, Any]:
     }
 
 
-def act(owner: User, topic: Topic, what: str, number: int, said: str) -> None:
+def act(  # noqa: C901
+    owner: User, topic: Topic, what: str, number: int, said: str
+) -> None:
     """Do one thing; what can't be done now is left out."""
     by = owner.actor
     notes = list(Note.objects.of(owner).order_by("created"))
@@ -125,6 +127,7 @@ def without(told: dict[str, Any], ids: set[Any]) -> dict[str, Any]:
 
 
 class TestAsOf(TestCase):
+    @pytest.mark.requirement("R2501")
     @given(ACTS)
     @MANY
     def test_it_is_a_copy_taken_then(self, acts: list[tuple[str, int, str]]) -> None:
