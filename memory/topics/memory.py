@@ -289,7 +289,8 @@ class FoundFact:
     """A fact that a run found, and its source. `known_id` is the key of an already known fact.
 
     A known fact is never created again, so what a person edited, struck or deleted stays that way.
-    `replaces` is the key of the fact it updates. `support` says where its quote was found.
+    `replaces` is the key of the fact it updates, and `answers` of one that answers the same question,
+    also if both stay. `support` says where its quote was found.
     """
 
     text: str
@@ -300,6 +301,7 @@ class FoundFact:
     confirmed: bool = True
     known_id: str = ""
     replaces: str = ""
+    answers: str = ""
     support: str = ""
     source_count: int = 0
     independent_count: int = 0
@@ -417,9 +419,9 @@ def replace_facts(
 
 
 def _continue_chain(fact: TopicFact, item: FoundFact, current: Sequence[TopicFact]) -> None:
-    """Let a new fact answer the question of the one that it replaces."""
+    """Let a new fact answer the question of the one that it replaces or disputes."""
     for old in current:
-        if item.replaces == str(old.pk):
+        if str(old.pk) == (item.replaces or item.answers):
             fact.chain, fact.question = old.chain, old.question
 
 

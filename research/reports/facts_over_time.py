@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, IntegerField, Max, Min, Value, When
+from django.db.models import Case, F, IntegerField, Max, Min, Value, When
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
@@ -32,6 +32,13 @@ PAGE = 40  # questions
 LONGEST_NAME = 60
 MOST_TICKS = 8
 _TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*|\S")
+# What a single sentence is about: what is before its verb or colon.
+_SUBJECT = re.compile(
+    r"(.{8,60}?)(?::\s|\s(?:is|are|was|were|will|has|have|had|can|came|comes|become|becomes|became|"
+    r"reached|reaches|receives?|received|ends?|ended|costs?|cost|includes?|supports?|requires?|adds?|"
+    r"added|removes?|removed|repairs?|fixes|released|publish(?:es|ed)|said|says|plans?|planned|"
+    r"ist|sind|wird|war|hat|kostet)\b)"
+)
 # Words that don't make a name, at its ends.
 _SMALL = frozenset(
     [
@@ -233,6 +240,8 @@ def over_time(
     """Return a page of questions, those with current answers first. Five queries."""
     current = Case(When(state=TopicFact.State.CURRENT, then=Value(1)), default=Value(0))
     facts = TopicFact.objects.filter(topic=topic).live()
+    # Not what ranked below ten others in the run that found it, so that it was never known.
+    facts = facts.exclude(state=TopicFact.State.RETIRED, retired_run=F("first_run"))
     rows = (
         facts.order_by()
         .values("chain")
@@ -265,9 +274,10 @@ def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int)
     given = next((one.fact.question for one in reversed(lives) if one.fact.question), "")
     texts = [block.text for block in reversed(blocks)] or [newest.text]
     shared = _shared(texts)
-    question = Question(newest.chain, newest, given or _name(texts[0], shared), bool(given), blocks)
+    name = _name(texts[0], shared)
+    question = Question(newest.chain, newest, given or name, bool(given), blocks)
     for block in blocks:
-        block.label = _label(block.text, shared)
+        block.label = _label(block.text, shared, name)
         block.is_later = block.start >= 2 * slot
     question.lines = _lines(blocks, 2 * len(runs))
     return question
@@ -385,16 +395,29 @@ def _shared(texts: Sequence[str]) -> list[str]:
 
 
 def _name(text: str, shared: Sequence[str]) -> str:
-    """Return what the sentences share, without small words at its ends, else how they begin."""
-    words = [word for word in shared if re.match(r"\w", word)]
-    while words and words[0].casefold() in _SMALL:
-        words = words[1:]
-    while words and words[-1].casefold() in _SMALL:
-        words = words[:-1]
-    if sum(word.casefold() not in _SMALL for word in words) < 2:
-        return _fitting(text)
-    name = " ".join(words)
-    return _fitting(name[0].upper() + name[1:])
+    """Return the first words in a row that the sentences share, else what this one is about."""
+    for words in _runs(text, shared):
+        while words and words[0].casefold() in _SMALL:
+            words = words[1:]
+        while words and words[-1].casefold() in _SMALL:
+            words = words[:-1]
+        if sum(word.casefold() not in _SMALL for word in words) > 1:
+            name = " ".join(words)
+            return _fitting(name[0].upper() + name[1:])
+    subject = _SUBJECT.match(text)
+    return _fitting(subject[1] if subject else text)
+
+
+def _runs(text: str, shared: Sequence[str]) -> list[list[str]]:
+    """Return the words of `text` that are in `shared`, in order, as runs without a gap."""
+    left = [word for word in shared if re.match(r"\w", word)]
+    runs: list[list[str]] = [[]]
+    for word in _TOKEN.findall(text):
+        if left and word == left[0]:
+            runs[-1].append(left.pop(0))
+        elif runs[-1]:
+            runs.append([])
+    return runs
 
 
 def _fitting(text: str) -> str:
@@ -405,10 +428,11 @@ def _fitting(text: str) -> str:
     return f"{cut(text, LONGEST_NAME - 1)}…"
 
 
-def _label(text: str, shared: Sequence[str]) -> str:
-    """Return what is special about an answer: its longest part that the others don't share."""
+def _label(text: str, shared: Sequence[str], name: str) -> str:
+    """Return what is special about an answer: what the others don't share, or what follows the name."""
     if not shared:
-        return text
+        rest = text.removeprefix(name).lstrip(" :") if text.startswith(name) else ""
+        return rest or text
     found = list(_TOKEN.finditer(text))
     words = [one[0].casefold() for one in found]
     matcher = difflib.SequenceMatcher(None, [w.casefold() for w in shared], words, autojunk=False)

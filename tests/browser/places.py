@@ -203,7 +203,19 @@ def _empty() -> list[Place]:
 
 
 def _topic_pages(cast: dict[str, str]) -> list[Place]:
-    tabs = ("", "facts/", "facts/?view=list", "facts/?slot=1", "sources/", "runs/", "memory/", "settings/")
+    def named(tab: str) -> str:
+        return tab.replace("/?", " ").strip("/").replace("=", " ") or "report"
+
+    tabs = (
+        "",
+        "facts/",
+        "facts/?view=list",
+        "facts/?slot=1",
+        "sources/",
+        "runs/",
+        "memory/",
+        "settings/",
+    )
     found = [
         Place("topics", "/topics/"),
         Place("topics all", "/topics/?show=all&sort=title"),
@@ -220,10 +232,7 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("fact history", cast["history"]),
     ]
     for name, slug in (("sample", cast["sample"]), ("aio", cast["topic"])):
-        found += [
-            Place(f"topic {name} {tab.strip('/') or 'report'}", f"/topics/{slug}/{tab}")
-            for tab in tabs
-        ]
+        found += [Place(f"topic {name} {named(tab)}", f"/topics/{slug}/{tab}") for tab in tabs]
     found += [
         Place(f"topic {name} {tab.strip('/') or 'report'}", f"/topics/{cast[name + ' slug']}/{tab}")
         for name in ("long", "rtl", "chinese", "emoji")
