@@ -29,7 +29,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.dates import day_of, moment_of
-from beacon_site.text.terms import LABEL, MOST_TIMES, tsquery_of
+from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, tsquery_of
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.core.file_format import telling
 from memory.models.files import MemoryFile, Section, generated_line
@@ -368,24 +368,32 @@ class Past:
         terms = list(dict.fromkeys(lexemes))
         counts = ", ".join(["count(*) FILTER (WHERE e.words @@ %s::tsquery)"] * len(terms))
         queries = [tsquery_of([term]) for term in terms]
+        by_term = "NULL" if not terms else (
+            f"(SELECT ARRAY[{counts}] FROM memory_searchentry e "
+            "WHERE e.space_id = s.id AND e.words @@ %s::tsquery)"
+        )  # fmt: skip
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT s.id, s.record_type, s.language, count(e.id), "  # nosec B608
-                "COALESCE(sum(e.length), 0), COALESCE(bool_or(NOT e.stands), FALSE)"
-                f"{', ' if terms else ''}{counts} "
-                "FROM public.memory_searchspace s LEFT JOIN memory_searchentry e ON e.space_id = s.id "
-                "WHERE s.owner_id = %s AND s.record_type = ANY(%s) GROUP BY s.id ORDER BY s.id",
-                [*queries, self.owner.pk, list(types)],
+                "SELECT s.id, s.record_type, s.language, t.documents, t.length, t.has_superseded, "  # nosec B608
+                f"{by_term} FROM public.memory_searchspace s CROSS JOIN LATERAL ("
+                "SELECT count(*) AS documents, COALESCE(sum(e.length), 0) AS length, "
+                "COALESCE(bool_or(NOT e.stands), FALSE) AS has_superseded "
+                "FROM memory_searchentry e WHERE e.space_id = s.id) t "
+                "WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
+                [*queries, *([" | ".join(queries)] if terms else []), self.owner.pk, list(types)],
             )
             rows = cursor.fetchall()
-        found = []
-        for row in rows:
-            space = row[:6]
-            told = [(term, n) for term, n in zip(terms, row[6:], strict=True) if n]
-            most = {True: 1, False: MOST_TIMES}
-            found += [(*space, term, n, most[term[0] == LABEL], 1) for term, n in told] or [
-                (*space, None, None, None, None)
-            ]
+        found: list[tuple[Any, ...]] = []
+        for *space, numbers in rows:
+            told = [(term, n) for term, n in zip(terms, numbers or [], strict=False) if n]
+            for term, n in told:
+                names = [term]
+                if term[0] != LABEL:
+                    # As if each document had the word so often: bounds are never too low.
+                    names += [level_of(term, times) for times in LEVELS]
+                found += [(*space, name, n, MOST_TIMES, 1) for name in names]
+            if not told:
+                found.append((*space, None, None, None, None))
         return found
 
 
@@ -407,7 +415,7 @@ def _section_columns() -> str:
     names = [column.column for column in Section._meta.concrete_fields]
     return _SECTION_ROWS.format(
         columns=", ".join(f'n."{name}"' for name in names),
-        values=", ".join(f'{made.get(name, name)} AS "{name}"' for name in names),
+        values=", ".join(f'{made.get(str(name), name)} AS "{name}"' for name in names),
     )
 
 

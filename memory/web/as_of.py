@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
@@ -17,8 +17,7 @@ from beacon_site.http import BeaconRequest
 from memory.core.errors import InvalidValue
 from memory.models.as_of import AsOf, as_of, at, first_day
 
-Asked = ParamSpec("Asked")
-View = Callable[Concatenate[BeaconRequest, Asked], HttpResponse]
+View = Callable[..., HttpResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +66,14 @@ def _others(request: BeaconRequest) -> list[tuple[str, str]]:
     ]
 
 
-def at_a_date(view: View[Asked]) -> View[Asked]:
+def at_a_date(view: View) -> View:
     """Show the page as of `?as_of=`, read-only. Without the parameter, it is as it is now.
 
     The view has `request.date` for its template. A date that can't be shown is explained instead.
     """
 
     @wraps(view)
-    def dated(request: BeaconRequest, *args: Asked.args, **kwargs: Asked.kwargs) -> HttpResponse:
+    def dated(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         found = date_or_problem(request)
         if isinstance(found, HttpResponse):
             return found
