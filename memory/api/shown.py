@@ -22,7 +22,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from ninja import Query
+from ninja.params.functions import Query as in_query
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from beacon_site.http import zone_of
@@ -280,7 +280,7 @@ def moment(caller: Caller, at: datetime | None) -> datetime | None:
 
 
 # A query parameter. Writing isn't possible at a date.
-AS_OF: Any = Query("", max_length=40, description=AS_OF_WORDS)
+AS_OF: Any = in_query("", max_length=40, description=AS_OF_WORDS)
 
 
 def as_it_was(caller: Caller, typed: str) -> AbstractContextManager[Any]:

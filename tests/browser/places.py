@@ -230,6 +230,8 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic new known", "/topics/new/", FULL, _known_topic),
         Place("fact edit", cast["fact"]),
         Place("fact history", cast["history"]),
+        Place("as of before the first record", "/files/?as_of=1999-12-31"),
+        Place("as of the future", "/memory/?q=release&as_of=2999-12-31"),
     ]
     for name, slug in (("sample", cast["sample"]), ("aio", cast["topic"])):
         found += [Place(f"topic {name} {named(tab)}", f"/topics/{slug}/{tab}") for tab in tabs]
