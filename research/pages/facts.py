@@ -250,7 +250,7 @@ def _page(
         "most_kept": TopicFact.MOST_BY_PEOPLE,
         "has_runs": has_runs,
     }
-    if request.htmx and request.htmx.target == "facts":
+    if request.htmx and request.htmx.target != "timeline":
         return render(request, "research/_facts.html", context)
     gone = topic_page.timeline_of(topic, cursor=request.GET.get("cursor", ""))
     context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
