@@ -117,7 +117,9 @@ def test_the_number_of_queries_is_fixed(
 
     # The memory's tab reads it just as a run would: in a savepoint, and again as JSON.  The
     # facts over time also show where the selected fact comes from, and what depends on it.
-    with django_assert_max_num_queries({"memory/": 15, "facts/": 24, "facts/?view=list": 14}.get(tab, 12)):
+    with django_assert_max_num_queries(
+        {"memory/": 15, "facts/": 24, "facts/?view=list": 14}.get(tab, 12)
+    ):
         browser.get(HOME + tab)
 
 
