@@ -19,6 +19,7 @@ from django_htmx.middleware import HtmxDetails
 if TYPE_CHECKING:
     from memory.core.actors import Actor
     from memory.models import User
+    from memory.web.as_of import DateChoice
 
 
 class BeaconRequest(HttpRequest):
@@ -26,6 +27,7 @@ class BeaconRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
+    date: DateChoice  # on pages that can be shown as of a date
 
     @property
     def actor(self) -> Actor:

@@ -36,6 +36,7 @@ class ResearchConfig(AppConfig):
         acts.register_record_moves()
         acts.register_settings()
         hooks.register_recall_kinds()
+        hooks.register_dates()
         presenters.register()
         trash.register()
         hooks.register_uses()

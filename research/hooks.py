@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
 from memory.content import services as content_services
-from memory.models import ContentItem, Observation, Sensitivity, TopicFact, User
+from memory.models import ContentItem, Observation, Sensitivity, TopicFact, User, as_of
 from memory.models.accounts import LAST_ACTS
 from memory.pages.content import items as content_page
 from memory.pages.content.items import Usage
@@ -112,6 +112,52 @@ def register_recall_kinds() -> None:
     )
     kinds.register(replace(kinds.KINDS["fact"], url=_fact_url))
     kinds.register(replace(kinds.KINDS["observation"], overtaken=_overtaken))
+
+
+# Runs confirm and contradict facts without a revision. Their changes say when.
+# Its parts are our own names.
+def _by_runs(column: str, at_column: str, value: str, status: str, otherwise: str) -> str:
+    """Return the SQL of a column of facts that runs set, as it was at the moment `{at}`."""
+    runs = "public.research_deltaitem d JOIN public.research_run told ON told.id = d.run_id"
+    told = (
+        f"SELECT max(told.{value}) FROM {runs} WHERE d.previous_fact_id = n.id "  # noqa: S608  # nosec B608
+        f"AND d.status = '{status}' AND told.finished_at < {{at}}"
+    )
+    stays = f"n.{at_column} IS NULL OR n.{at_column} < {{at}}"
+    return f"CASE WHEN {stays} THEN n.{column} ELSE COALESCE(({told}), {otherwise}) END"
+
+
+# A run replaces the summary with that of its report.
+_SUMMARY = """
+CASE WHEN n.last_run_at IS NULL OR n.last_run_at < {at} THEN n.summary ELSE COALESCE((
+SELECT told.summary FROM public.research_report told JOIN public.research_run run
+ON run.id = told.run_id WHERE run.topic_id = n.id AND run.number IS NOT NULL
+AND run.finished_at < {at} ORDER BY run.number DESC LIMIT 1), '') END
+"""
+
+
+def register_dates() -> None:
+    """Tell reading at a date which rows of research there were (`memory.models.as_of`)."""
+    as_of.DERIVED["memory_topicfact"] = {
+        "confirmed_at": _by_runs(
+            "confirmed_at", "confirmed_at", "finished_at", "confirmed", "n.created"
+        ),
+        "confirmed_run": _by_runs(
+            "confirmed_run", "confirmed_at", "number", "confirmed", "n.first_run"
+        ),
+        "contradicted_at": _by_runs(
+            "contradicted_at", "contradicted_at", "finished_at", "contradicted", "NULL"
+        ),
+    }
+    as_of.DERIVED["memory_topic"] = {"summary": _SUMMARY}
+    as_of.LISTS["memory_seenurl"] = (
+        "EXISTS (SELECT 1 FROM public.memory_source s WHERE s.topic_id = memory_seenurl.topic_id "
+        "AND s.url = memory_seenurl.url AND s.first_at < {at})"
+    )
+    as_of.LISTS["research_run"] = "COALESCE(finished_at, created) < {at}"
+    as_of.LISTS["research_deltaitem"] = (
+        "run_id IN (SELECT id FROM public.research_run WHERE finished_at < {at})"
+    )
 
 
 def _reports(owner: Any, now: datetime) -> QuerySet[Any]:

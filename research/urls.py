@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
+from memory.web.responses import moved
 from research.api.joined import api
 from research.pages import (
     activity,
@@ -143,7 +144,7 @@ _topic = [
     path(_TOPIC + "affects/<uuid:pk>/dismiss/", topic.affects_dismiss, name="affects-dismiss"),
     path(_TOPIC + "affects/<uuid:pk>/restore/", topic.affects_restore, name="affects-restore"),
     path(_TOPIC + "forecast/", runs.topic_forecast, name="topic-forecast"),
-    path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
+    path(_TOPIC + "timeline/", moved("research:topic-facts"), name="topic-timeline"),
     path(_TOPIC + "sources/", sources.topic_sources, name="topic-sources"),
     path(_TOPIC + "sources/act/", sources.source_act, name="source-act"),
     path(_TOPIC + "sources/forget/", sources.source_forget_url, name="source-forget-url"),
@@ -166,6 +167,7 @@ _facts = [
     path(_FACT, facts.fact, name="fact"),
     path(_FACT + "edit/", facts.fact_edit, name="fact-edit"),
     path(_FACT + "history/", facts.fact_history_page, name="fact-history"),
+    path(_FACT + "question/", facts.fact_question, name="fact-question"),
     path(_FACT + "strike/", facts.fact_strike, name="fact-strike"),
     path(_FACT + "take-back/", facts.fact_act, {"act": "take-back"}, name="fact-take-back"),
     path(_FACT + "lock/", facts.fact_act, {"act": "lock"}, name="fact-lock"),

@@ -6,8 +6,9 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import READ, ApiRequest
 from memory.api.frame import Body, router
-from memory.api.shown import shows, topic_of
+from memory.api.shown import as_it_was, shows, topic_of
 from memory.context.layers import build_context, context_data
+from memory.models.as_of import AS_OF_WORDS
 
 api = router("context")
 
@@ -19,6 +20,7 @@ class ContextIn(Body):
     topic: str | None = Field(
         None, max_length=500, description="A slug. Notes on other topics are left out."
     )
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 class LayerOut(BaseModel):
@@ -49,12 +51,13 @@ class ContextOut(BaseModel):
 def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
     """Read the context for a message. It never includes sensitive, quarantined or expired records."""
     caller = request.auth
-    built = build_context(
-        caller.owner,
-        message=asked.message,
-        topic=topic_of(caller, asked.topic),
-        place=caller.place,
-        scopes=caller.context().scopes,
-    )
-    shows(*built.records, *built.files)
-    return ContextOut(**context_data(built))
+    with as_it_was(caller, asked.as_of):
+        built = build_context(
+            caller.owner,
+            message=asked.message,
+            topic=topic_of(caller, asked.topic),
+            place=caller.place,
+            scopes=caller.context().scopes,
+        )
+        shows(*built.records, *built.files)
+        return ContextOut(**context_data(built))

@@ -21,7 +21,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import shows, used
+from memory.api.shown import AS_OF, as_it_was, shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.core.errors import InvalidValue
 from memory.core.file_format import checked_path
@@ -174,14 +174,17 @@ _SAVED = {200: FileSaved, 201: FileSaved, 202: Held}
 
 
 @api.get("", auth=READ, response=Listing[FileListed])
-def list_files(request: ApiRequest, page: PageParams = PAGE) -> Listing[FileListed]:
+def list_files(
+    request: ApiRequest, page: PageParams = PAGE, as_of: str = AS_OF
+) -> Listing[FileListed]:
     """List the memory files without their texts: facts first, then months, latest first."""
     caller = request.auth
     take_in(caller.owner)
-    rows = MemoryFile.objects.of(caller.owner).live().defer("content", "blame")
-    if not caller.by.is_person:
-        rows = rows.for_agents()
-    return listing(rows, page, name="files", out=FileListed.of, by="path")
+    with as_it_was(caller, as_of):
+        rows = MemoryFile.objects.of(caller.owner).live().defer("content", "blame")
+        if not caller.by.is_person:
+            rows = rows.for_agents()
+        return listing(rows, page, name="files", out=FileListed.of, by="path")
 
 
 # URLs below a file's come first: a path matches everything that follows.
@@ -211,12 +214,15 @@ def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: 
 
 
 @api.get(_ONE, auth=READ, response=FileOut)
-def read_file(request: ApiRequest, response: HttpResponse, path: str) -> FileOut:
+def read_file(
+    request: ApiRequest, response: HttpResponse, path: str, as_of: str = AS_OF
+) -> FileOut:
     """Read a file: its exact text. The ETag is its version."""
-    file = _file(request.auth, path)
-    used(request.auth, file)
-    tagged(response, file)
-    return FileOut.of(file)
+    with as_it_was(request.auth, as_of):
+        file = _file(request.auth, path)
+        used(request.auth, file)
+        tagged(response, file)
+        return FileOut.of(file)
 
 
 @api.put(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH_OR_NONE)

@@ -15,8 +15,9 @@ from memory.api.auth import READ, ApiRequest, Caller
 from memory.api.frame import router
 from memory.api.observations import Category
 from memory.api.problems import Problem
-from memory.api.shown import Moment, moment, shows
+from memory.api.shown import Moment, as_it_was, moment, shows
 from memory.models import Trust, Use
+from memory.models.as_of import AS_OF_WORDS
 from memory.search.query import Filter, parse
 from memory.search.recall import (
     MOST_HITS,
@@ -65,6 +66,7 @@ class RecallQuery(BaseModel):
     before: Moment | None = Field(None, description="Created before this time.")
     limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
     min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
     by_category: int | None = Field(
         None,
         ge=1,
@@ -132,7 +134,11 @@ def recall(
     wanted: Query[RecallQuery],
 ) -> Any:
     """Return the best matches, without expired or replaced records and without Trash."""
-    caller = request.auth
+    with as_it_was(request.auth, wanted.as_of):
+        return _recalled(request.auth, wanted)
+
+
+def _recalled(caller: Caller, wanted: RecallQuery) -> RecalledOut | GroupedOut:
     shows()
     _check_asked(wanted)
     how = RecallOptions(

@@ -13,7 +13,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -22,6 +22,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from ninja.params.functions import Query as in_query
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from beacon_site.http import zone_of
@@ -32,6 +33,7 @@ from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
 from memory.api.versions import held
 from memory.models import Note, Observation, Topic, Trust, Use
+from memory.models.as_of import AS_OF_WORDS, as_of, at
 from memory.models.remembered import in_scopes
 from memory.notes.services import lowest_trust
 from memory.search.filters import named_topic
@@ -276,6 +278,15 @@ def moment(caller: Caller, at: datetime | None) -> datetime | None:
     if at is None or timezone.is_aware(at):
         return at
     return at.replace(tzinfo=zone_of(caller.owner.time_zone))
+
+
+# A query parameter. Writing isn't possible at a date.
+AS_OF: Any = in_query("", max_length=40, description=AS_OF_WORDS)
+
+
+def as_it_was(caller: Caller, typed: str) -> AbstractContextManager[Any]:
+    """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
+    return at(caller.owner, as_of(typed, zone_of(caller.owner.time_zone)))
 
 
 def is_persons(record: Note | Observation) -> bool:

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 from django.template.loader import render_to_string
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -21,7 +20,7 @@ from beacon_site.text.cleaning import clean, for_prompt, shorten
 from beacon_site.text.dates import named
 from memory.context import identity
 from memory.files.reading import files_of, index_of
-from memory.models import MemoryFile, Note, Topic, Trust, Use, User
+from memory.models import MemoryFile, Note, Topic, Trust, Use, User, as_of
 from memory.models.notes import NoteQuerySet
 from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded
 from memory.search.query import Filter, Question
@@ -310,11 +309,12 @@ def build_context(
     """Return the agent's context for `message`, read from the database at each call.
 
     Rules and summaries are the pinned ones, those nearest to the message, and the newest (R219, R220).
-    With a `topic`, those of other topics are left out.  The context has at most `most` characters (or
+    In `as_of.at()` it is the context of that time.  With a `topic`, those of other topics are left
+    out.  The context has at most `most` characters (or
     tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
     a use there.
     """
-    now = now or timezone.now()
+    now = now or as_of.now()
     chosen = chosen_notes(
         owner,
         {Note.Kind.RULE: MOST_RULES, Note.Kind.SUMMARY: MOST_SUMMARIES},

@@ -10,7 +10,7 @@ from memory.core.actors import SYSTEM
 from memory.core.file_format import FACTS, by_rule, checked_path, place_of, with_summary
 from memory.files import mirror
 from memory.files.texts import NoSuchFile, carried, first_text, size_in_words, size_of
-from memory.models import MemoryFile, Revision, Sensitivity, User
+from memory.models import MemoryFile, Revision, Sensitivity, User, as_of
 
 SOURCE = "explicit"
 
@@ -58,7 +58,8 @@ def read_file(owner: User, path: str) -> MemoryFile:
     file.
     """
     path = checked_path(path)
-    mirror.take_in(owner)
+    if as_of.current() is None:
+        mirror.take_in(owner)
     file: MemoryFile | None = MemoryFile.objects.of(owner).live().filter(path=path).first()
     if file is None:
         raise NoSuchFile(path, [one.path for one in _files(owner)])
@@ -67,7 +68,8 @@ def read_file(owner: User, path: str) -> MemoryFile:
 
 def files_of(owner: User) -> list[MemoryFile]:
     """Return the shared files without their text: facts first, then the months, oldest first."""
-    mirror.take_in(owner)
+    if as_of.current() is None:
+        mirror.take_in(owner)
     return _files(owner)
 
 

@@ -1356,6 +1356,12 @@ class Migration(migrations.Migration):
                         name="revision_by_actor",
                     ),
                     models.Index(fields=["source"], name="revision_by_source"),
+                    models.Index(
+                        fields=["owner", "created"],
+                        include=["record_type", "record_id"],
+                        condition=models.Q(("version__gt", 1)),
+                        name="revision_of_change",
+                    ),
                 ],
             },
         ),
@@ -3039,6 +3045,19 @@ class Migration(migrations.Migration):
                 ("source_count", models.PositiveIntegerField(default=0)),
                 ("independent_count", models.PositiveIntegerField(default=0)),
                 ("quote_checked_at", models.DateTimeField(blank=True, null=True)),
+                ("chain", models.UUIDField(default=uuid.uuid4, editable=False)),
+                (
+                    "question",
+                    models.CharField(blank=True, max_length=120, verbose_name="question"),
+                ),
+                (
+                    "true_from",
+                    models.DateField(blank=True, null=True, verbose_name="true from"),
+                ),
+                (
+                    "true_until",
+                    models.DateField(blank=True, null=True, verbose_name="true until"),
+                ),
                 (
                     "owner",
                     models.ForeignKey(
@@ -3059,7 +3078,8 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("position", "created"),
                 "indexes": [
-                    models.Index(fields=["topic", "state", "position"], name="fact_of_topic")
+                    models.Index(fields=["topic", "state", "position"], name="fact_of_topic"),
+                    models.Index(fields=["topic", "chain"], name="fact_of_chain"),
                 ],
             },
         ),

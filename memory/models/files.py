@@ -239,7 +239,9 @@ class Section(Recalled):
         references to it stay valid.
         """
         told = (
-            [] if file.trashed_at is not None else telling(file.content, without=_generated(file))
+            []
+            if file.trashed_at is not None
+            else telling(file.content, without=generated_line(file))
         )
         rows = cls.objects.filter(file=file).order_by("position")
         known = [_Known(*row) for row in rows.values_list("pk", "position", "heading", "content")]
@@ -302,7 +304,7 @@ class _Entry(NamedTuple):
         return Section.SEARCH_TYPE
 
 
-def _generated(file: MemoryFile) -> str:
+def generated_line(file: MemoryFile) -> str:
     """Return the summary line if Beacon generated it, because it only repeats the sections."""
     return line_of(file.summary) if file.summary_by == MemoryFile.SummaryBy.BEACON else ""
 

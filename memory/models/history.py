@@ -101,6 +101,13 @@ class Revision(models.Model):
                 "owner", actor_kind(), F("created").desc(), F("id").desc(), name="revision_by_actor"
             ),
             models.Index(fields=["source"], name="revision_by_source"),
+            # for reading at a date (memory.models.as_of)
+            models.Index(
+                fields=["owner", "created"],
+                include=["record_type", "record_id"],
+                condition=models.Q(version__gt=1),
+                name="revision_of_change",
+            ),
         ]
         triggers = [
             pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)

@@ -95,6 +95,7 @@ NO_VOUCHING = frozenset(
         "lock",
         "pinned",
         "position",
+        "question",
         "state",
         "retired_run",
         "expires_at",

@@ -367,15 +367,15 @@ class FilterFields:
 
 # Each column is an array, so a thousand records are one statement with few parameters, and its
 # triggers run once.
-_COLUMNS = {
+COLUMNS = {
     "record_id": "uuid", "length": "int", "words": "text", "kind": "text", "topic_id": "uuid",
     "created": "timestamptz", "until": "timestamptz", "stands": "boolean",
     "trust": "text", "sensitivity": "text",
 }  # fmt: skip
-_NAMES = ", ".join(_COLUMNS)
+_NAMES = ", ".join(COLUMNS)
 _VALUES = _NAMES.replace("words", "words::tsvector")
-_ARRAYS = ", ".join(f"%s::{kind}[]" for kind in _COLUMNS.values())
-_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "record_id")
+_ARRAYS = ", ".join(f"%s::{kind}[]" for kind in COLUMNS.values())
+_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "record_id")
 _INDEX = (
     f"INSERT INTO memory_searchentry (space_id, {_NAMES}) "  # noqa: S608  our own names  # nosec B608
     f"SELECT %s, {_VALUES} FROM unnest({_ARRAYS}) AS new ({_NAMES}) "
@@ -389,7 +389,7 @@ def index(records: Iterable[Searchable]) -> None:
         rows: list[list[Any]] = []
         room = MOST_BYTES
         for record in {record.pk: record for record in members}.values():
-            row = _row(space, record)
+            row = entry_of(space, record)
             rows.append(row)
             room -= len(row[2])
             if room < 0:
@@ -405,8 +405,8 @@ def _store(space: SearchSpace, rows: list[list[Any]]) -> None:
             cursor.execute(_INDEX, [space.pk, *columns])
 
 
-def _row(space: SearchSpace, record: Searchable) -> list[Any]:
-    """Return the columns of a record's entry, in the order of _COLUMNS."""
+def entry_of(space: SearchSpace, record: Searchable) -> list[Any]:
+    """Return the columns of a record's entry, in the order of COLUMNS."""
     told = getattr(
         record, "search_marks", None
     )  # checked on each record, since a protocol's isinstance check is slower

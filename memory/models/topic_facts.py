@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
@@ -108,7 +109,10 @@ class TopicFact(Recalled):
     MOST_BY_PEOPLE = 8  # decision 2: at least two places remain for what runs find
     LEAST_WIDTH = 21  # R22
     MOST_LENGTH = 1000
-    REVISED = ("text", "url", "state", "position", "lock", "retired_run")
+    REVISED = (
+        "text", "url", "state", "position", "lock", "retired_run", "question", "true_from",
+        "true_until",
+    )  # fmt: skip
     SAID = ("text",)
     SEARCH_TYPE = "fact"
 
@@ -132,12 +136,22 @@ class TopicFact(Recalled):
     source_count = models.PositiveIntegerField(default=0)
     independent_count = models.PositiveIntegerField(default=0)
     quote_checked_at = models.DateTimeField(null=True, blank=True)
+    # Facts that replaced one another answer the same question. `question` is its name, if a person
+    # gave it one.
+    chain = models.UUIDField(default=uuid.uuid4, editable=False)
+    question = models.CharField(gettext_lazy("question"), max_length=120, blank=True)
+    # When it is true in the world, if someone said so. When Beacon learned it is another matter.
+    true_from = models.DateField(gettext_lazy("true from"), null=True, blank=True)
+    true_until = models.DateField(gettext_lazy("true until"), null=True, blank=True)
 
     objects: ClassVar[TopicFactQuerySet] = TopicFactQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("position", "created")
-        indexes = [models.Index(fields=["topic", "state", "position"], name="fact_of_topic")]
+        indexes = [
+            models.Index(fields=["topic", "state", "position"], name="fact_of_topic"),
+            models.Index(fields=["topic", "chain"], name="fact_of_chain"),
+        ]
 
     def __str__(self) -> str:
         return shorten(self.text, 120)
@@ -227,9 +241,15 @@ class TopicFact(Recalled):
             self.check_room(list(TopicFact.objects.filter(topic=self.topic_id).current()))
 
     def edit(
-        self, text: str, *, by: Actor, expected_version: int | None = None, url: str | None = None
+        self,
+        text: str,
+        *,
+        by: Actor,
+        expected_version: int | None = None,
+        url: str | None = None,
+        **dates: date | None,
     ) -> None:
-        """Correct the fact. Runs no longer change it.
+        """Correct the fact, and when it is true (`true_from`, `true_until`). Runs no longer change it.
 
         Raises InvalidValue (also if another current or struck fact has the same text),
         LimitReached, or StaleWrite if someone else has changed it.
@@ -247,6 +267,7 @@ class TopicFact(Recalled):
                 why=_("corrected"),
                 text=text,
                 url=self.url if url is None else url.strip(),
+                **{name: day for name, day in dates.items() if getattr(self, name) != day},
                 key=match_key(text),
                 touched_by_person=self.touched_by_person or by.is_person,
                 # Set explicitly, so that the revision has the old value and the edit can be undone exactly.
@@ -313,6 +334,11 @@ class TopicFact(Recalled):
             [fact for fact in current if not fact.is_kept][-1].retire(
                 by=by, why=_("removed to make room for a fact you restored")
             )
+
+    def rename_question(self, name: str, *, by: Actor) -> None:
+        """Name the question that the fact and its predecessors answer. "" removes the name."""
+        name = shorten(plain(clean(name)[0]), 120)
+        self.change(by=by, why=_("question renamed"), question=name)
 
     def set_lock(self, lock: str, *, by: Actor) -> None:
         """Lock or unlock the fact. Raises Locked for an agent, LimitReached as for an edit."""

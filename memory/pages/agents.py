@@ -51,6 +51,7 @@ from memory.records import acts as record_acts
 from memory.topics.memory import KnownFact
 from memory.usage.booking import BudgetReached
 from memory.usage.month_budget import check_month
+from memory.web.as_of import at_a_date
 from memory.web.responses import redirect_to
 from memory.web.undo import offer_revision
 
@@ -496,6 +497,7 @@ def week_of(user: User, agent: str) -> dict[str, int]:
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
+@at_a_date
 def context(request: BeaconRequest) -> HttpResponse:
     """Show the context of an agent for a message; over htmx only the part below the form."""
     agents = agents_to_choose(request.user)
@@ -556,6 +558,7 @@ def _context_page(
 
 @require_safe
 @login_required
+@at_a_date
 def context_text(request: BeaconRequest) -> HttpResponse:
     """Send the context as a text file."""
     wanted = Options.of(request.GET, agents_to_choose(request.user))

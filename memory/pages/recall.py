@@ -55,6 +55,7 @@ from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, re
 from memory.search.snippets import marked, passage
 from memory.topics import memory
 from memory.web import filter_bar
+from memory.web.as_of import at_a_date
 from memory.web.filter_bar import Choice, Facet, FilterBar, first_day
 from memory.web.responses import list_of, redirect_back, refused
 
@@ -537,6 +538,7 @@ def _counted(results: SearchResults) -> str:
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
+@at_a_date
 def recall(request: BeaconRequest) -> HttpResponse:
     """List everything that is remembered, or search it; a person's search doesn't count as a use."""
     facets = _facets(request.user)
@@ -630,6 +632,7 @@ def memory_bulk(request: BeaconRequest) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
     """Send the results of a search as a file, at most 200."""
     if kind not in FILES:

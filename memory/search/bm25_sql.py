@@ -26,6 +26,7 @@ from typing import Any
 from django.db import connection
 
 from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, stemmed_as, tsquery_of
+from memory.models import as_of
 
 # --- scoring SELECT ----------------------------------------------------------------------------
 
@@ -389,6 +390,9 @@ def spaces_of(
     `ranked` also needs the figures of the terms' levels (`with_levels`).
     """
     asked = list(dict.fromkeys(lexemes))
+    past = as_of.current()
+    if past is not None:
+        return _spaces(past.figures(types, asked))
     if with_levels:
         asked += [level_of(one, times) for one in asked if one[0] != LABEL for times in LEVELS]
     with connection.cursor() as cursor:
@@ -400,7 +404,10 @@ def spaces_of(
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
             [asked, owner.pk, list(types)],
         )
-        rows = cursor.fetchall()
+        return _spaces(cursor.fetchall())
+
+
+def _spaces(rows: Iterable[tuple[Any, ...]]) -> list[Space]:
     found: dict[int, Space] = {}
     for *space, lexeme, documents, most, shortest in rows:
         one = found.setdefault(space[0], Space(*space))

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.terms import LABEL, query_terms
 from memory.core.errors import InvalidValue
+from memory.models import as_of
 from memory.models.history import Use
 from memory.search import bm25_sql, retrievers
 from memory.search.bm25_sql import relevance
@@ -114,7 +114,7 @@ def recall(
     `auto` adds semantic search if there is an embedder. Superseded, expired and trashed records are
     never returned; a superseded record's replacement is returned instead. A query with only
     operators returns the newest records. Operators in a text are parsed; pass a Question to search
-    for plain words only. Raises InvalidValue for an unknown mode or type.
+    for plain words only. In `memory.models.as_of.at()` it searches what was known then, by words. Raises InvalidValue for an unknown mode or type.
     """
     return recall_page(owner, query, mode, **how).hits
 
@@ -137,10 +137,13 @@ def recall_each(
     if mode not in MODES:
         problem = _("“%(mode)s” isn’t a search mode. Use auto, lexical or exact.") % {"mode": mode}
         raise InvalidValue(problem, errors={"mode": [problem]})
-    how["now"] = how.get("now") or timezone.now()
+    past = as_of.current()
+    how["now"] = how.get("now") or as_of.now()
     narrowed = [narrowing_of(owner, query, how) for query in queries]
     limit = max(0, min(how.get("limit", 10), MOST_HITS))
     answers = [Answer(asked, [*asked.question.problems, *asked.notices]) for asked in narrowed]
+    if past and mode == "auto":
+        mode = "lexical"  # vectors are those of today's texts
     words = _find(answers, mode, limit)
     found = _hits(answers, how.get("min_score", 0.0), limit)
     pages = []

@@ -33,6 +33,7 @@ from memory.files.services import (
 )
 from memory.files.texts import FileConflict, size_in_words
 from memory.models import MemoryFile, Trust
+from memory.models.as_of import AS_OF_WORDS
 from memory.review.risks import adds_only_own
 from memory.tools.types import (
     Arguments,
@@ -50,8 +51,10 @@ _OWN_WORDS = " New lines in facts/user.md must quote the person, such as - Name:
 _VERSION = "The version you read, if known. A newer version is never overwritten."
 
 
-class NoArguments(Arguments):
-    """No arguments."""
+class DateArguments(Arguments):
+    """As of which date."""
+
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 class PathArguments(Arguments):
@@ -61,10 +64,11 @@ class PathArguments(Arguments):
 
 
 class ReadArguments(PathArguments):
-    """Which file, and which lines."""
+    """Which file, which lines, and as of which date."""
 
     first_line: int | None = Field(None, ge=1, description="First line to read, for large files.")
     last_line: int | None = Field(None, ge=1, description="Last line to read.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 class WriteArguments(PathArguments):
@@ -111,7 +115,12 @@ class AppendArguments(PathArguments):
 # --- reading ---
 
 
-def _list(context: ToolContext, asked: NoArguments) -> ToolResult:
+def _list(context: ToolContext, asked: DateArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of):
+        return _listed(context)
+
+
+def _listed(context: ToolContext) -> ToolResult:
     files = [file for file in files_of(context.owner) if context.may_read(file)]
     context.shown(*files)  # from their summary lines
     budget = facts_budget(context.owner)
@@ -123,11 +132,13 @@ def _list(context: ToolContext, asked: NoArguments) -> ToolResult:
 
 
 def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
-    file = read_file(context.owner, asked.path)
+    with context.as_it_was(asked.as_of) as past:
+        file = read_file(context.owner, asked.path)
     if not context.may_read(file):
         told = {"path": file.path}
         return refused("sensitive", _("Only people can see %(path)s.") % told)
-    context.seen[file.path] = file.version
+    if past is None:
+        context.seen[file.path] = file.version
     context.read([file])
     lines = lines_of(file.content)
     first, last = asked.first_line or 1, asked.last_line or len(lines)
@@ -282,7 +293,7 @@ TOOLS = (
     MemoryTool(
         "memory_list",
         "List the memory files with their summaries and sizes.",
-        NoArguments,
+        DateArguments,
         _list,
     ),
     MemoryTool(

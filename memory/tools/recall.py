@@ -14,6 +14,7 @@ from pydantic import Field
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten
 from memory.context.layers import build_context, context_data
 from memory.models import Note, Remembered, Topic, Trust
+from memory.models.as_of import AS_OF_WORDS
 from memory.models.remembered import in_scopes
 from memory.records import kinds as record_kinds
 from memory.search.filters import named_topic
@@ -40,9 +41,15 @@ class ContextArguments(Arguments):
         description="The task or question. It selects matching rules and summaries.",
     )
     topic: str | None = Field(None, description="The slug or title of a topic, if there is one.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of):
+        return _context_of(context, asked)
+
+
+def _context_of(context: ToolContext, asked: ContextArguments) -> ToolResult:
     topic = context.topic
     if asked.topic:
         topics = Topic.objects.of(context.owner).live()
@@ -95,6 +102,7 @@ class RecallArguments(Arguments):
     limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
     types: list[Type] = Field([], max_length=5, description="Only these types. Empty: all.")
     min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
 class RetrieveArguments(Arguments):
@@ -117,6 +125,11 @@ class ListArguments(Arguments):
 
 
 def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of):
+        return _recalled(context, asked)
+
+
+def _recalled(context: ToolContext, asked: RecallArguments) -> ToolResult:
     question = parse(asked.query)
     question = replace(question, filters=(*question.filters, *_NEVER))
     page = recall_page(context.owner, question, types=asked.types, limit=asked.limit + MOST_HITS)

@@ -7,15 +7,18 @@ The tools are in the modules beside this one, named for what they reach (`files`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from beacon_site.http import zone_of
 from beacon_site.text.cleaning import clean, shorten
 from memory.core.actors import Actor
 from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
+from memory.models.as_of import as_of, at
 from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.notes.services import lowest_trust
 from memory.observations.lines import Line, callers_source
@@ -104,6 +107,10 @@ class ToolContext:
     agent: Agent | None = None
     is_isolated: bool = False
     asked_by: str = ""
+
+    def as_it_was(self, typed: str) -> AbstractContextManager[Any]:
+        """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
+        return at(self.owner, as_of(typed, zone_of(self.owner.time_zone)))
 
     def for_subagent(self, name: str) -> ToolContext:
         """Return the context of a sub-agent, which shares the content store or has its own.

@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
 from django.template.loader import render_to_string
-from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -20,7 +19,7 @@ from django.utils.translation import ngettext
 from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from memory.core.actors import RESEARCH
-from memory.models import Revision, SeenUrl, Sensitivity, Source, Topic, TopicFact, Trust
+from memory.models import Revision, SeenUrl, Sensitivity, Source, Topic, TopicFact, Trust, as_of
 
 
 def agent_memory(topic: Topic) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def checked_at(fact: TopicFact) -> datetime:
 
 def days_since(fact: TopicFact) -> int:
     """Return the number of whole days since the fact was checked."""
-    return max(0, (timezone.now() - checked_at(fact)).days)
+    return max(0, (as_of.now() - checked_at(fact)).days)
 
 
 def stale_days(facts: Sequence[TopicFact]) -> dict[Any, int]:
@@ -249,7 +248,7 @@ def load(topic: Topic) -> LoadResult:
 
 def _read(topic: Topic) -> LoadResult:
     fresh = Topic.objects.annotate(seen_count=Count("seen_urls")).get(pk=topic.pk)
-    if not fresh.memory_is_live():
+    if not fresh.memory_is_live(as_of.now()):
         return LoadResult()
     current, struck = TopicFact.objects.filter(topic=topic).current_and_struck()
     stale = stale_days(current)
@@ -290,7 +289,8 @@ class FoundFact:
     """A fact that a run found, and its source. `known_id` is the key of an already known fact.
 
     A known fact is never created again, so what a person edited, struck or deleted stays that way.
-    `replaces` is the key of the fact it updates. `support` says where its quote was found.
+    `replaces` is the key of the fact it updates, and `answers` of one that answers the same question,
+    also if both stay. `support` says where its quote was found.
     """
 
     text: str
@@ -301,6 +301,7 @@ class FoundFact:
     confirmed: bool = True
     known_id: str = ""
     replaces: str = ""
+    answers: str = ""
     support: str = ""
     source_count: int = 0
     independent_count: int = 0
@@ -409,15 +410,29 @@ def replace_facts(
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
         else:
             changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
+            _continue_chain(changes.new[-1], item, current)
     _store(changes.new, source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
     _retire(changes.retired, found, number=number, source=source)
-    _store_retired(topic, beyond, number=number, source=source, at=at)
+    _store_retired(topic, beyond, current, number=number, source=source, at=at)
     return changes
 
 
+def _continue_chain(fact: TopicFact, item: FoundFact, current: Sequence[TopicFact]) -> None:
+    """Let a new fact answer the question of the one that it replaces or disputes."""
+    for old in current:
+        if str(old.pk) == (item.replaces or item.answers):
+            fact.chain, fact.question = old.chain, old.question
+
+
 def _store_retired(
-    topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
+    topic: Topic,
+    found: Sequence[FoundFact],
+    current: Sequence[TopicFact],
+    *,
+    number: int,
+    source: str,
+    at: datetime,
 ) -> None:
     """Store facts beyond the limit as retired, so that they are known and never reported as new."""
     why = _("found by Run #%(number)d, but 10 other facts ranked higher") % {"number": number}
@@ -425,6 +440,8 @@ def _store_retired(
         _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
         for item in found
     ]
+    for fact, item in zip(facts, found, strict=True):
+        _continue_chain(fact, item, current)
     _store(facts, source)
     for fact in facts:
         fact.retire(by=RESEARCH, why=why, run=number, source=source)

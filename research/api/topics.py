@@ -15,7 +15,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.shown import Textless, shows
+from memory.api.shown import AS_OF, Textless, as_it_was, shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
@@ -177,10 +177,11 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 
 
 @api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
-def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
+def read_topic_memory(request: ApiRequest, slug: str, as_of: str = AS_OF) -> AgentMemory:
     """Read what is known about a topic, in the format of seed 000's AgentMemory."""
-    topic = topic_of(request.auth, slug)
-    told = AgentMemory(**agent_memory(topic))
+    with as_it_was(request.auth, as_of):
+        topic = topic_of(request.auth, slug)
+        told = AgentMemory(**agent_memory(topic))
     known = told.seenUrls or told.keyFacts or told.reportSummary  # all of it comes from pages
     shows(topic, trust=Trust.EXTERNAL if known else "")
     return told

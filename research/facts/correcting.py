@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -40,8 +41,16 @@ class FactConflict(MemoryRefused):
         self.change = change
 
 
-def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | None = None) -> None:
-    """Correct `fact` as it was in version `seen`, or as it is loaded if `seen` is None.
+def edit_fact(
+    fact: TopicFact,
+    text: str,
+    url: str,
+    *,
+    by: Actor,
+    seen: int | None = None,
+    **dates: date | None,
+) -> None:
+    """Correct `fact`, and when it is true, as it was in version `seen`, or as it is loaded if `seen` is None.
 
     Changes by others to order or lock aren't a conflict. A struck or retired fact becomes current
     again with the new text. Raises FactConflict if text, URL or state changed in the meantime or
@@ -52,7 +61,7 @@ def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | No
             if fact.state != TopicFact.State.CURRENT and seen in (None, fact.version):
                 fact.unstrike(by=by)
                 seen = fact.version
-            fact.edit(text, by=by, expected_version=seen, url=url)
+            fact.edit(text, by=by, expected_version=seen, url=url, **dates)
     except StaleWrite as exc:
         with transaction.atomic():
             now = TopicFact.objects.select_for_update().get(pk=fact.pk)
@@ -62,7 +71,7 @@ def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | No
             if later:
                 base = next((c.before["text"] for c in later if "text" in c.before), now.text)
                 raise FactConflict(base, now, later[-1]) from exc
-            now.edit(text, by=by, url=url)
+            now.edit(text, by=by, url=url, **dates)
         fact.refresh_from_db()
 
 

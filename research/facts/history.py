@@ -14,8 +14,17 @@ from typing import Any
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from memory.models import Lock, Revision, Topic, TopicFact
-from research.models import Run
+from memory.models import (
+    Lock,
+    Observation,
+    Proposal,
+    Revision,
+    Topic,
+    TopicFact,
+    Use,
+    origins,
+)
+from research.models import DeltaItem, Hit, Run
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -106,6 +115,73 @@ def word_diff(before: str, after: str) -> list[Piece]:
     return pieces
 
 
+# --- where a fact comes from, and what depends on it ---
+
+MOST_SHOWN = 20  # of each kind
+
+
+@dataclass(frozen=True, slots=True)
+class FactUse:
+    """A prompt or an answer that used the fact."""
+
+    origin: origins.Origin
+    at: datetime
+
+
+@dataclass(slots=True)
+class Trail:
+    """Everything before and after a fact: page, query and run, and what used or repeats it."""
+
+    run: Run | None
+    hit: Hit | None
+    answers: list[TopicFact]  # to the same question, the oldest first, with this one
+    uses: list[FactUse]
+    use_count: int
+    reports: list[DeltaItem]
+    report_count: int
+    observations: list[Observation]
+    proposals: list[Proposal]
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """Return the query that found the page: its text, service and rank."""
+        found: list[dict[str, Any]] = self.hit.queries if self.hit else []
+        return found[0] if found else {}
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing depends on the fact."""
+        return not (self.use_count or self.report_count or self.observations or self.proposals)
+
+
+def trail_of(fact: TopicFact) -> Trail:
+    """Return where the fact comes from and what depends on it, in at most ten queries."""
+    owner = fact.owner
+    run = Run.objects.filter(topic=fact.topic_id, number=fact.first_run or 0).first()
+    hit = Hit.objects.filter(run=run, link=fact.url).first() if run and fact.url else None
+    uses = Use.objects.of(owner).filter(record_id=fact.pk)
+    latest = list(uses.order_by("-id")[:MOST_SHOWN])
+    places = origins.of(owner, {use.place for use in latest})
+    told = Q(previous_fact=fact) | Q(sentence=fact.text)
+    items = DeltaItem.objects.filter(told, run__topic=fact.topic_id, withheld="")
+    reports = items.select_related("run").order_by("-run__number", "position")
+    same = Observation.objects.of(owner).active().filter(topic=fact.topic_id, content=fact.text)
+    # A proposal with the fact's words, as it would be stored.
+    waiting = Proposal.objects.of(owner).waiting().filter(after__icontains=fact.text[:200])
+    answers = TopicFact.objects.filter(topic=fact.topic_id, chain=fact.chain).live()
+    return Trail(
+        run=run,
+        hit=hit,
+        answers=list(answers.order_by("created", "pk")[:MOST_SHOWN]),
+        uses=[FactUse(places[use.place], use.created) for use in latest if use.place in places],
+        use_count=uses.count() if len(latest) == MOST_SHOWN else len(latest),
+        reports=list(reports[:MOST_SHOWN]),
+        report_count=items.values("run").distinct().count(),
+        observations=list(same.order_by("-created")[:MOST_SHOWN]),
+        proposals=list(waiting[:MOST_SHOWN]),
+    )
+
+
 # --- facts by run ---
 
 BETWEEN = 0.5  # a person's change between Run #4 and Run #5 is at 4.5
@@ -167,7 +243,13 @@ def lives_of(topic: Topic, runs: Sequence[SavedRun], *, first: int, last: int) -
     since = Q(first_run=None) | Q(first_run__lte=last)
     gone = Q(state=TopicFact.State.RETIRED, retired_run__lte=first)
     # Includes facts in the trash, because they were known then.
-    facts = list(TopicFact.objects.filter(since, topic=topic).exclude(gone).order_by("created"))
+    facts = TopicFact.objects.filter(since, topic=topic).exclude(gone).order_by("created")
+    return histories_of(facts, runs)
+
+
+def histories_of(asked: Iterable[TopicFact], runs: Sequence[SavedRun]) -> list[FactHistory]:
+    """Return the histories of these facts in two queries. `runs` are all saved runs of the topic."""
+    facts = list(asked)
     revisions = Revision.objects.filter(
         record_type=TopicFact.record_type(),
         record_id__in=[fact.pk for fact in facts],

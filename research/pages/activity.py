@@ -43,6 +43,7 @@ from memory.records.history import record_of
 from memory.records.kinds import models as record_models
 from memory.records.kinds import nouns, number_in_words
 from memory.web import filter_bar
+from memory.web.as_of import at_a_date
 from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import redirect_back
 from memory.web.undo import offer_revision
@@ -512,6 +513,7 @@ def _run(row: Any, user: User) -> Line:
 @login_required
 @require_GET
 @vary_on_headers("HX-Request")
+@at_a_date
 def activity(request: BeaconRequest) -> HttpResponse:
     """Show what happened, newest first. Over htmx only the list."""
     facets = _facets(request, request.GET.get("actor", ""))
@@ -521,6 +523,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
 @login_required
 @require_GET
 @vary_on_headers("HX-Request")
+@at_a_date
 def agents_activity(request: BeaconRequest) -> HttpResponse:
     """Show what agents did: the same list, of one agent or of all."""
     agents = [Choice(f"agent:{name}", name) for name, _words in agents_to_choose(request.user)]

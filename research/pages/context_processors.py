@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site import health
 from beacon_site.embedded.installed import BY_HAND
-from memory.models import User
+from memory.models import User, as_of
 from research.models import Report, Worker
 from research.pages import inbox, places
 
@@ -38,6 +38,11 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     One query: unread reports up to MOST_UNREAD, what waits in the Inbox, and the age of each
     process's last heartbeat. Up to three more list pinned items.
     """
+    with as_of.present():  # also around a page as of a date
+        return _frame(request)
+
+
+def _frame(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"nav": [], "health_banner": "", "waiting_in_all": "", **dict.fromkeys(WAITING, 0)}

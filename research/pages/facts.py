@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from django import forms
 from django.contrib import messages
@@ -25,7 +25,9 @@ from beacon_site.http import BeaconRequest
 from memory.core.actors import Actor
 from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Lock, Topic, TopicFact
+from memory.models.as_of import at
 from memory.models.library import ADDRESS
+from memory.web.as_of import date_or_problem
 from memory.web.double_submit import idempotent_post
 from memory.web.fields import AsksAboutSecrets, CleanTextField
 from memory.web.responses import redirect_back, redirect_to, refused
@@ -34,12 +36,15 @@ from research.execution.rechecking import start_recheck
 from research.execution.starting import NotNow
 from research.facts import correcting as fact_editing
 from research.facts import history as fact_history
+from research.facts.history import SavedRun
 from research.intent import feedback
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources
 from research.pages.responses import not_now
+from research.reports import facts_over_time
 from research.topics import page as topic_page
 
+PANEL_TRIED = 500  # facts among which the first known one is selected
 _NO_FACT = gettext_lazy("Enter the fact as one complete sentence that can be checked.")
 
 
@@ -106,7 +111,26 @@ class CorrectionForm(FactForm):
         help_text=gettext_lazy("One complete statement that can be checked."),
         error_messages={"required": _NO_FACT},
     )
+    true_from = forms.DateField(
+        label=gettext_lazy("True from"),
+        required=False,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        help_text=gettext_lazy("If the source says when this is true."),
+    )
+    true_until = forms.DateField(
+        label=gettext_lazy("True until"),
+        required=False,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+    )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
+
+    def clean(self) -> dict[str, Any]:
+        """Check that the dates are in order."""
+        told: dict[str, Any] = super().clean() or self.cleaned_data
+        first, last = told.get("true_from"), told.get("true_until")
+        if first and last and last < first:
+            self.add_error("true_until", _("This date is before “True from”."))
+        return told
 
 
 class StrikeForm(forms.Form):
@@ -125,9 +149,11 @@ class StrikeForm(forms.Form):
 @vary_on_headers("HX-Request")
 @idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the topic's facts. A POST adds one."""
+    """Show the topic's facts over time, or as a list. A POST adds one."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
-    form = FactForm(request.POST or None)
+    if request.method != "POST":
+        return _shown(request, topic)
+    form = FactForm(request.POST)
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
         try:
@@ -143,7 +169,76 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     return _page(request, topic, form)
 
 
-def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> HttpResponse:
+def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
+    """Show the facts at the date in the URL: over the runs if there are two, else as a list."""
+    date = date_or_problem(request)
+    if isinstance(date, HttpResponse):
+        return date
+    request.date = date
+    runs = facts_over_time.runs_of(topic)
+    if "slot" in request.GET:
+        slot = number_of(request.GET["slot"], len(runs))
+        asked = [(name, value) for name, value in date.others if name != "slot"]
+        if typed := facts_over_time.date_of_slot(runs, slot):
+            asked.append(("as_of", typed))
+        return redirect_to(request, f"{request.path}?{urlencode(asked)}")
+    if len(runs) > 1 and request.GET.get("view") != "list":
+        return _over_time(request, topic, runs)
+    with at(request.user, date.when):
+        return _page(request, topic, has_runs=len(runs) > 1)
+
+
+def number_of(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else default
+
+
+def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> HttpResponse:
+    when = request.date.when
+    page = number_of(request.GET.get("page", ""), 1)
+    shown = facts_over_time.over_time(topic, runs, when.until if when else None, page=page)
+    context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown}
+    key = request.GET.get("fact", "")
+    with at(request.user, when):
+        shown.known = facts_over_time.known_at(topic)
+        context |= _panel(topic, key, shown)
+    context |= {"head": topic_page.head_of(topic)}
+    return render(request, "research/facts_over_time.html", context)
+
+
+def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, Any]:
+    """Return the selected fact as it was at the date, by default the first that was known."""
+    facts = TopicFact.objects.filter(topic=topic)
+    found = None
+    if key:
+        try:
+            found = facts.filter(pk=key).first()
+        except ValidationError:  # not an ID
+            found = None
+        if found is None:
+            return {"is_unknown": True}
+    else:
+        known = [
+            block.fact.pk
+            for question in shown.questions
+            for block in question.blocks
+            if not block.is_later
+        ]
+        found = facts.filter(pk__in=known[:PANEL_TRIED]).current().first()
+    if found is None:
+        return {}
+    found.owner = topic.owner
+    question = next((one for one in shown.questions if one.chain == found.chain), None)
+    row = topic_page.fact_rows(topic, [found])[0]
+    return {"row": row, "question": question, "trail": fact_history.trail_of(found)}
+
+
+def _page(
+    request: BeaconRequest,
+    topic: Any,
+    form: FactForm | None = None,
+    *,
+    has_runs: bool = False,
+) -> HttpResponse:
     facts = topic_page.facts_of(topic)
     topic.fact_count = len(facts.current)  # counted before the action
     context = {
@@ -153,9 +248,14 @@ def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> H
         "form": form or FactForm(),
         "most": TopicFact.MOST_CURRENT,
         "most_kept": TopicFact.MOST_BY_PEOPLE,
+        "has_runs": has_runs,
     }
-    if request.htmx:
+    if request.htmx and request.htmx.target != "timeline":
         return render(request, "research/_facts.html", context)
+    gone = topic_page.timeline_of(topic, cursor=request.GET.get("cursor", ""))
+    context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
+    if request.htmx and request.htmx.target == "timeline":
+        return render(request, "research/_topic_timeline.html", context)
     context |= {"head": topic_page.head_of(topic), "rules": sources.rules_of(topic)}
     return render(request, "research/topic_facts.html", context)
 
@@ -201,14 +301,21 @@ def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
 def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Correct a fact, in its row or on its own page."""
     found = _fact(request, slug, pk)
-    initial = {"text": found.text, "url": found.url, "version": found.version}
+    initial = {
+        "text": found.text, "url": found.url, "version": found.version,
+        "true_from": found.true_from, "true_until": found.true_until,
+    }  # fmt: skip
     form = CorrectionForm(request.POST or None, initial=initial, auto_id=f"fact-{pk}-%s")
     context: dict[str, Any] = {"fact": found, "topic": found.topic, "form": form}
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
         try:
+            # A form without the dates, such as that of an older page, leaves them as they are.
+            dates = {
+                name: words[name] for name in ("true_from", "true_until") if name in request.POST
+            }
             fact_editing.edit_fact(
-                found, words["text"], words["url"], by=request.actor, seen=words["version"]
+                found, words["text"], words["url"], by=request.actor, seen=words["version"], **dates
             )
         except fact_editing.FactConflict as exc:
             context |= {"conflict": exc, "form": _rebased(request, exc, form.auto_id)}
@@ -238,17 +345,32 @@ def _rebased(
 @require_safe
 @login_required
 def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
-    """Show who changed a fact, when, why, and how."""
+    """Show a fact's history both ways: where it comes from, who changed it, and what used it."""
     found = _fact(request, slug, pk)
     context = {
         "row": topic_page.fact_rows(found.topic, [found])[0],
         "topic": found.topic,
         "changes": fact_history.history_of(found),
+        "trail": fact_history.trail_of(found),
     }
     return render(request, "research/fact_history.html", context)
 
 
 # --- actions on a fact ---
+
+
+@require_POST
+@login_required
+def fact_question(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Rename the question that the fact answers."""
+    found = _fact(request, slug, pk)
+    back = f"{reverse('research:topic-facts', args=[slug])}?fact={pk}"
+    try:
+        found.rename_question(request.POST.get("question", ""), by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    messages.success(request, _("Question renamed."), extra_tags=offer_revision(request, found))
+    return redirect_back(request, back)
 
 
 # For each button: what it does, its message, and whether it offers Undo. Marking as wrong takes a

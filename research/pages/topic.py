@@ -33,7 +33,7 @@ from research.execution.starting import NotNow, loaded_at, start_run
 from research.facts import affected
 from research.models import AffectedLine, Report, Run, RunAlreadyActive
 from research.pages.responses import not_now
-from research.reports import reading, timeline_chart
+from research.reports import reading
 from research.topic_settings import editing as topic_editing
 from research.topics import acts
 from research.topics import page as topic_page
@@ -125,21 +125,6 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
     context = {"topic": found, "form": form, "sentence": form["sentence"].value()}
     template = "_sentence_note" if request.htmx else "sentence_note"
     return render(request, f"research/{template}.html", context)
-
-
-@require_safe
-@login_required
-@vary_on_headers("HX-Request")
-def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the facts over the runs, and former facts: retired by runs, or struck (R20)."""
-    found = _topic(request, slug)
-    runs = timeline_chart.runs_of(found)
-    by_number = {run.number: run.pk for run in runs}
-    page = topic_page.timeline_of(found, by_number, cursor=request.GET.get("cursor", ""))
-    shown: dict[str, Any] = {"rows": page.rows, "next_cursor": page.next_cursor}
-    if not request.htmx:
-        shown["chart"] = timeline_chart.chart_of(found, runs, request.GET.get("until", ""))
-    return _show(request, "timeline", found, **shown)
 
 
 @require_safe

@@ -249,6 +249,7 @@ def _facts(work: RunContext, written: _StepOutputs) -> list[FoundFact] | None:
         replace(
             _found(c.sentence, c.citations, c.quote, sources),
             replaces=c.replaces,
+            answers=c.previous_id,
         )
         for c in listed
     ]

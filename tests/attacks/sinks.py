@@ -24,7 +24,7 @@ SINKS = {
     "topic: title, description, labels": "topic topics home topic-runs topic-duplicate",
     "topic: forms that hold what was typed": "topic-new topic-known schedule-preview topic-settings topic-forecast",
     "topic: timeline, calendar": "topic-timeline calendar schedule-missed",
-    "topic: facts": "topic-facts fact fact-edit fact-history",
+    "topic: facts": "topic-facts fact fact-edit fact-history fact-question",
     "topic: memory": "topic-memory topic-memory-json topic-purge topics-trash",
     "topic: sources, labels, snippets": "topic-sources sources-export source-rules read-next",
     "topic: rules, intent, notices": "topic-rules topic-notices rule-add",

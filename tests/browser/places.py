@@ -203,7 +203,19 @@ def _empty() -> list[Place]:
 
 
 def _topic_pages(cast: dict[str, str]) -> list[Place]:
-    tabs = ("", "facts/", "timeline/", "sources/", "runs/", "memory/", "settings/")
+    def named(tab: str) -> str:
+        return tab.replace("/?", " ").strip("/").replace("=", " ") or "read"
+
+    tabs = (
+        "",
+        "facts/",
+        "facts/?view=list",
+        "facts/?slot=1",
+        "sources/",
+        "runs/",
+        "memory/",
+        "settings/",
+    )
     found = [
         Place("topics", "/topics/"),
         Place("topics all", "/topics/?show=all&sort=title"),
@@ -218,12 +230,11 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic new known", "/topics/new/", FULL, _known_topic),
         Place("fact edit", cast["fact"]),
         Place("fact history", cast["history"]),
+        Place("as of before the first record", "/files/?as_of=1999-12-31"),
+        Place("as of the future", "/memory/?q=release&as_of=2999-12-31"),
     ]
     for name, slug in (("sample", cast["sample"]), ("aio", cast["topic"])):
-        found += [
-            Place(f"topic {name} {tab.strip('/') or 'read'}", f"/topics/{slug}/{tab}")
-            for tab in tabs
-        ]
+        found += [Place(f"topic {name} {named(tab)}", f"/topics/{slug}/{tab}") for tab in tabs]
     found += [
         Place(f"topic {name} {tab.strip('/') or 'read'}", f"/topics/{cast[name + ' slug']}/{tab}")
         for name in ("long", "rtl", "chinese", "emoji")

@@ -37,7 +37,7 @@ NO_PAGE = {
     "memory:record-inline", "memory:memory-panel", "memory:bulk-progress", "memory:session-left", "memory:message",
     "research:topics-trash", "research:topic-duplicate", "research:topic-known",
     "research:schedule-preview", "research:fact", "research:run-progress",
-    "research:sources-export", "research:topic-memory-json", "research:run-export",
+    "research:topic-timeline", "research:sources-export", "research:topic-memory-json", "research:run-export",
     "research:activity-file", "research:feed", "research:metrics",
     *(name for name, _address in ALL if name.endswith("-moved")),  # they only redirect
 }  # fmt: skip

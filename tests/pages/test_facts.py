@@ -111,7 +111,7 @@ def test_the_number_of_queries_is_fixed(
         gone = make_fact(topic, f"A wrong fact number {number} of some length.", runs[0])
         gone.strike(by=topic.owner.actor, why="wrong")
 
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(14):
         browser.get(FACTS)
 
 

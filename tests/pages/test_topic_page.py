@@ -1,4 +1,4 @@
-"""A topic's tabs: read, timeline, sources, runs, memory, and the preview of a run."""
+"""A topic's tabs: read, facts over time, sources, runs, memory, and the preview of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.research.factories import (
 
 HTMX = {"HX-Request": "true"}
 HOME = "/topics/postgresql-releases/"
-TABS = ["", "facts/", "timeline/", "sources/", "runs/", "memory/"]
+TABS = ["", "facts/", "facts/?view=list", "sources/", "runs/", "memory/"]
 
 
 def body_of(browser: Client, path: str, **more: Any) -> str:
@@ -92,7 +92,7 @@ def test_over_htmx_a_list_comes_alone(browser: Client, topic: Topic, tab: str, r
     assert "<html" not in body
 
 
-@pytest.mark.parametrize("tab", ["timeline/", "sources/", "runs/"])
+@pytest.mark.parametrize("tab", ["facts/", "sources/", "runs/"])
 def test_a_cursor_that_cannot_be_read_shows_the_first_page(browser: Client, topic: Topic, tab: str):
     make_second_run(topic)
 
@@ -116,9 +116,11 @@ def test_the_number_of_queries_is_fixed(
     make_sources(topic, 60)
 
     # The memory's tab reads it just as a run would: in a savepoint, and again as JSON.  The
-    # timeline's drawing asks for runs, facts, their revisions and delta items.
     # What is read asks for runs, changes, facts, sources, remarks, notes and lines of memory.
-    with django_assert_max_num_queries({"memory/": 15, "": 20}.get(tab, 12)):
+    # Facts over time also show where the selected fact comes from, and what depends on it.
+    with django_assert_max_num_queries(
+        {"": 20, "memory/": 15, "facts/": 24, "facts/?view=list": 14}.get(tab, 12)
+    ):
         browser.get(HOME + tab)
 
 
@@ -181,7 +183,7 @@ def test_facts_of_an_earlier_run_stay_in_the_timeline_with_the_run_that_retired_
 ):
     run = make_second_run(topic)
 
-    body = body_of(browser, HOME + "timeline/")
+    body = body_of(browser, HOME + "facts/?view=list")
 
     assert "Version 13 receives fixes until November 2025." in body
     assert "Replaced by Run #2" in body and 'quiet-tag">retired' not in body
@@ -192,7 +194,7 @@ def test_a_struck_fact_stands_in_the_timeline_with_who_and_why(browser: Client, 
     fact = make_fact(topic, "Version 13 lives for ever and ever.")
     fact.strike(by=topic.owner.actor, why="plainly wrong")
 
-    body = body_of(browser, HOME + "timeline/")
+    body = body_of(browser, HOME + "facts/?view=list")
 
     assert "plainly wrong" in body
     assert "alice" in body
@@ -206,7 +208,7 @@ def test_the_timeline_is_paged_without_losing_or_repeating_a_fact(browser: Clien
     seen: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
-        page = browser.get(HOME + "timeline/", {"cursor": cursor})
+        page = browser.get(HOME + "facts/", {"view": "list", "cursor": cursor})
         seen += [row.fact.text for row in page.context["rows"]]
         cursor = page.context["next_cursor"]
 

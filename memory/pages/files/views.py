@@ -46,6 +46,7 @@ from memory.pages.remember import new_lines, warn_of
 from memory.records import acts as record_acts
 from memory.records import history as record_history
 from memory.web import filter_bar
+from memory.web.as_of import at_a_date
 from memory.web.fields import cleaned_of
 from memory.web.filter_bar import Choice, Facet, FilterBar
 from memory.web.responses import next_of, redirect_to, refused, report_cleaned
@@ -480,6 +481,7 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
 
 @require_safe
 @login_required
+@at_a_date
 def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
     tree = tree_of(request.user)
@@ -517,6 +519,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     """Show one file, with its Markdown rendered."""
     file = file_or_404(request, path)
@@ -526,6 +529,7 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
 
 @require_safe
 @login_required
+@at_a_date
 def file_source(request: BeaconRequest, path: str) -> HttpResponse:
     """Send a file's exact bytes, for apps and editors."""
     file = file_or_404(request, path)

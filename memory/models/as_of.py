@@ -1,0 +1,437 @@
+"""Reading everything as it was at a moment: `with at(owner, moment): ...`.
+
+Data flow: each revision holds the values before its change -> a record at `moment` is its row with the
+values before the first change since then -> queries inside `at()` get these rows instead of the tables.
+
+This is done with common table expressions that have the names of the tables, which Postgres uses instead
+of them. So lists, pages and search need no second version of their queries. Permanently deleted records
+have no rows, so they don't exist at any date. Scope, sensitivity and trust are always today's: what agents
+must not see today, they can't see at an earlier date either.
+"""
+
+# The SQL below is built from our own names, a number and a time.
+# ruff: noqa: S608
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from functools import cache, cached_property
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, models
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.text.dates import day_of, moment_of
+from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, tsquery_of
+from memory.core.errors import InvalidValue, MemoryRefused
+from memory.core.file_format import telling
+from memory.models.files import MemoryFile, Section, generated_line
+from memory.models.history import Revision
+from memory.models.remembered import Remembered
+from memory.models.search_index import COLUMNS, Recalled, SearchSpace, entry_of
+
+_LATER = "beacon_changed_later"
+# Never changed, so conditions on them can use the tables' indexes.
+_FIXED = frozenset({"id", "owner_id", "created", "topic_id", "run_id", "file_id"})
+_TODAY = frozenset({"scope", "sensitivity", "trust"})
+_NAME = re.compile(r"(?<!public\.)(?<!public\.\")\b(?:memory|research)_[a-z]+\b")
+_WRITES = re.compile(r'\s*(?:INSERT INTO|UPDATE|DELETE FROM)\s+"?([a-z_]+)', re.I)
+
+# Columns that change without a revision, by table: their SQL expression, with `n` for the row and `{at}`
+# for the moment. Other apps add theirs.
+DERIVED: dict[str, dict[str, str]] = {}
+
+# Tables whose rows stay as they are, and the condition on the rows that there were. Likewise.
+LISTS = dict.fromkeys(
+    ("memory_revision", "memory_activity", "memory_use", "memory_modelcall"), "created < {at}"
+)
+
+AS_OF_WORDS = (
+    "Read everything as it was at the end of this day (2026-03-01, in the person's time zone), or at "
+    "this time (2026-03-01T09:30Z). Permanently deleted text isn't included. Empty: as it is now."
+)
+
+LONGEST = 40  # characters of a date-time
+
+
+class ReadOnlyAtDate(MemoryRefused):
+    """Something was about to be changed in `at()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The date that was asked for: what was typed, and the moment at which it ends."""
+
+    text: str
+    until: datetime
+
+    @property
+    def day(self) -> datetime:
+        """Return the last moment of it in the current time zone."""
+        return timezone.localtime(self.until - timedelta(microseconds=1))
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it is a whole day, without a time."""
+        return day_of(self.text) is not None
+
+
+def as_of(text: str, zone: Any, *, now: datetime | None = None) -> AsOf | None:
+    """Return the moment for `2026-03-01` (the end of the day in `zone`) or a date-time. None for "".
+
+    Today is the present, so it is None, too. Raises InvalidValue for anything else, and for the future.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    now = now or timezone.now()
+    day = day_of(text)
+    try:
+        if day is not None:
+            if day == now.astimezone(zone).date():
+                return None
+            until = datetime.combine(day + timedelta(days=1), time(), zone)
+        else:
+            # In a URL, the plus of a time zone is a space.
+            found = moment_of(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))
+            if found is None or len(text) > LONGEST:
+                raise ValueError(text)
+            if timezone.is_naive(found):
+                found = found.replace(tzinfo=zone)
+            until = found + timedelta(microseconds=1)
+        until.astimezone(zone)
+    except (ValueError, OverflowError):
+        problem = _("“%(text)s” isn’t a date. Enter one such as 2026-03-01, or 2026-03-01T09:30Z.")
+        problem %= {"text": text[:40]}
+        raise InvalidValue(problem, errors={"as_of": [problem]}) from None
+    if until > now:
+        problem = _("%(text)s is in the future. Choose today or an earlier date.")
+        problem %= {"text": text[:40]}
+        raise InvalidValue(problem, errors={"as_of": [problem]})
+    return AsOf(text, until)
+
+
+def first_day(owner: Any) -> datetime | None:
+    """Return when the owner's first stored change was made."""
+    rows = Revision.objects.of(owner).order_by("created")
+    found: datetime | None = rows.values_list("created", flat=True).first()
+    return found
+
+
+_now: ContextVar[Past | None] = ContextVar("as_of", default=None)
+
+
+def current() -> Past | None:
+    """Return the past that is being read, or None for the present."""
+    return _now.get()
+
+
+@contextmanager
+def at(owner: Any, when: AsOf | datetime | None) -> Iterator[Past | None]:
+    """Read the owner's records as they were. None is the present, and changes nothing.
+
+    Querysets must be evaluated inside, and templates rendered. Records can't be changed inside.
+    """
+    if when is None:
+        yield None
+        return
+    past = Past(owner, when.until if isinstance(when, AsOf) else when)
+    token = _now.set(past)
+    try:
+        with connection.execute_wrapper(past.execute):
+            yield past
+    finally:
+        _now.reset(token)
+
+
+@contextmanager
+def present() -> Iterator[None]:
+    """Read the present inside `at()`, as for the navigation around a page."""
+    token = _now.set(None)
+    try:
+        yield
+    finally:
+        _now.reset(token)
+
+
+def now() -> datetime:
+    """Return the end of the date that is being read, or the current time."""
+    past = current()
+    return past.until if past else timezone.now()
+
+
+@dataclass(eq=False)
+class Past:
+    """One owner's records before `until`, as table expressions."""
+
+    owner: Any
+    until: datetime
+    _parts: dict[str, str] = field(default_factory=dict)
+
+    def execute(
+        self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
+    ) -> Any:
+        """Run a statement on the earlier rows. Refuses to change a record."""
+        if current() is not self:
+            return execute(sql, params, many, context)
+        if written := _WRITES.match(sql):
+            if written[1] in _records():
+                raise ReadOnlyAtDate(_("Nothing can be changed at a past date."))
+            return execute(sql, params, many, context)
+        head = sql.lstrip("( ")[:6].upper()
+        if many or not (head.startswith(("SELECT", "WITH"))):
+            return execute(sql, params, many, context)
+        parts, values = self._expressions(set(_NAME.findall(sql)))
+        if not parts:
+            return execute(sql, params, many, context)
+        if params is None:
+            sql, params = sql.replace("%", "%%"), ()
+        if sql.startswith("WITH RECURSIVE "):
+            sql = f"WITH RECURSIVE {', '.join(parts)}, {sql.removeprefix('WITH RECURSIVE ')}"
+        elif sql.startswith("WITH "):
+            sql = f"WITH {', '.join(parts)}, {sql.removeprefix('WITH ')}"
+        elif sql.startswith("(WITH "):  # Postgres would see two WITH clauses of one SELECT
+            sql = f"WITH {', '.join(parts)} SELECT * FROM ({sql}) rows_then"
+        else:
+            sql = f"WITH {', '.join(parts)} {sql}"
+        return execute(sql, (*values, *params), many, context)
+
+    def _expressions(self, names: set[str]) -> tuple[list[str], list[Any]]:
+        """Return the table expressions for these tables, and their parameters."""
+        parts: list[str] = []
+        values: list[Any] = []
+        for name in sorted(names):
+            if name in _records():
+                parts.append(f'"{name}" AS NOT MATERIALIZED ({self._rows(name)})')
+            elif name in LISTS:
+                there = LISTS[name].format(at=self._at)
+                parts.append(
+                    f'"{name}" AS NOT MATERIALIZED (SELECT * FROM public."{name}" AS {name} WHERE {there})'
+                )
+            elif name == "memory_section":
+                parts.append(f'"{name}" AS NOT MATERIALIZED ({_SECTIONS.format(later=_LATER)})')
+                values += self._columns_of_sections
+            elif name == "memory_searchentry":
+                parts.append(f'"{name}" AS NOT MATERIALIZED ({self._entries})')
+                values += self._columns_of_entries
+        if parts:
+            parts.insert(0, f"{_LATER} AS MATERIALIZED ({self._later})")
+        return parts, values
+
+    @property
+    def _at(self) -> str:
+        return f"'{self.until.isoformat()}'::timestamptz"
+
+    @property
+    def _later(self) -> str:
+        """Return the SELECT of the records that changed later, and of the sections of such files."""
+        changed = (
+            f"SELECT record_id FROM public.memory_revision WHERE owner_id = {int(self.owner.pk)} "
+            f"AND created >= {self._at} AND version > 1"
+        )
+        return (
+            f"{changed} UNION SELECT s.id FROM public.memory_section s WHERE s.file_id IN "
+            f"({changed} AND record_type = 'memoryfile')"
+        )
+
+    def _rows(self, table: str) -> str:
+        """Return the SELECT of a table's rows: those that stayed as they were, and the others."""
+        if table not in self._parts:
+            model = _records()[table]
+            derived = DERIVED.get(table, {})
+            fixed = _FIXED | _TODAY | derived.keys()
+            names = [column.column for column in model._meta.concrete_fields]
+            counted = {"version": "b.version - 1", "updated": "COALESCE(u.updated, n.created)"}
+
+            def columns(row: str) -> str:
+                special = derived if row == "n" else derived | counted
+                return ", ".join(
+                    f'{special[name].format(at=self._at)} AS "{name}"'
+                    if name in special
+                    else f'{"n" if name in fixed else row}."{name}"'
+                    for name in names
+                )
+
+            there = (
+                f'FROM public."{table}" n WHERE n.owner_id = {int(self.owner.pk)} '
+                f"AND n.created < {self._at}"
+            )
+            before = (
+                "SELECT min(r.version) AS version, "
+                "jsonb_object_agg(one.key, one.value ORDER BY r.id DESC) AS fields "
+                "FROM public.memory_revision r, jsonb_each(r.before) one "
+                f"WHERE r.record_type = '{model.record_type()}' AND r.record_id = n.id "
+                f"AND r.created >= {self._at}"
+            )
+            last = (
+                "SELECT max(r.created) AS updated FROM public.memory_revision r "
+                f"WHERE r.record_type = '{model.record_type()}' AND r.record_id = n.id "
+                f"AND r.created < {self._at}"
+            )
+            changed = there.replace(
+                " n WHERE",
+                f" n CROSS JOIN LATERAL ({before}) b CROSS JOIN LATERAL ({last}) u "
+                "CROSS JOIN LATERAL jsonb_populate_record(n, b.fields) p WHERE",
+            )
+            self._parts[table] = (
+                f"SELECT {columns('n')} {there} AND NOT EXISTS "
+                f"(SELECT 1 FROM {_LATER} l WHERE l.record_id = n.id) UNION ALL "
+                f"SELECT {columns('p')} {changed} AND n.id IN (SELECT record_id FROM {_LATER})"
+            )
+        return self._parts[table]
+
+    # --- sections of files, which have no history of their own ---
+
+    @cached_property
+    def _sections(self) -> list[Section]:
+        """Return the sections of the files that changed later."""
+        files = MemoryFile.objects.of(self.owner).live().filter(pk__in=self.changed_later)
+        found = []
+        for file in files:
+            told = telling(file.content, without=generated_line(file))
+            for place, one in enumerate(told):
+                key = uuid.uuid5(file.pk, f"{place} {' > '.join(one.heading)}")
+                found.append(
+                    Section(
+                        id=key, owner_id=file.owner_id, file=file, position=place,
+                        heading=list(one.heading), content=one.text, source=file.source,
+                        trust=file.trust, sensitivity=file.sensitivity, created=file.created,
+                        updated=file.updated,
+                    )
+                )  # fmt: skip
+        return found
+
+    @cached_property
+    def _columns_of_sections(self) -> list[list[Any]]:
+        rows = [
+            (one.pk, one.owner_id, one.file_id, one.position, one.content, one.source, one.trust,
+             one.sensitivity, one.created, "\n".join(one.heading))
+            for one in self._sections
+        ]  # fmt: skip
+        return _by_column(rows, 10)
+
+    @cached_property
+    def changed_later(self) -> list[uuid.UUID]:
+        """Return the IDs of the records that changed later."""
+        with connection.cursor() as cursor:
+            cursor.execute(self._later)
+            return [key for (key,) in cursor.fetchall()]
+
+    # --- the search index ---
+
+    @property
+    def _entries(self) -> str:
+        owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"
+        names = ", ".join(COLUMNS)
+        arrays = ", ".join(f"%s::{kind}[]" for kind in COLUMNS.values())
+        values = names.replace("words", "words::tsvector")
+        return (
+            f"SELECT e.id, e.space_id, {', '.join(f'e.{name}' for name in COLUMNS)} "  # nosec B608
+            f"FROM public.memory_searchentry e WHERE e.space_id IN {owned} "
+            f"AND e.created < {self._at} "
+            f"AND NOT EXISTS (SELECT 1 FROM {_LATER} l WHERE l.record_id = e.record_id) "
+            f"UNION ALL SELECT -place, space_id, {values} "
+            f"FROM unnest(%s::int[], {arrays}) WITH ORDINALITY AS new (space_id, {names}, place)"
+        )
+
+    @cached_property
+    def _columns_of_entries(self) -> list[list[Any]]:
+        """Return the index entries of the records that changed later, as arrays."""
+        spaces = {one.record_type: one for one in SearchSpace.objects.filter(owner=self.owner)}
+        rows: list[tuple[Any, ...]] = []
+        for record in self._changed_records():
+            space = spaces.get(record.search_type())
+            if space is not None:
+                rows.append((space.pk, *entry_of(space, record)))
+        return _by_column(rows, 1 + len(COLUMNS))
+
+    def _changed_records(self) -> Iterator[Recalled]:
+        yield from self._sections
+        for model in _records().values():
+            if not issubclass(model, Recalled):
+                continue
+            rows = model.objects.of(self.owner).live().filter(pk__in=self.changed_later)
+            yield from rows.select_related("topic") if hasattr(model, "topic") else rows
+
+    def figures(self, types: Iterable[str], lexemes: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Return the spaces with their figures at the time and those of the terms.
+
+        The columns are those of `memory.search.bm25_sql.spaces_of`. Bounds are the highest possible.
+        """
+        terms = list(dict.fromkeys(lexemes))
+        counts = ", ".join(["count(*) FILTER (WHERE e.words @@ %s::tsquery)"] * len(terms))
+        queries = [tsquery_of([term]) for term in terms]
+        by_term = "NULL" if not terms else (
+            f"(SELECT ARRAY[{counts}] FROM memory_searchentry e "
+            "WHERE e.space_id = s.id AND e.words @@ %s::tsquery)"
+        )  # fmt: skip
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT s.id, s.record_type, s.language, t.documents, t.length, t.has_superseded, "  # nosec B608
+                f"{by_term} FROM public.memory_searchspace s CROSS JOIN LATERAL ("
+                "SELECT count(*) AS documents, COALESCE(sum(e.length), 0) AS length, "
+                "COALESCE(bool_or(NOT e.stands), FALSE) AS has_superseded "
+                "FROM memory_searchentry e WHERE e.space_id = s.id) t "
+                "WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
+                [*queries, *([" | ".join(queries)] if terms else []), self.owner.pk, list(types)],
+            )
+            rows = cursor.fetchall()
+        found: list[tuple[Any, ...]] = []
+        for *space, numbers in rows:
+            told = [(term, n) for term, n in zip(terms, numbers or [], strict=False) if n]
+            for term, n in told:
+                names = [term]
+                if term[0] != LABEL:
+                    # As if each document had the word so often: bounds are never too low.
+                    names += [level_of(term, times) for times in LEVELS]
+                found += [(*space, name, n, MOST_TIMES, 1) for name in names]
+            if not told:
+                found.append((*space, None, None, None, None))
+        return found
+
+
+_SECTION_ROWS = """
+SELECT {columns} FROM public.memory_section n
+WHERE NOT EXISTS (SELECT 1 FROM {{later}} l WHERE l.record_id = n.id)
+UNION ALL SELECT {values} FROM unnest(%s::uuid[], %s::bigint[], %s::uuid[], %s::int[], %s::text[],
+%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[])
+AS new (id, owner_id, file_id, position, content, source, trust, sensitivity, created, heading)
+"""
+
+
+def _section_columns() -> str:
+    """Return the SELECT of sections, whose columns depend on the model."""
+    made = {
+        "updated": "created", "version": "1", "pinned": "FALSE", "lock": "'open'",
+        "trashed_at": "NULL::timestamptz", "heading": "to_jsonb(string_to_array(heading, E'\\n'))",
+    }  # fmt: skip
+    names = [column.column for column in Section._meta.concrete_fields]
+    return _SECTION_ROWS.format(
+        columns=", ".join(f'n."{name}"' for name in names),
+        values=", ".join(f'{made.get(str(name), name)} AS "{name}"' for name in names),
+    )
+
+
+_SECTIONS = _section_columns()
+
+
+def _by_column(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
+
+
+@cache
+def _records() -> dict[str, type[Remembered]]:
+    """Return the models with a history, by table."""
+    found: Iterable[type[models.Model]] = apps.get_models()
+    return {
+        model._meta.db_table: model
+        for model in found
+        if issubclass(model, Remembered) and not model.IS_PART
+    }

@@ -1,0 +1,196 @@
+"""Pages, REST and tools as of a date: read-only, explained, and never another person's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pgtrigger
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memory.core.errors import InvalidValue
+from memory.files.reading import make_first_files
+from memory.files.services import save_file
+from memory.models import MemoryFile, Note, Revision, User
+from memory.models.as_of import ReadOnlyAtDate, as_of, at
+from memory.notes.services import edit_note, write_note
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def moved(record: Any, when: datetime) -> None:
+    """Make a record, and its changes so far, as old as `when`."""
+    type(record).objects.filter(pk=record.pk).update(created=when, updated=when)
+    with pgtrigger.ignore("memory.Revision:append_only"):
+        Revision.objects.filter(record_id=record.pk, created__gt=when).update(created=when)
+    if hasattr(record, "follow"):
+        record.refresh_from_db()
+        type(record).follow([record])
+
+
+def days_ago(days: int) -> datetime:
+    return timezone.now() - timedelta(days=days)
+
+
+def day(moment: datetime) -> str:
+    return f"{timezone.localtime(moment):%Y-%m-%d}"
+
+
+@pytest.fixture
+def note(alice: User) -> Note:
+    """A note of 20 days ago that was edited today."""
+    made = write_note(alice, "log", "The harbour opens at seven.", by=alice.actor)
+    moved(made, days_ago(20))
+    edit_note(made, by=alice.actor, content="The harbour opens at nine.")
+    return made
+
+
+TEN_DAYS_AGO = day(days_ago(10))
+PAGES = ("/memory/?q=harbour&", "/files/?", "/files/facts/memory.md/?", "/context/?", "/activity/?")
+
+
+def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
+    now = browser.get("/memory/", {"q": "harbour"}).content.decode()
+    then = browser.get("/memory/", {"q": "harbour", "as_of": TEN_DAYS_AGO}).content.decode()
+    assert "nine" in now and "seven" not in now
+    assert "seven" in then and "nine" not in then
+    assert "Back to now" in then and "can’t change anything here" in then
+    assert "Back to now" not in now
+
+
+def test_a_file_is_read_as_it_was_and_without_buttons(browser: Client, alice: User) -> None:
+    make_first_files(alice)
+    for file in MemoryFile.objects.of(alice):
+        moved(file, days_ago(20))
+    save_file(alice, "facts/memory.md", "# Memory\n\nWritten today.\n", by=alice.actor)
+    then = browser.get("/files/facts/memory.md/", {"as_of": TEN_DAYS_AGO}).content.decode()
+    assert "Written today" not in then
+    main = then.partition('<main id="main"')[2].partition("</main>")[0]
+    assert "/edit/" not in main and 'name="lock-section"' not in main
+    assert "Written today" in browser.get("/files/facts/memory.md/").content.decode()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_explains_a_date_without_records(
+    browser: Client, alice: User, note: Note, page: str
+) -> None:
+    make_first_files(alice)
+    then = browser.get(f"{page}as_of=1999-12-31")
+    assert then.status_code == 200
+    assert "Nothing was known on 31 Dec 1999" in then.content.decode()
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "typed", ["2999-01-01", "yesterday-ish", "2026-02-31", "0001-01-01T00:00+14:00"]
+)
+def test_every_page_refuses_other_dates(
+    browser: Client, alice: User, note: Note, page: str, typed: str
+) -> None:
+    make_first_files(alice)
+    told = browser.get(f"{page}as_of={typed}")
+    assert told.status_code in (200, 400)
+    assert "can’t be shown" in told.content.decode() or "Nothing was known" in told.content.decode()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_shown_as_of_a_day(
+    browser: Client, alice: User, note: Note, page: str
+) -> None:
+    make_first_files(alice)
+    for file in MemoryFile.objects.of(alice):
+        moved(file, days_ago(20))
+    told = browser.get(f"{page}as_of={TEN_DAYS_AGO}")
+    assert told.status_code == 200
+    assert "Back to now" in told.content.decode()
+
+
+def test_another_person_sees_nothing_of_it(
+    client_of: Callable[[Any], Client], bob: User, note: Note
+) -> None:
+    mine = write_note(bob, "log", "Bob's own.", by=bob.actor)
+    moved(mine, days_ago(20))
+    page = client_of(bob).get("/memory/", {"q": "harbour", "as_of": TEN_DAYS_AGO})
+    assert "opens at" not in page.content.decode()
+
+
+@pytest.mark.requirement("R2502")
+def test_trashed_restored_and_purged_at_a_date(alice: User, note: Note) -> None:
+    def found(at_day: datetime) -> list[str]:
+        with at(alice, at_day):
+            notes = Note.objects.of(alice).live().filter(content__startswith="The harbour")
+            return list(notes.values_list("content", flat=True))
+
+    note.trash(by=alice.actor)
+    trashed = timezone.now()
+    note.restore(by=alice.actor)
+    restored = timezone.now()
+    assert found(days_ago(10)) == ["The harbour opens at seven."]
+    assert found(trashed) == []
+    assert found(restored) == ["The harbour opens at nine."]
+    note.trash(by=alice.actor)
+    note.purge(by=alice.actor)
+    assert found(days_ago(10)) == found(restored) == []
+
+
+def test_what_agents_must_not_see_today_stays_hidden_at_earlier_dates(
+    alice: User, note: Note
+) -> None:
+    edit_note(note, by=alice.actor, sensitivity="sensitive")
+    with at(alice, days_ago(10)):
+        assert Note.objects.of(alice).live().count() == 1
+        assert not Note.objects.of(alice).live().for_agents().exists()
+
+
+def test_nothing_can_be_changed_at_a_date(alice: User, note: Note) -> None:
+    with at(alice, days_ago(10)), pytest.raises(ReadOnlyAtDate):
+        Note.objects.of(alice).get().change(by=alice.actor, pinned=True)
+    note.refresh_from_db()
+    assert not note.pinned
+
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("typed", "until"),
+    [
+        ("2026-03-01", "2026-03-01T23:00:00+00:00"),
+        (" 2026-02-28 ", "2026-02-28T23:00:00+00:00"),
+        ("2026-03-01T09:30Z", "2026-03-01T09:30:00.000001+00:00"),
+        ("2026-03-01T09:30+05:30", "2026-03-01T04:00:00.000001+00:00"),
+        ("2026-03-01T09:30 05:30", "2026-03-01T04:00:00.000001+00:00"),  # a plus in a URL
+        ("2026-03-01T09:30", "2026-03-01T08:30:00.000001+00:00"),  # in the person's zone
+    ],
+)
+def test_a_day_ends_in_the_persons_time_zone(typed: str, until: str) -> None:
+    found = as_of(typed, BERLIN, now=NOON)
+    assert found is not None
+    assert found.until.astimezone(UTC).isoformat() == until
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "2026-03-02"])
+def test_today_is_the_present(typed: str) -> None:
+    assert as_of(typed, BERLIN, now=NOON) is None
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["2026-03-03", "2026-03-02T12:00:01Z", "soon", "2026-13-01", "9999-12-31", "0000-01-01",
+     "9999-12-31T23:59:59-14:00", "\x00", "1" * 5000],
+)  # fmt: skip
+def test_other_dates_are_refused(typed: str) -> None:
+    with pytest.raises(InvalidValue) as told:
+        as_of(typed, BERLIN, now=NOON)
+    assert told.value.errors["as_of"]
+
+
+def test_today_differs_by_time_zone() -> None:
+    late = datetime(2026, 3, 1, 23, 30, tzinfo=UTC)  # March 2 in Berlin
+    assert as_of("2026-03-02", BERLIN, now=late) is None
+    with pytest.raises(InvalidValue):
+        as_of("2026-03-02", UTC, now=late)

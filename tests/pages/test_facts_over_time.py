@@ -1,0 +1,298 @@
+"""Facts over time: rows of questions, blocks of answers, the date line, and a fact's history both ways."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pgtrigger
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from beacon_site.text.cleaning import match_key
+from memory.models import Observation, Revision, Topic, TopicFact, Use, User
+from memory.topics.memory import FoundFact, replace_facts
+from research.models import Run
+from research.reports.facts_over_time import OverTime, Question, over_time, runs_of
+from tests.research.factories import (
+    make_fact,
+    make_hit,
+    make_item,
+    make_report,
+    make_run,
+    make_topic,
+)
+
+OLD = "The newest minor releases are 16.4, 15.8 and 14.13."
+NEW = "The newest minor releases are 17.6, 16.10 and 15.14."
+OTHER = "Asynchronous I/O came with version 18 of PostgreSQL."
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    return make_topic(alice)
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+def ran(topic: Topic, days: int) -> Run:
+    """Return a saved run of so many days ago."""
+    at = timezone.now() - timedelta(days=days)
+    run = make_run(topic)
+    make_report(run)
+    Run.objects.filter(pk=run.pk).update(finished_at=at, created=at)
+    run.refresh_from_db()
+    return run
+
+
+def aged(days: int) -> None:
+    """Make the changes of the last seconds so many days older."""
+    at = timezone.now() - timedelta(days=days)
+    fresh = timezone.now() - timedelta(minutes=5)
+    with pgtrigger.ignore("memory.Revision:append_only"):
+        Revision.objects.filter(created__gt=fresh).update(created=at)
+    TopicFact.objects.filter(created__gt=fresh).update(created=at)
+
+
+def found(topic: Topic, run: Run, *facts: FoundFact) -> list[TopicFact]:
+    changes = replace_facts(
+        topic, facts, number=run.number or 0, source=run.source, at=timezone.now()
+    )
+    return changes.new
+
+
+@pytest.fixture
+def facts(topic: Topic) -> list[TopicFact]:
+    """Run #1 finds a fact that Run #2 replaces, and Run #3 finds another one."""
+    first = ran(topic, 30)
+    (old,) = found(topic, first, FoundFact(OLD))
+    aged(30)
+    (new,) = found(topic, ran(topic, 20), FoundFact(NEW, replaces=str(old.pk)))
+    aged(20)
+    third = ran(topic, 5)
+    known = FoundFact(NEW, known_id=str(new.pk))
+    (other,) = found(topic, third, known, FoundFact(OTHER))
+    aged(5)
+    return [old, new, other]
+
+
+def shown(topic: Topic, until: Any = None, page: int = 1) -> OverTime:
+    return over_time(topic, runs_of(topic), until, page=page)
+
+
+def row_of(page: OverTime, fact: TopicFact) -> Question:
+    return next(one for one in page.questions if one.chain == fact.chain)
+
+
+def address(topic: Topic, query: str = "") -> str:
+    return reverse("research:topic-facts", args=[topic.slug]) + query
+
+
+def day(days: int) -> str:
+    return f"{timezone.localtime(timezone.now() - timedelta(days=days)):%Y-%m-%d}"
+
+
+@pytest.mark.requirement("R2503")
+def test_answers_that_replace_one_another_share_a_row(topic: Topic, facts: list[TopicFact]) -> None:
+    old, new, other = facts
+    old.refresh_from_db()
+    assert old.chain == new.chain != other.chain
+
+    page = shown(topic)
+    row = row_of(page, new)
+
+    assert [(one.text, one.start, one.end, one.kind) for one in row.blocks] == [
+        (OLD, 0, 2, "past"),
+        (NEW, 2, 6, "now"),
+    ]
+    assert row.name == "Newest minor releases"
+    assert [one.label for one in row.blocks] == ["16.4, 15.8 and 14.13", "17.6, 16.10 and 15.14"]
+    assert [(one.start, one.end) for one in row_of(page, other).blocks] == [(4, 6)]
+
+
+def test_every_line_fills_the_same_columns(topic: Topic, facts: list[TopicFact]) -> None:
+    page = shown(topic)
+    for question in page.questions:
+        for line in question.lines:
+            assert sum(cell.span for cell in line) == page.columns
+
+
+def test_answers_at_the_same_time_need_two_lines(topic: Topic, facts: list[TopicFact]) -> None:
+    facts[0].refresh_from_db()
+    facts[0].unstrike(by=topic.owner.actor)
+    assert len(row_of(shown(topic), facts[1]).lines) == 2
+
+
+def test_an_edit_by_a_person_is_a_new_block(topic: Topic, facts: list[TopicFact]) -> None:
+    facts[2].edit("Asynchronous I/O came with version 18.0 of PostgreSQL.", by=topic.owner.actor)
+    ran(topic, 0)
+    blocks = row_of(shown(topic), facts[2]).blocks
+    assert [(one.start, one.end) for one in blocks] == [(4, 5), (5, 8)]
+
+
+def test_a_struck_fact_is_shown_as_wrong(topic: Topic, facts: list[TopicFact]) -> None:
+    facts[2].strike(by=topic.owner.actor)
+    ran(topic, 0)
+    assert [one.kind for one in row_of(shown(topic), facts[2]).blocks] == ["past", "struck"]
+
+
+def test_the_page_at_a_date(browser: Client, topic: Topic, facts: list[TopicFact]) -> None:
+    text = browser.get(address(topic, f"?as_of={day(25)}")).content.decode()
+    assert re.search(r"As known: <output[^>]*>[^<]*after Run #1<", text)
+    assert "1 current fact<" in text and "2 added later" in text
+    assert text.count('class="later"') >= 2
+    panel = text.partition('class="sheet fact-panel"')[2]
+    assert OLD in panel and "Back to now" in panel
+    assert "fact-strike" not in panel
+
+    later = browser.get(address(topic, f"?as_of={day(25)}&fact={facts[2].pk}")).content.decode()
+    assert "wasn’t known yet" in later
+
+
+def test_the_list_at_a_date(browser: Client, topic: Topic, facts: list[TopicFact]) -> None:
+    text = browser.get(address(topic, f"?view=list&as_of={day(25)}")).content.decode()
+    assert OLD in text and NEW not in text and OTHER not in text
+    assert 'id="add-fact"' not in text and "fact-edit" not in text
+    now = browser.get(address(topic, "?view=list")).content.decode()
+    assert NEW in now and OTHER in now and 'id="add-fact"' in now
+
+
+def test_the_date_line_works_without_a_script(
+    browser: Client, topic: Topic, facts: list[TopicFact]
+) -> None:
+    told = browser.get(address(topic, "?slot=1&fact=1"))
+    assert told.status_code == 302
+    text = browser.get(told["Location"]).content.decode()
+    assert "after Run #1" in text and 'value="1"' in text
+    now = browser.get(address(topic, f"?slot=3&as_of={day(25)}"))
+    assert "as_of" not in now["Location"]
+    for slot in ("99999999999", "-1", "x", "", "0"):
+        assert browser.get(address(topic, f"?slot={slot}"), follow=True).status_code == 200
+
+
+def test_one_run_is_a_list(browser: Client, topic: Topic) -> None:
+    found(topic, ran(topic, 3), FoundFact(OLD))
+    text = browser.get(address(topic)).content.decode()
+    assert 'id="add-fact"' in text and 'id="over-time"' not in text
+
+
+@pytest.mark.parametrize(
+    "query", ["?page=999", "?page=x", "?fact=x", "?fact=%00", "?view=lanes&page=-3"]
+)
+def test_bad_parameters_are_harmless(
+    browser: Client, topic: Topic, facts: list[TopicFact], query: str
+) -> None:
+    assert browser.get(address(topic, query)).status_code == 200
+
+
+def test_a_question_is_renamed_and_keeps_its_name(
+    browser: Client, topic: Topic, facts: list[TopicFact]
+) -> None:
+    url = reverse("research:fact-question", args=[topic.slug, facts[1].pk])
+    browser.post(url, {"question": "Which minor releases are the newest?"})
+    assert row_of(shown(topic), facts[1]).name == "Which minor releases are the newest?"
+    newer = "The newest minor releases are 18.1, 17.7 and 16.11."
+    (newest,) = found(
+        topic, ran(topic, 0), FoundFact(newer, replaces=str(facts[1].pk)), FoundFact(OTHER)
+    )
+    assert newest.chain == facts[1].chain
+    assert row_of(shown(topic), newest).name == "Which minor releases are the newest?"
+
+
+def test_strangers_see_none_of_it(
+    client_of: Callable[[Any], Client], bob: User, topic: Topic, facts: list[TopicFact]
+) -> None:
+    stranger = client_of(bob)
+    history = reverse("research:fact-history", args=[topic.slug, facts[0].pk])
+    rename = reverse("research:fact-question", args=[topic.slug, facts[0].pk])
+    assert stranger.get(address(topic)).status_code == 404
+    assert stranger.get(address(topic, f"?as_of={day(25)}")).status_code == 404
+    assert stranger.get(history).status_code == 404
+    assert stranger.post(rename, {"question": "Mine"}).status_code == 404
+    other = make_topic(bob, "Bob's topic")
+    for days in (9, 3):
+        ran(other, days)
+    text = stranger.get(address(other, f"?fact={facts[0].pk}")).content.decode()
+    assert OLD not in text
+
+
+@pytest.mark.requirement("R2504")
+def test_a_history_leads_from_the_page_to_the_prompts(
+    browser: Client, alice: User, topic: Topic
+) -> None:
+    first = ran(topic, 10)
+    make_hit(first, 1, cited_as=1)
+    fact = make_fact(topic, OTHER, first, url="https://example.org/1", quote="came with version 18")
+    second = ran(topic, 2)
+    make_item(second, "confirmed", OTHER, previous_fact=fact, previous_text=OTHER)
+    Use.note(alice, [("topicfact", fact.pk)], second.source)
+    Observation.objects.create(
+        owner=alice, topic=topic, content=OTHER, category="finding", digest="1"
+    )
+    text = browser.get(
+        reverse("research:fact-history", args=[topic.slug, fact.pk])
+    ).content.decode()
+    wanted = [
+        "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "created",
+        "Depends on this fact", "used it in a prompt", "Report of Run #2", "Observation",
+    ]  # fmt: skip
+    places = [text.index(words) for words in wanted]
+    assert text.index("Depends on this fact") < text.index("Report of Run #2")
+    assert len(places) == len(wanted)
+    assert "1 prompt or answer" in text  # shown before it is marked as wrong
+
+
+def test_true_from_and_until_are_edited_by_a_person(
+    browser: Client, topic: Topic, facts: list[TopicFact]
+) -> None:
+    fact = facts[2]
+    url = reverse("research:fact-edit", args=[topic.slug, fact.pk])
+    data = {"text": OTHER, "url": "", "version": fact.version}
+    wrong = browser.post(url, data | {"true_from": "2026-03-01", "true_until": "2026-02-01"})
+    assert "before “True from”" in wrong.content.decode()
+    browser.post(url, data | {"true_from": "2025-09-25", "true_until": ""})
+    fact.refresh_from_db()
+    assert (fact.true_from, fact.true_until) == (date(2025, 9, 25), None)
+    assert "25 Sep 2025" in browser.get(address(topic, f"?fact={fact.pk}")).content.decode()
+    browser.post(url, data | {"version": fact.version})  # a form without the dates keeps them
+    fact.refresh_from_db()
+    assert fact.true_from == date(2025, 9, 25)
+
+
+def test_the_number_of_queries_doesnt_grow(browser: Client, topic: Topic, alice: User) -> None:
+    """With 5,000 facts and 200 runs as with a few."""
+
+    def queries(query: str = "") -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as told:
+            assert browser.get(address(topic, query)).status_code == 200
+        return len(told)
+
+    runs = [ran(topic, 300 - number) for number in range(3)]
+    make_fact(topic, OTHER, runs[0])
+    browser.get(address(topic))
+    few, few_then = queries(), queries(f"?as_of={day(2)}")
+    for _number in range(197):
+        run = make_run(topic)
+        make_report(run)
+    TopicFact.objects.bulk_create(
+        TopicFact(
+            owner=alice, topic=topic, text=f"{OTHER} {number}", key=match_key(f"{OTHER} {number}"),
+            first_run=1 + number % 200, state="retired", retired_run=1 + number % 200 + 1,
+        )
+        for number in range(5_000)
+    )  # fmt: skip
+    assert queries() <= few + 2
+    assert queries(f"?as_of={day(2)}") <= few_then + 2
+    assert len(shown(topic).questions) == 40
+    assert shown(topic).pages == 126
