@@ -354,7 +354,7 @@ def test_a_note_appears_in_the_margin_of_its_sentence(browser: Client, topic: To
     sent = {"sentence": NEWS, "note": "Ask Tomasz about the series."}
     answer = browser.post(url("sentence-note", topic), sent, headers=HTMX)
 
-    note = Note.objects.of(alice).get()
+    note = Note.objects.of(alice).get(topic=topic)
     assert note.evidence == [NEWS] and note.topic_id == topic.pk
     assert "Ask Tomasz" in answer.content.decode()
     assert "Ask Tomasz about the series." in part(page(browser, topic), "what-changed")
@@ -381,7 +381,8 @@ def test_a_note_that_cannot_be_saved_is_explained(
 
     answer = browser.post(url("sentence-note", topic), sent, headers=HTMX)
 
-    assert "errorlist" in answer.content.decode() and not Note.objects.exists()
+    assert "errorlist" in answer.content.decode()
+    assert not Note.objects.filter(topic=topic).exists()
 
 
 def test_a_stranger_notes_and_removes_nothing(
