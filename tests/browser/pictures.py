@@ -88,7 +88,7 @@ class Walk:
 
     def correct(self) -> None:
         """Step 5: mark a fact as wrong."""
-        self.visitor.goto(f"{TOPIC}facts/")
+        self.visitor.goto(f"{TOPIC}facts/?view=list")
         self.page.locator("summary", has_text="Mark as wrong").first.click()
         self.page.get_by_label("Why is it wrong").first.fill("not what I want to know")
         self.visitor.press("Mark as wrong")
