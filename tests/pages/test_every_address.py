@@ -94,6 +94,10 @@ def named(topic: Topic) -> dict[str, Any]:
         "ask": memory.Session, "ask/answers": memory.Message,
         "topics/<slug:slug>/facts": topic.facts.latest("pk"), "topics/<slug:slug>/runs": run,
         "topics/<slug:slug>/runs/<int:run_id>/told": run.delta_items.latest("pk"),
+        "topics/<slug:slug>/affects": research.AffectedLine.objects.create(
+            owner=owner, item=run.delta_items.latest("pk"), record_type="note", record_id=note.pk,
+            line_key="a",
+        ),
         "corrections": research.Correction, "shared-links": research.SharedLink,
         "settings/channels": research.Channel, "settings/deliveries": research.Delivery,
         "settings/feeds": research.Feed, "digest": research.Digest,
