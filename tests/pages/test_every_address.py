@@ -69,8 +69,9 @@ MOST = 2 + 12
 MORE = {
     "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
-    "research:home": MOST
-    + 3,  # the first look after a report came: its news are counted, then kept
+    # the first look after a report came: its news are counted, then kept, and lines of memory
+    "research:home": MOST + 6,
+    "research:topic": MOST + 6,  # what is read, with its notes and lines of memory
 }
 
 
