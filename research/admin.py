@@ -254,7 +254,9 @@ class OfSentenceAdmin(ReadOnlyAdmin):
 class AffectedLineAdmin(ReadOnlyAdmin):
     """Lines of memory that a change meets."""
 
-    list_select_related: ClassVar[Any] = ("owner",)
+    SENSITIVE = "item__run__topic__sensitivity"
+    MASKED = ("item",)
+    list_select_related: ClassVar[Any] = ("owner", "item__run__topic")
     list_display = ("__str__", "owner", "created", "dismissed_at")
     date_hierarchy = "created"
 

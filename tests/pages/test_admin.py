@@ -169,7 +169,12 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
         ),
         fact=topic.facts.first(), act="struck", before=SECRET_TEXT, after=SECRET_TEXT, version=1,
     )  # fmt: skip
-    research.DeltaItem.objects.create(run=run, position=1, status="new", sentence=SECRET_TEXT)
+    changed = research.DeltaItem.objects.create(
+        run=run, position=1, status="new", sentence=SECRET_TEXT
+    )
+    research.AffectedLine.objects.create(
+        owner=topic.owner, item=changed, record_type="note", record_id=item.pk, line_key="a"
+    )
     _notices(run, n)
     research.Worker.objects.get_or_create(
         name=f"worker{n}", defaults={"kind": "worker", "seen_at": timezone.now()}

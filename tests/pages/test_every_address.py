@@ -71,8 +71,9 @@ MORE = {
     "memory:agents": MOST + 4,  # each layer, each agent, and the agent's last 7 days
     "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
-    "research:home": MOST
-    + 3,  # the first look after a report came: its news are counted, then kept
+    # the first look after a report came: its news are counted, then kept, and lines of memory
+    "research:home": MOST + 6,
+    "research:topic": MOST + 6,  # what is read, with its notes and lines of memory
 }
 
 
@@ -96,6 +97,10 @@ def named(topic: Topic) -> dict[str, Any]:
         "ask": memory.Session, "ask/answers": memory.Message,
         "topics/<slug:slug>/facts": topic.facts.latest("pk"), "topics/<slug:slug>/runs": run,
         "topics/<slug:slug>/runs/<int:run_id>/told": run.delta_items.latest("pk"),
+        "topics/<slug:slug>/affects": research.AffectedLine.objects.create(
+            owner=owner, item=run.delta_items.latest("pk"), record_type="note", record_id=note.pk,
+            line_key="a",
+        ),
         "corrections": research.Correction, "shared-links": research.SharedLink,
         "settings/channels": research.Channel, "settings/deliveries": research.Delivery,
         "settings/feeds": research.Feed, "digest": research.Digest,
