@@ -17,7 +17,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from beacon_site.embedded.installed import BY_HAND
+from beacon_site.embedded.places import BY_HAND
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost", ""})
 PRIVATE = ("secret_key", "beacon.env", "state.json")

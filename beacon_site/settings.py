@@ -18,10 +18,10 @@ from django.utils.translation import gettext_lazy as _
 
 from beacon_site import __version__, embedded, env, logs
 from beacon_site.db.advisory_locks import release_all_locks
-from beacon_site.embedded import installed
-from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
+from beacon_site.embedded import places
+from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE
 
-BASE_DIR = installed.PROJECT
+BASE_DIR = places.PROJECT
 BEACON_VERSION = __version__
 
 embedded.load_env_file()
@@ -93,19 +93,19 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "beacon_site.request_log.RequestLogMiddleware",
-    "beacon_site.http.ForwardedMiddleware",
+    "beacon_site.web.request_log.RequestLogMiddleware",
+    "beacon_site.web.http.ForwardedMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "beacon_site.http.PackedPagesMiddleware",
+    "beacon_site.web.http.PackedPagesMiddleware",
     "memory.api.problems.ProblemMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "beacon_site.http.PersonMiddleware",
+    "beacon_site.web.http.PersonMiddleware",
     "memory.accounts.sign_ins.LastSeenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -119,7 +119,7 @@ WSGI_APPLICATION = "beacon_site.wsgi.application"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [installed.ASSETS / "templates"],
+        "DIRS": [places.ASSETS / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -127,24 +127,24 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
-                "beacon_site.embedded.installed.by_hand",
+                "beacon_site.embedded.places.by_hand",
                 "research.pages.context_processors.frame",
             ],
-            "builtins": ["beacon_site.template_tags"],
+            "builtins": ["beacon_site.web.template_tags"],
         },
     },
 ]
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English"))]
-LOCALE_PATHS = [installed.ASSETS / "locale"]
+LOCALE_PATHS = [places.ASSETS / "locale"]
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATICFILES_DIRS = [installed.ASSETS / "static"]
+STATICFILES_DIRS = [places.ASSETS / "static"]
 WHITENOISE_USE_FINDERS = not PRODUCTION
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -168,8 +168,8 @@ def _service_urls() -> dict[str, str]:
     missing = [name for name, value in urls.items() if not value]
     if missing:
         raise ImproperlyConfigured(
-            f"No embedded server is running. Start Beacon with `{installed.MAKE} up`, use "
-            f"`{installed.MANAGE}` (which starts the servers while it runs), or set {' and '.join(missing)}."
+            f"No embedded server is running. Start Beacon with `{places.MAKE} up`, use "
+            f"`{places.MANAGE}` (which starts the servers while it runs), or set {' and '.join(missing)}."
         )
     return urls
 

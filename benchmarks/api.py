@@ -130,8 +130,8 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
     def keep_going() -> None:
         from django.db import connection
 
-        from research.execution import starting
         from research.models import Run
+        from research.services.runs.execution import starting
 
         number = 0
         while not over.is_set():

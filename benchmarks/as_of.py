@@ -97,7 +97,7 @@ def _asked(
 ) -> tuple[list[Any], list[float]]:
     """Return the answers, and the milliseconds that each took. Each is a request of its own."""
     from memory.models.as_of import at
-    from memory.search.recall import recall
+    from memory.services.search.recall import recall
 
     for question in questions[:3]:
         recall(owner, question, "lexical", limit=LIMIT)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from beacon_site.llm import minilm_embedder
+from beacon_site.providers.llm import minilm_embedder
 from benchmarks import throwaway
 from benchmarks.delta_scenarios import Scenario, scenarios
 
@@ -28,7 +28,7 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
     comparison = scenario.comparison(embed)
     verdicts = comparison.verdicts()
     if ask is not None:
-        from research.reporting import writing
+        from research.services.runs.reporting import writing
 
         warn, about = (lambda words: print(words, file=sys.stderr)), scenario.topic
         said = writing.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
@@ -44,7 +44,7 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
 def the_model() -> Iterator:
     """Yield what asks the model that the environment names; nothing is measured by it here."""
     with throwaway.database():
-        from memory.llm import connections
+        from memory.services.llm import connections
 
         model = connections.language_model()
         if model is None:

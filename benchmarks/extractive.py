@@ -16,7 +16,7 @@ from research.claims.duplicates import near_duplicates
 from research.claims.selection import Finding, PageText, find
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-from beacon_site.search_services.sample import SAMPLE_TOPIC, articles, read_article
+from beacon_site.providers.search.sample import SAMPLE_TOPIC, articles, read_article
 
 CHINESE = Path(__file__).resolve().parents[1] / "tests" / "data" / "chinese"
 

@@ -68,8 +68,8 @@ def _measure(revisions: int) -> int:
     from django.db import connection
     from django.test import Client
 
-    from memory.files.services import save_file
-    from memory.files.texts import MOST_EPISODES
+    from memory.services.files.saving import save_file
+    from memory.services.files.texts import MOST_EPISODES
 
     owner = get_user_model().objects.create_user("bench")
     file = save_file(owner, PATH, text_of(1, MOST_EPISODES), by=owner.actor).file
@@ -99,9 +99,9 @@ def give_revisions(file: Any, count: int) -> None:
 
 def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     from beacon_site.text.diff import diff, folded
-    from memory.files.reading import index_text, read_file
-    from memory.files.services import append_to, patch_file, save_file
-    from memory.files.texts import MOST_EPISODES
+    from memory.services.files.reading import index_text, read_file
+    from memory.services.files.saving import append_to, patch_file, save_file
+    from memory.services.files.texts import MOST_EPISODES
 
     by = owner.actor
     texts = [text_of(seed, MOST_EPISODES) for seed in (1, 2, 3)]
@@ -133,7 +133,7 @@ def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
 
 def _restored(owner: Any, turn: int) -> object:
     """Change the file, so that there is something to restore; then a version from the middle."""
-    from memory.files.services import append_to, restore_version
+    from memory.services.files.saving import append_to, restore_version
 
     newest = append_to(owner, PATH, f"## More {turn}\n- Summary: s", by=owner.actor).file.version
     return lambda: restore_version(owner, PATH, newest // 2, by=owner.actor)
@@ -141,8 +141,8 @@ def _restored(owner: Any, turn: int) -> object:
 
 def _joined(owner: Any, turn: int) -> object:
     """Save an edit at the end that was based on the version before one at the beginning."""
-    from memory.files.reading import read_file
-    from memory.files.services import save_file
+    from memory.services.files.reading import read_file
+    from memory.services.files.saving import save_file
 
     file = read_file(owner, PATH)
     lines = file.content.split("\n")

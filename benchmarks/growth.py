@@ -68,7 +68,7 @@ def _measured(sizes: Sequence[int]) -> dict[str, list[tuple[float, float]]]:
 
 
 def _acts(owner: Any, client: Any, size: int) -> dict[str, Callable[[], tuple[float, float]]]:
-    from memory.search.recall import recall
+    from memory.services.search.recall import recall
 
     asked = _questions()
     return {
@@ -125,8 +125,8 @@ def _writes(owner: Any) -> list[Callable[[], object]]:
 
 def _saves(owner: Any, size: int) -> tuple[float, float]:
     """Run the sample topic; return how long each save took."""
-    from research.execution import pipeline, starting
     from research.models import Run
+    from research.services.runs.execution import pipeline, starting
 
     topic = starting.create_sample_topic(owner, by=owner.actor, title=f"Cells {size}")
     took = []

@@ -103,8 +103,8 @@ def _hosts(folder: Path, count: int) -> Iterator[None]:
 def _perform(name: str, count: int) -> tuple[float, Counter[str]]:
     """Start a run of each of so many new topics; return the seconds, and who carried out which."""
     from memory.models import User
-    from research.execution import starting
     from research.models import Run
+    from research.services.runs.execution import starting
 
     owner = User.objects.get()
     topics = [

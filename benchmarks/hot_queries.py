@@ -74,8 +74,8 @@ def main() -> int:
 def _made(size: int) -> tuple[Any, Any]:
     from django.test import Client
 
-    from research.execution import pipeline, starting
     from research.models import Run
+    from research.services.runs.execution import pipeline, starting
 
     owner, topics = list_page.owner_with_topics()
     list_page.grow(owner, topics, 1, size)
@@ -93,7 +93,7 @@ def acts(owner: Any, client: Any) -> dict[str, Callable[[], object]]:
     from django.urls import reverse
 
     from memory.models import Note
-    from memory.search.recall import recall
+    from memory.services.search.recall import recall
     from research.models import Run
 
     run = Run.objects.filter(topic__owner=owner).order_by("-pk").first()

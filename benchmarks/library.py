@@ -48,7 +48,7 @@ def main() -> int:
 
 def _copied(folder: Path, library: Path, most: int) -> list[Path]:
     """Copy readable files, evenly over the folder, and return the copies."""
-    from memory.library.reading import LARGEST, media_type_of
+    from memory.services.library.reading import LARGEST, media_type_of
 
     found = [
         path
@@ -67,7 +67,7 @@ def _copied(folder: Path, library: Path, most: int) -> list[Path]:
 def _measure(library: Path, files: list[Path]) -> None:
     from django.contrib.auth import get_user_model
 
-    from memory.library import folder as library_folder
+    from memory.services.library import folder as library_folder
 
     owner = get_user_model().objects.create_user("bench", is_staff=True)
     size = sum(path.stat().st_size for path in files) / 1e6
@@ -97,9 +97,9 @@ def _searches(owner: Any, library: Path) -> None:
     from django.conf import settings
     from django.utils import timezone
 
-    from beacon_site.search_services.base import SearchOptions
-    from memory.library.services import find, library_search
+    from beacon_site.providers.search.base import SearchOptions
     from memory.models import LibraryDocument, LibraryFolder
+    from memory.services.library.documents import find, library_search
 
     # Looked at just now, so that the searches do not look again.
     settings.BEACON_LIBRARY_DIR = str(library)

@@ -81,7 +81,7 @@ def make(sizes: Sizes, folder: Path, base: str) -> World:
 
 
 def _files(owner: Any, sizes: Sizes) -> list[str]:
-    from memory.files.services import save_file
+    from memory.services.files.saving import save_file
 
     months = [f"{2024 + n // 12}-{n % 12 + 1:02}" for n in range(sizes.files)]
     paths = [f"episodes/{month}.md" for month in months]

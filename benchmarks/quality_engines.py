@@ -39,7 +39,7 @@ class Space:
         from django.contrib.auth import get_user_model
 
         from memory.models import Embedding, Note, accounts
-        from memory.search import embedding
+        from memory.services.search import embedding
 
         accounts.FIRST_ROWS[:] = []  # the notes of this owner are only those of the collection
         self.owner = get_user_model().objects.create_user(uuid.uuid4().hex)
@@ -80,7 +80,7 @@ class Beacon:
 
     def search(self, question: str, k: int) -> list[str]:
         """Return what recall finds."""
-        from memory.search.recall import recall
+        from memory.services.search.recall import recall
 
         hits = recall(self.space.owner, question, self.mode, types=("note",), limit=k)
         return [self.space.names[hit.id] for hit in hits]
@@ -206,7 +206,7 @@ class MiniLm:
         """Stack the vectors that the space has."""
         import numpy as np
 
-        from memory.llm import embedders
+        from memory.services.llm import embedders
 
         self.embedder = embedders.embedder()
         self.ids = [doc["id"] for doc in docs if doc["id"] in self.space.vectors]

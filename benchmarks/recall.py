@@ -125,7 +125,7 @@ def ours(texts: list[str]) -> list[Figures]:
     from django.contrib.auth import get_user_model
 
     from memory.models import Note, SearchEntry, SearchTerm, search_index
-    from memory.search.recall import recall
+    from memory.services.search.recall import recall
 
     owner = get_user_model().objects.create_user(f"bench{len(texts)}")
     began = time.perf_counter()

@@ -80,8 +80,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _told(sets: dict[str, Path]) -> int:
     from django.core.management import call_command
 
-    from memory.llm import embedders
-    from memory.search import embedding
+    from memory.services.llm import embedders
+    from memory.services.search import embedding
 
     embedding._nudge = lambda: None  # no worker runs here
     call_command("vectors")

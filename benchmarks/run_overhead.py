@@ -53,8 +53,8 @@ def _configure(origin: str, folder: str, services: Sequence[str]) -> None:
 def _one(number: int) -> tuple[float, dict[str, float]]:
     """Carry one run of a fresh topic out; return its seconds and those of each step."""
     from memory.models import User
-    from research.execution import pipeline, starting
     from research.models import Run
+    from research.services.runs.execution import pipeline, starting
 
     user = User.objects.get()
     topic = starting.create_topic(owner=user, title=f"Overhead topic {number}", by=user.actor)
@@ -79,8 +79,8 @@ def _work() -> None:
     import structlog
 
     structlog.configure(processors=[structlog.testing.LogCapture()])
-    from research.execution import pipeline
     from research.models import Run
+    from research.services.runs.execution import pipeline
 
     _one(1000 + os.getpid())
     print("warm", flush=True)
@@ -92,8 +92,8 @@ def _work() -> None:
 def _throughput(workers: int) -> float:
     """Return the seconds in which so many warm processes carry out eight runs that wait."""
     from memory.models import User
-    from research.execution import starting
     from research.models import Run
+    from research.services.runs.execution import starting
 
     command = [sys.executable, "-m", "benchmarks.run_overhead", "--work"]
     started = [

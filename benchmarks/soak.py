@@ -95,7 +95,7 @@ def _made(count_: int) -> tuple[list[Any], Any, str]:
     """Return the topics, their owner, and one of the owner's tokens."""
     from memory.accounts.tokens import issue
     from memory.models import User
-    from research.execution import starting
+    from research.services.runs.execution import starting
 
     owner = User.objects.create_user("soak", password="soak-horse-1")  # noqa: S106
     topics = [
@@ -138,8 +138,8 @@ def _beside(book: Book, act: Callable[[], None], every: float) -> Iterator[None]
 
 def _perform(asked: argparse.Namespace, topics: list[Any], owner: Any, book: Book) -> None:
     """Keep runs under way until as many as asked have ended, printing a row at every tenth."""
-    from research.execution import starting
     from research.models import Run
+    from research.services.runs.execution import starting
 
     open_ = ("queued", "running")
     started = 0

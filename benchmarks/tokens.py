@@ -65,12 +65,12 @@ def _loop(
     owner: Any, model: Any, name: str, task: Any, tools: Any, *, with_store: bool, **most: Any
 ) -> None:
     """Run the loop of deep runs with this model, on behalf of an agent with memory on or off."""
-    from memory.core.actors import Actor
-    from memory.llm import connections
+    from memory.agents.tools.loop import run_loop
+    from memory.agents.tools.output_store import store_for
+    from memory.agents.tools.types import ToolContext
     from memory.models import Agent
-    from memory.tools.loop import run_loop
-    from memory.tools.output_store import store_for
-    from memory.tools.types import ToolContext
+    from memory.models.actors import Actor
+    from memory.services.llm import connections
 
     settings = Agent(name="script", enable_memory=with_store)
     context = ToolContext(owner, Actor("agent", "script"), name, scope=name, agent=settings)
@@ -90,7 +90,7 @@ def _loop(
 
 
 def _message(role: Any, text: str) -> Any:
-    from beacon_site.llm.base import Message
+    from beacon_site.providers.llm.base import Message
 
     return Message(role, text)
 
@@ -114,7 +114,7 @@ def by_iteration(agent: Any) -> dict[int, Sent]:
 def _measure(lots: int) -> int:
     from django.contrib.auth import get_user_model
 
-    from beacon_site.llm.tokens import how_in_words
+    from beacon_site.providers.llm.tokens import how_in_words
 
     owner = get_user_model().objects.create_user("bench", password="x")  # noqa: S106
     plain = go(owner, lots=lots, with_store=False)
@@ -172,8 +172,8 @@ def _print_seed_s_example(owner: Any) -> None:
 
 def seed_s_example(owner: Any, *, with_store: bool) -> list[int]:
     """Return the bytes sent in the turns behind the two iterations, and two turns later."""
-    from beacon_site.llm.base import Answer, ToolCall, Usage
-    from beacon_site.llm.fakes import FakeLanguageModel
+    from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+    from beacon_site.providers.llm.fakes import FakeLanguageModel
     from benchmarks import content_script as script
 
     def calls(*wanted: tuple[str, int]) -> Answer:

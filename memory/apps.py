@@ -19,16 +19,16 @@ class MemoryConfig(AppConfig):
         """
         from beacon_site import checks as checks
         from memory.accounts import deletion
-        from memory.archive import jobs, memory_kinds
-        from memory.conflicts import contradictions
-        from memory.context import identity
-        from memory.files import mirror, mirror_folder, reading
+        from memory.accounts.archive import jobs, memory_kinds
         from memory.models import accounts, files, remembered, search_index, topics
-        from memory.records import traces
-        from memory.search import bm25, embedding
-        from memory.topics import publishing
+        from memory.services import topic_memory
+        from memory.services.context import identity
+        from memory.services.files import mirror, mirror_folder, reading
+        from memory.services.records import traces
+        from memory.services.review import contradictions
+        from memory.services.search import bm25, embedding
 
-        topics.Topic.ON_CHANGE.append(publishing.follow)
+        topics.Topic.ON_CHANGE.append(topic_memory.follow)
         topics.Topic.ON_RENAME.append(bm25.topic_renamed)
         topics.Topic.ON_PURGE.append(bm25.topic_purged)
         search_index.Recalled.ON_FOLLOW += [embedding.follow, contradictions.follow]
@@ -36,7 +36,7 @@ class MemoryConfig(AppConfig):
         remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
         accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]
         accounts.LAST_ACTS += [
-            publishing.delete_copies,
+            topic_memory.delete_copies,
             jobs.forget_owner,
             mirror_folder.forget,
             deletion.sweep,

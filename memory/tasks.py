@@ -15,27 +15,26 @@ from django.utils import timezone
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.db.statistics import analyze_changed
 from memory.accounts import oauth, sign_ins
-from memory.archive import jobs
-from memory.chat import end as conversation_end
-from memory.chat import turn as conversation_turn
-from memory.chat import without as chat_without
-from memory.conflicts import contradictions
-from memory.conflicts import services as conflict_services
-from memory.content import services as content_services
-from memory.core.actors import MAINTENANCE
-from memory.core.errors import InvalidValue
-from memory.files import condensing as file_condensing
-from memory.files import mirror
-from memory.health import invariants
-from memory.library import folder as library_folder
+from memory.accounts.archive import jobs
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.chat import without as chat_without
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, Undo, User
+from memory.models.actors import MAINTENANCE
+from memory.models.errors import InvalidValue
 from memory.models.remembered import TRASH_DAYS
-from memory.notes import maintenance
 from memory.pages.records import bulk
-from memory.records import traces
-from memory.review import services as review_services
-from memory.search import bm25, embedding
-from memory.topics import publishing
+from memory.services import topic_memory
+from memory.services.content import items as content_services
+from memory.services.files import condensing as file_condensing
+from memory.services.files import mirror
+from memory.services.library import folder as library_folder
+from memory.services.notes import maintenance
+from memory.services.records import invariants, traces
+from memory.services.review import conflicts as conflict_services
+from memory.services.review import contradictions
+from memory.services.review import proposals as review_services
+from memory.services.search import bm25, embedding
 
 logger = structlog.get_logger(__name__)
 
@@ -132,7 +131,7 @@ def forget_sign_ins() -> None:
 @shared_task
 def publish_due() -> None:
     """Update copies of topics in Redis that couldn't be updated when the topic changed."""
-    publishing.process_all_due()
+    topic_memory.process_all_due()
 
 
 @shared_task

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from memory.core.errors import InvalidValue
-from memory.core.file_format import checked_path
+from memory.models.errors import InvalidValue
+from memory.models.file_format import checked_path
 from memory.pages import (
     agents,
     archive,
@@ -29,10 +29,10 @@ from memory.pages.files import views as file_views
 from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
+from memory.pages.shared import undo
+from memory.pages.shared.responses import moved
 from memory.pages.trash import views as trash_views
-from memory.records.acts import ACTS
-from memory.web import undo
-from memory.web.responses import moved
+from memory.services.records.acts import ACTS
 
 app_name = "memory"
 
@@ -234,7 +234,7 @@ _records = [*_records_pages, *_records_acts, *_records_more]
 
 
 class FilePath:
-    """The valid paths (memory.core.file_format); any other path is a 404."""
+    """The valid paths (memory.models.file_format); any other path is a 404."""
 
     regex = (
         r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.utils.translation import gettext_lazy
 
-from memory.admin_base import ReadOnlyAdmin, RememberedAdmin
+from memory.admin import ReadOnlyAdmin, RememberedAdmin
 from research import models as research
 
 

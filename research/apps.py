@@ -17,31 +17,30 @@ class ResearchConfig(AppConfig):
         This tells memory how searches went, how research's records are moved, exported and
         recalled, which run a record comes from, and which tools research adds.
         """
-        from beacon_site import broker
-        from beacon_site import celery as celery
+        from beacon_site import celery
         from beacon_site.db.leased_jobs import LeasedJob
-        from memory.context import topic_block
         from memory.pages import health
-        from research import archive_kinds, hooks, tool_research
-        from research import invariants as invariants
-        from research.facts import staleness
-        from research.run_context import memory_for_prompt
-        from research.runs import presenters, trash
-        from research.search import searching
-        from research.topics import acts
+        from memory.services.context import topic_block
+        from research.services.extensions import archive, content, tools
+        from research.services.extensions import invariants as invariants
+        from research.services.facts import staleness
+        from research.services.runs import presenters, trash
+        from research.services.runs.context import inputs
+        from research.services.runs.search import searching
+        from research.services.topics import acts
 
-        LeasedJob.BROKER = broker
+        LeasedJob.BROKER = celery
         health.FAILING.append(searching.failing)
-        topic_block.TASKS.append(memory_for_prompt.task_of)
+        topic_block.TASKS.append(inputs.task_of)
         acts.register_record_moves()
         acts.register_settings()
-        hooks.register_recall_kinds()
-        hooks.register_dates()
+        content.register_recall_kinds()
+        content.register_dates()
         presenters.register()
         trash.register()
-        hooks.register_uses()
-        hooks.register_kept_items()
-        archive_kinds.register_kinds()
-        tool_research.register()
-        hooks.register_account_deletion()
+        content.register_uses()
+        content.register_kept_items()
+        archive.register_kinds()
+        tools.register()
+        content.register_account_deletion()
         staleness.register()

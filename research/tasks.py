@@ -11,12 +11,12 @@ from celery import shared_task
 from django.utils import timezone
 
 from beacon_site.db import leased_jobs
-from research.execution import pipeline, rechecking
 from research.models import Worker
-from research.notifications import digests, sending
-from research.reports import topic_news
-from research.schedules import scheduling
-from research.steps import planning
+from research.services.notifications import digests, sending
+from research.services.reports import topic_news
+from research.services.runs.execution import pipeline, starting
+from research.services.runs.steps import planning
+from research.services.schedules import scheduling
 
 logger = structlog.get_logger(__name__)
 
@@ -82,7 +82,7 @@ def _start_due() -> int:
 
 
 def _start_rechecks() -> int:
-    return rechecking.start_due(timezone.now())
+    return starting.start_due(timezone.now())
 
 
 def _forget_old_processes() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from memory.web.responses import moved
+from memory.pages.shared.responses import moved
 from research.api.joined import api
 from research.pages import (
     activity,
@@ -22,7 +22,6 @@ from research.pages import (
     schedules,
     shares,
     sources,
-    topic,
     topic_settings,
     topics,
 )
@@ -40,18 +39,18 @@ _topics = [
 # one topic: its settings and actions
 _topic_acts = [
     path("topics/<slug:slug>/settings/", topic_settings.topic_settings, name="topic-settings"),
-    path("topics/<slug:slug>/run/", topic.topic_run, name="topic-run"),
-    path("topics/<slug:slug>/pause/", topic.topic_act, {"act": "pause"}, name="topic-pause"),
-    path("topics/<slug:slug>/resume/", topic.topic_act, {"act": "resume"}, name="topic-resume"),
-    path("topics/<slug:slug>/archive/", topic.topic_act, {"act": "archive"}, name="topic-archive"),
+    path("topics/<slug:slug>/run/", topics.topic_run, name="topic-run"),
+    path("topics/<slug:slug>/pause/", topics.topic_act, {"act": "pause"}, name="topic-pause"),
+    path("topics/<slug:slug>/resume/", topics.topic_act, {"act": "resume"}, name="topic-resume"),
+    path("topics/<slug:slug>/archive/", topics.topic_act, {"act": "archive"}, name="topic-archive"),
     path(
         "topics/<slug:slug>/unarchive/",
-        topic.topic_act,
+        topics.topic_act,
         {"act": "unarchive"},
         name="topic-unarchive",
     ),
-    path("topics/<slug:slug>/duplicate/", topic.topic_duplicate, name="topic-duplicate"),
-    path("topics/<slug:slug>/trash/", topic.topic_trash, name="topic-trash"),
+    path("topics/<slug:slug>/duplicate/", topics.topic_duplicate, name="topic-duplicate"),
+    path("topics/<slug:slug>/trash/", topics.topic_trash, name="topic-trash"),
 ]
 
 _TOPIC = "topics/<slug:slug>/"
@@ -139,10 +138,10 @@ _home = [
     path("topics/<uuid:pk>/purge/", topics.topic_purge, name="topic-purge"),
 ]
 _topic = [
-    path(_TOPIC, topic.topic, name="topic"),
-    path(_TOPIC + "note/", topic.sentence_note, name="sentence-note"),
-    path(_TOPIC + "affects/<uuid:pk>/dismiss/", topic.affects_dismiss, name="affects-dismiss"),
-    path(_TOPIC + "affects/<uuid:pk>/restore/", topic.affects_restore, name="affects-restore"),
+    path(_TOPIC, topics.topic, name="topic"),
+    path(_TOPIC + "note/", topics.sentence_note, name="sentence-note"),
+    path(_TOPIC + "affects/<uuid:pk>/dismiss/", topics.affects_dismiss, name="affects-dismiss"),
+    path(_TOPIC + "affects/<uuid:pk>/restore/", topics.affects_restore, name="affects-restore"),
     path(_TOPIC + "forecast/", runs.topic_forecast, name="topic-forecast"),
     path(_TOPIC + "timeline/", moved("research:topic-facts"), name="topic-timeline"),
     path(_TOPIC + "sources/", sources.topic_sources, name="topic-sources"),
@@ -152,14 +151,14 @@ _topic = [
     path(_TOPIC + "sources/next/not/", sources.read_next_not, name="read-next-not"),
     path(_TOPIC + "sources/sources.csv", sources.sources_export, name="sources-export"),
     path("settings/sources/", sources.source_rules_page, name="source-rules"),
-    path(_TOPIC + "runs/", topic.topic_runs, name="topic-runs"),
+    path(_TOPIC + "runs/", topics.topic_runs, name="topic-runs"),
     path(_TOPIC + "read/", report_list.topic_read, name="topic-read"),
     path(_TOPIC + "unread/", report_list.topic_unread, name="topic-unread"),
     path(_TOPIC + "compare/", reports.compare, name="compare"),
-    path(_TOPIC + "memory/", topic.topic_memory_page, name="topic-memory"),
-    path(_TOPIC + "memory.json", topic.topic_memory_json, name="topic-memory-json"),
-    path(_TOPIC + "memory/end/", topic.topic_act, {"act": "end-memory"}, name="topic-end-memory"),
-    path(_TOPIC + "memory/revive/", topic.topic_act, {"act": "revive"}, name="topic-revive"),
+    path(_TOPIC + "memory/", topics.topic_memory_page, name="topic-memory"),
+    path(_TOPIC + "memory.json", topics.topic_memory_json, name="topic-memory-json"),
+    path(_TOPIC + "memory/end/", topics.topic_act, {"act": "end-memory"}, name="topic-end-memory"),
+    path(_TOPIC + "memory/revive/", topics.topic_act, {"act": "revive"}, name="topic-revive"),
 ]
 _FACT = _TOPIC + "facts/<uuid:pk>/"
 _facts = [

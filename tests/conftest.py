@@ -17,9 +17,9 @@ from django.db import connection
 from django.test import Client
 from xdist.scheduler import LoadScopeScheduling
 
-from beacon_site import broker
+from beacon_site import celery
 from beacon_site.db import leased_jobs
-from memory.llm import connections
+from memory.services.llm import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
@@ -160,7 +160,7 @@ def _many_sign_ins() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _messages_may_pile_up() -> None:
     """No worker takes tests' messages, so a test can always start another run."""
-    broker.MOST_WAITING = 1_000_000
+    celery.MOST_WAITING = 1_000_000
 
 
 OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")

@@ -9,8 +9,8 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 
-from memory.health import invariants
 from memory.models import Revision
+from memory.services.records import invariants
 
 PLACES = {
     ":append_only": pgtrigger.registered("memory.Revision:append_only")[0][1].get_pgid(Revision),

@@ -29,7 +29,7 @@ BEAT_SECONDS = 10.0  # reliability.md 1.1
 
 
 class Broker(Protocol):
-    """What wakes workers: `beacon_site.broker`, which this package can't import."""
+    """What wakes workers: `beacon_site.celery`, which this package can't import."""
 
     def send(self, task: str, *args: Any, queue: str) -> bool: ...
 

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from beacon_site.embedded import places, postgres, processes, valkey
-from beacon_site.embedded.installed import PROJECT
 from beacon_site.embedded.places import (
+    PROJECT,
     EmbeddedError,
     data_dir,
     load_env_file,

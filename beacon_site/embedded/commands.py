@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from beacon_site import embedded
-from beacon_site.embedded.installed import MAKE
-from beacon_site.embedded.places import EmbeddedError, read_state
+from beacon_site.embedded.places import MAKE, EmbeddedError, read_state
 
 # These load the settings but use no database, so they get URLs where nothing listens.
 NO_SERVERS = {

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from beacon_site.embedded import places
-from beacon_site.embedded.installed import PROJECT
+from beacon_site.embedded.places import PROJECT
 
 # Modules that a web server or a worker loads when it starts.
 MODULES = (
@@ -38,7 +38,7 @@ def load(environment: dict[str, str]) -> None:
     No thread and no connection may be left, because a fork has a copy of one and not of the other.
     """
     os.environ |= environment
-    # Its metrics are then in files; the web server makes a folder for them (beacon_site.web_server).
+    # Its metrics are then in files; the web server makes a folder for them (beacon_site.launcher.web_server).
     os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.gettempdir())
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
     os.chdir(PROJECT)  # gunicorn and Celery import from the current folder

@@ -29,8 +29,7 @@ from honcho.printer import Message, Printer
 
 from beacon_site import embedded
 from beacon_site.embedded import processes
-from beacon_site.embedded.installed import COMMAND, PROJECT
-from beacon_site.embedded.places import note
+from beacon_site.embedded.places import COMMAND, PROJECT, note
 from beacon_site.launcher import forking
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
@@ -94,7 +93,11 @@ def commands(bind: str, port: int, schedule: Path) -> Commands:
     return {
         "web": (
             _web(
-                bind, port, "--config=python:beacon_site.web_server", "--workers=2", "--threads=8"
+                bind,
+                port,
+                "--config=python:beacon_site.launcher.web_server",
+                "--workers=2",
+                "--threads=8",
             ),
             {"BEACON_PROCESS": "web"},
         ),

@@ -14,7 +14,7 @@ from pysbd.languages import LANGUAGE_CODES
 
 from beacon_site.text.cleaning import plain, width, without_citations
 
-# No more of a page is read, whatever a topic's limits are (research.budgets.budget).
+# No more of a page is read, whatever a topic's limits are (research.services.budgets.budget).
 LONGEST_TEXT = 120_000
 
 _BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")

@@ -38,7 +38,7 @@ def _runs(titles: list[str]) -> None:
 
     structlog.configure(processors=[structlog.testing.LogCapture()])
     from memory.models import Topic, User
-    from research.execution import starting
+    from research.services.runs.execution import starting
 
     call_command("migrate", verbosity=0)
     owner = User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
@@ -54,8 +54,8 @@ def _runs(titles: list[str]) -> None:
 
 
 def _one(topic: Any, owner: Any) -> dict[str, Any]:
-    from research.execution import pipeline
     from research.models import Run
+    from research.services.runs.execution import pipeline
 
     run = Run.objects.start(topic, trigger="command", by=owner.actor)
     began = time.perf_counter()

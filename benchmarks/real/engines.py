@@ -31,7 +31,7 @@ def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     """Compare known documents with their last text, and look for findings in new ones."""
     set_up_django()
     from research.claims import selection
-    from research.reporting import rereading
+    from research.services.runs.reporting import rereading
 
     known, added = _readings(versions, selection.PageText)
     found: list[Item] = []

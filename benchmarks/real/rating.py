@@ -63,7 +63,7 @@ def topics() -> list[Topic]:
 def beacon(topic: Topic, documents: Sequence[Document]) -> list[str]:
     """Return what Beacon's report without a model would say."""
     from research.claims import selection
-    from research.reporting import delta
+    from research.services.runs.reporting import delta
 
     pages = [
         selection.PageText(number, f"https://{n}.example/", one.title, f"{n}.example", one.text)

@@ -20,11 +20,11 @@ from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.embedded import installed
+from beacon_site.embedded import places
 from beacon_site.text.cleaning import clean
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
 
 FIELDS = (
     "enable_memory",
@@ -270,7 +270,7 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
 
 def _program(*, with_paths: bool) -> tuple[str, list[str]]:
     """Return the program that runs Beacon's commands on this machine, and its first arguments."""
-    if installed.IS_WHEEL:
+    if places.IS_WHEEL:
         # Next to the running Python, since the calling app can have another PATH.
         return (str(Path(sys.executable).with_name("beacon")) if with_paths else "beacon"), []
     folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"

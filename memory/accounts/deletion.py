@@ -20,10 +20,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import SLOW, allow_long_transaction, failure_of
 from beacon_site.text.cleaning import one_line
-from memory.archive.kinds import in_order
-from memory.core.actors import SYSTEM
-from memory.core.errors import InvalidValue
+from memory.accounts.archive.kinds import in_order
 from memory.models import Activity, ApiToken, Archive, SignIn, User
+from memory.models.actors import SYSTEM
+from memory.models.errors import InvalidValue
 from memory.models.history import APPEND_ONLY
 
 logger = structlog.get_logger(__name__)

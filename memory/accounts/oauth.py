@@ -34,11 +34,10 @@ from beacon_site.text.cleaning import clean, is_visible, shorten
 from memory.accounts import tokens
 from memory.accounts.agents import SCOPES_FOR_APPS as SCOPES
 from memory.accounts.agents import is_mcp_url, mcp_url
-from memory.core.actors import SYSTEM, Actor
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, ApiToken, Invitation, OAuthClient, OAuthGrant, User
-from memory.models.accounts import LONGEST_NAME
-from memory.models.oauth import LONGEST_URI
+from memory.models.accounts import LONGEST_NAME, LONGEST_URI
+from memory.models.actors import SYSTEM, Actor
+from memory.models.errors import InvalidValue
 
 CODE_LIFETIME = timedelta(minutes=1)
 ACCESS_LIFETIME = timedelta(hours=1)

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import normal_form
 from memory.accounts import sign_ins
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Invitation, SignIn, User
+from memory.models.errors import InvalidValue
 
 
 def disable(person: User, *, by: User) -> None:

@@ -30,9 +30,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import GONE, failure_of
-from beacon_site.http import BeaconRequest, Respond
-from memory.core.actors import SYSTEM
+from beacon_site.web.http import BeaconRequest, Respond
 from memory.models import Activity, SignIn, User
+from memory.models.actors import SYSTEM
 
 logger = structlog.get_logger(__name__)
 

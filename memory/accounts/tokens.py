@@ -18,10 +18,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from memory.accounts.agents import is_mcp_url
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, ApiToken, Invitation, User
 from memory.models.accounts import LONGEST_NAME
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
 
 PREFIX = "bcn_"
 GRANTED = "bco_"  # access tokens of apps that a person allowed (memory.accounts.oauth)

@@ -17,17 +17,17 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
-from beacon_site.embedded.installed import BY_HAND
+from beacon_site.embedded.places import BY_HAND
 from memory.accounts import tokens
+from memory.agents.tools.types import ToolContext
 from memory.api.problems import Problem
-from memory.content.services import checked_scope
-from memory.core.actors import Actor
 from memory.models import Agent, AgentScope, ApiToken, Session, Trust, User
+from memory.models.actors import Actor
 from memory.models.remembered import is_in_scopes, names_excluded
-from memory.notes.services import lowest_trust
-from memory.review import trust as review_trust
-from memory.review.services import check_not_blocked
-from memory.tools.types import ToolContext
+from memory.services.content.items import checked_scope
+from memory.services.notes.saving import lowest_trust
+from memory.services.review import trust as review_trust
+from memory.services.review.proposals import check_not_blocked
 
 REALM = 'Bearer realm="Beacon"'
 

@@ -13,9 +13,9 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.conflicts import services as conflict_services
 from memory.models import Conflict
 from memory.models.notes import MOST_CONTENT
+from memory.services.review import conflicts as conflict_services
 
 api = router("conflicts")
 _ONE = "/{uuid:conflict_id}"

@@ -20,9 +20,11 @@ from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.proposals import check_unreviewed, source_of
 from memory.api.shown import Moment, Textless, moment, shows, used
-from memory.content import services as content_services
-from memory.content import snapshots, transforms
-from memory.content.services import (
+from memory.models import ContentItem, Snapshot, Trust
+from memory.models.remembered import OWNER_SCOPE
+from memory.services.content import items as content_services
+from memory.services.content import snapshots, transforms
+from memory.services.content.items import (
     LONGEST_ACTION,
     LONGEST_SOURCE,
     LONGEST_TITLE,
@@ -31,10 +33,8 @@ from memory.content.services import (
     MOST_RELATED,
     matching,
 )
-from memory.content.transforms import View
-from memory.models import ContentItem, Snapshot, Trust
-from memory.models.remembered import OWNER_SCOPE
-from memory.notes.checks import LONGEST_SCOPE
+from memory.services.content.transforms import View
+from memory.services.notes.checks import LONGEST_SCOPE
 
 Type = Literal["action_result", "web_content", "database_result", "custom"]
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]

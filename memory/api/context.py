@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 from memory.api.auth import READ, ApiRequest
 from memory.api.frame import Body, router
 from memory.api.shown import as_it_was, shows, topic_of
-from memory.context.layers import build_context, context_data
 from memory.models.as_of import AS_OF_WORDS
+from memory.services.context.layers import build_context, context_data
 
 api = router("context")
 

@@ -7,32 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Status
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.db.errors import retried
+from memory.agents.tools.memory_commands import CommandArguments
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolResult
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.shown import AS_OF, as_it_was, shows, used
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
-from memory.core.errors import InvalidValue
-from memory.core.file_format import checked_path
-from memory.files.mirror import take_in
-from memory.files.reading import read_file as read_file_at
-from memory.files.services import SaveResult, append_to, patch_file, rows_held, save_file
-from memory.files.texts import MOST_EPISODES, FileConflict
 from memory.models import MemoryFile, Revision, Trust
-from memory.records import history as record_history
-from memory.tools.registry import call_tool
-from memory.tools.types import ToolResult
+from memory.models.errors import InvalidValue
+from memory.models.file_format import checked_path
+from memory.services.files.mirror import take_in
+from memory.services.files.reading import read_file as read_file_at
+from memory.services.files.saving import SaveResult, append_to, patch_file, rows_held, save_file
+from memory.services.files.texts import MOST_EPISODES, FileConflict
+from memory.services.records import history as record_history
 
 MOST_PATCHES = 100
 _WHY = Field("", max_length=500, description="Reason for the change, for its history.")
@@ -400,3 +401,48 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 def _for_people(path: str) -> Problem:
     words = _("Only people can see %(path)s. Their app needs a token with the “admin” scope.")
     return Problem(403, words % {"path": path})
+
+
+# --- Memory commands ---
+#
+# `/memory`: Anthropic's `memory` tool over REST, for programs that run the tool themselves.
+
+
+commands_api = router("memory")
+
+
+class CommandIn(CommandArguments):
+    """One command with its arguments, as a model calls the tool."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+
+class CommandOut(BaseModel):
+    """The answer for the model."""
+
+    text: str = Field(description="The content of the tool_result block.")
+    path: str = Field("", description="The memory file that was read or changed.")
+    version: int | None = Field(None, description="Its version.")
+
+
+@commands_api.post("", auth=WRITE, response={200: CommandOut, 202: Held})
+def carry_out_command(request: ApiRequest, command: CommandIn) -> Any:
+    """Carry out a command of Anthropic's memory tool in the agent's own folder.
+
+    The answer is the tool's documented text. An error's text is in `detail`. `view` also needs
+    the `read` scope.
+    """
+    caller = request.auth
+    if command.command == "view" and not caller.may("read"):
+        READ(request)  # refuses
+    context = caller.context()
+    context.agent = caller.agent
+    result = call_tool(context, "memory", command.model_dump(exclude_none=True))
+    shows(trust=context.trust)
+    if result.is_error:
+        raise problem_of(result)
+    if "proposal" in result.data:
+        why = str(result.data.get("why", ""))
+        return Status(202, Held(proposal=str(result.data["proposal"]), why=why))
+    data = result.data
+    return CommandOut(text=result.text, path=data.get("path", ""), version=data.get("version"))

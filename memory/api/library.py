@@ -21,10 +21,10 @@ from memory.api.problems import Problem
 from memory.api.proposals import check_unreviewed
 from memory.api.shown import open_to_agents, shows, used
 from memory.api.versions import tagged
-from memory.core.errors import InvalidValue
-from memory.library import services
-from memory.library.reading import LARGEST, LONGEST_TITLE
 from memory.models import LibraryDocument
+from memory.models.errors import InvalidValue
+from memory.services.library import documents
+from memory.services.library.reading import LARGEST, LONGEST_TITLE
 
 api = router("library")
 LONGEST_URL = 2048
@@ -110,7 +110,7 @@ def add_document(request: ApiRequest, response: HttpResponse, wanted: DocumentIn
     caller = request.auth
     check_unreviewed(caller, "library", _("Adding a document"))
     try:
-        document = services.add_document(
+        document = documents.add_document(
             caller.owner,
             title=wanted.title,
             text=wanted.text,

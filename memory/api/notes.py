@@ -22,13 +22,13 @@ from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
-from memory.notes import merging
-from memory.notes import services as notes
-from memory.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
-from memory.notes.maintenance import prune_expired
-from memory.records import acts as record_acts
-from memory.review import services as review_services
-from memory.review.verdict import MERGE, TRASH
+from memory.services.notes import merging
+from memory.services.notes import saving as notes
+from memory.services.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
+from memory.services.notes.maintenance import prune_expired
+from memory.services.records import acts as record_acts
+from memory.services.review import proposals as review_services
+from memory.services.review.verdict import MERGE, TRASH
 
 Kind = Literal["log", "summary", "rule", "soul", "agent", "user"]
 WrittenKind = Literal["log", "summary", "rule"]

@@ -21,11 +21,11 @@ from memory.api.proposals import reviewed_lines, source_of
 from memory.api.shown import Moment, Textless, moment, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Observation, Topic
-from memory.observations import Line, batch, edit_observation, remember_lines
-from memory.observations.extraction import Extracted, extract
-from memory.observations.lines import MOST_LINES, checked, checked_size, single
-from memory.records import acts as record_acts
-from memory.usage.month_budget import MonthMeter
+from memory.services.llm.booking import MonthMeter
+from memory.services.observations import Line, batch, edit_observation, remember_lines
+from memory.services.observations.extraction import Extracted, extract
+from memory.services.observations.lines import MOST_LINES, checked, checked_size, single
+from memory.services.records import acts as record_acts
 
 Category = Literal["finding", "insight", "lesson"]
 StepType = Literal["GOAL", "AGENT", "RUN"]

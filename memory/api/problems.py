@@ -20,10 +20,10 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel
 
 from beacon_site.db.errors import GONE, Failure, failure_of
-from beacon_site.http import Respond
 from beacon_site.text.cleaning import clean, shorten
-from memory.core.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
-from memory.files.texts import NoSuchFile, OverBudget
+from beacon_site.web.http import Respond
+from memory.models.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
+from memory.services.files.texts import NoSuchFile, OverBudget
 
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"

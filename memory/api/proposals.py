@@ -13,19 +13,19 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field
 
+from memory.agents.tools import types as tool_types
+from memory.agents.tools.types import ToolResult
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, Held, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, listing, opened
 from memory.api.problems import Problem, not_found
-from memory.files.texts import MOST_EPISODES
 from memory.models import Proposal, Remembered, Topic
 from memory.models.proposals import Danger
-from memory.observations.lines import Line
-from memory.review import risks as review_risks
-from memory.review import services as review_services
-from memory.review.risks import reasons_of
-from memory.tools import types as tool_types
-from memory.tools.types import ToolResult
+from memory.services.files.texts import MOST_EPISODES
+from memory.services.observations.lines import Line
+from memory.services.review import proposals as review_services
+from memory.services.review import risks as review_risks
+from memory.services.review.risks import reasons_of
 
 api = router("proposals")
 _ONE = "/{uuid:proposal_id}"
@@ -193,7 +193,7 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
 
 
 def source_of(caller: Caller, named: str | None) -> str:
-    """Return the source of a write, as `memory.tools.types.named_source` does."""
+    """Return the source of a write, as `memory.agents.tools.types.named_source` does."""
     return tool_types.named_source(caller.context(), named)
 
 

@@ -18,8 +18,8 @@ from memory.api.problems import Problem
 from memory.api.shown import Moment, as_it_was, moment, shows
 from memory.models import Trust, Use
 from memory.models.as_of import AS_OF_WORDS
-from memory.search.query import Filter, parse
-from memory.search.recall import (
+from memory.services.search.query import Filter, parse
+from memory.services.search.recall import (
     MOST_HITS,
     Lane,
     RecallHit,

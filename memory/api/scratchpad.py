@@ -19,11 +19,11 @@ from memory.api.problems import Problem
 from memory.api.proposals import check_unreviewed
 from memory.api.shown import open_to_agents, shows, used
 from memory.api.versions import tagged
-from memory.core.errors import NoSuchKey
 from memory.models import ScratchpadEntry
+from memory.models.errors import NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_VALUE
-from memory.scratchpad import services as scratchpad
+from memory.services import scratchpad
 
 api = router("scratchpad", is_held=True)
 _ONE = "/{path:key}"

@@ -14,6 +14,8 @@ from django.utils.translation import gettext as _
 from ninja import Path, Query, Status
 from pydantic import BaseModel, Field
 
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
@@ -22,11 +24,9 @@ from memory.api.problems import Problem, not_found
 from memory.api.proposals import reviewed_lines
 from memory.api.shown import shows
 from memory.api.versions import tagged
-from memory.chat import conversation
-from memory.chat import end as conversation_end
 from memory.models import Message, Session, Trust
-from memory.notes.services import lowest_trust
-from memory.observations.consolidation import (
+from memory.services.notes.saving import lowest_trust
+from memory.services.observations.consolidation import (
     Turn,
     keep_lines,
     lines_in,
@@ -34,7 +34,7 @@ from memory.observations.consolidation import (
     trust_in_answers,
     turns_of,
 )
-from memory.observations.lines import checked_size
+from memory.services.observations.lines import checked_size
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"

@@ -13,12 +13,12 @@ from pydantic import Field
 from memory.api.auth import ADMIN, READ, ApiRequest
 from memory.api.frame import Body, router
 from memory.api.shown import Textless
-from memory.context import identity
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
 from memory.models import Activity, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
 from memory.pages.accounts.forms import ProfileForm
-from memory.review.services import levels_of, set_levels
+from memory.services.context import identity
+from memory.services.review.proposals import levels_of, set_levels
 
 OF_THE_PROFILE = ("language", "time_zone")
 api = router("settings")

@@ -25,9 +25,9 @@ from django.utils.translation import gettext as _
 from ninja.params.functions import Query as in_query
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
-from beacon_site.http import zone_of
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
+from beacon_site.web.http import zone_of
 from memory.api import auth
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
@@ -35,8 +35,8 @@ from memory.api.versions import held
 from memory.models import Note, Observation, Topic, Trust, Use
 from memory.models.as_of import AS_OF_WORDS, as_of, at
 from memory.models.remembered import in_scopes
-from memory.notes.services import lowest_trust
-from memory.search.filters import named_topic
+from memory.services.notes.saving import lowest_trust
+from memory.services.search.filters import named_topic
 
 T = TypeVar("T")
 

@@ -21,10 +21,10 @@ from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import item, shows
-from memory.core.errors import InvalidValue
+from memory.models.errors import InvalidValue
 from memory.pages.trash import listing as trash_page
-from memory.records import acts as record_acts
-from memory.records import kinds as record_kinds
+from memory.services.records import acts as record_acts
+from memory.services.records import kinds as record_kinds
 
 api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from memory.models.accounts import Agent, AgentScope, ApiAnswer, ApiToken, Invitation, SignIn, User
+from memory.models.accounts import (
+    Agent,
+    AgentScope,
+    ApiAnswer,
+    ApiToken,
+    Invitation,
+    OAuthClient,
+    OAuthGrant,
+    SignIn,
+    User,
+)
 from memory.models.archive import Archive
 from memory.models.chat import Message, Session
 from memory.models.conflicts import Conflict
@@ -19,7 +29,6 @@ from memory.models.history import Activity, CallReservation, ModelCall, Revision
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.llm import Connection
 from memory.models.notes import Note
-from memory.models.oauth import OAuthClient, OAuthGrant
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
 from memory.models.records import BulkAct, SavedView

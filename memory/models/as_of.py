@@ -30,8 +30,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.dates import day_of, moment_of
 from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, tsquery_of
-from memory.core.errors import InvalidValue, MemoryRefused
-from memory.core.file_format import telling
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.file_format import telling
 from memory.models.files import MemoryFile, Section, generated_line
 from memory.models.history import Revision
 from memory.models.remembered import Remembered
@@ -363,7 +363,7 @@ class Past:
     def figures(self, types: Iterable[str], lexemes: Iterable[str]) -> list[tuple[Any, ...]]:
         """Return the spaces with their figures at the time and those of the terms.
 
-        The columns are those of `memory.search.bm25_sql.spaces_of`. Bounds are the highest possible.
+        The columns are those of `memory.services.search.bm25_sql.spaces_of`. Bounds are the highest possible.
         """
         terms = list(dict.fromkeys(lexemes))
         counts = ", ".join(["count(*) FILTER (WHERE e.words @@ %s::tsquery)"] * len(terms))

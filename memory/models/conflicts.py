@@ -17,8 +17,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.text.cleaning import clean, one_line, shorten
-from memory.core.actors import MAINTENANCE, Actor
-from memory.core.errors import InvalidValue
+from memory.models.actors import MAINTENANCE, Actor
+from memory.models.errors import InvalidValue
 from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 
 # The types whose records can be in conflict.

@@ -17,9 +17,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import plain, shorten
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked
-from memory.core.file_format import (
+from memory.models import search_index
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, Locked
+from memory.models.file_format import (
     AGENTS,
     LONGEST_PATH,
     LONGEST_SUMMARY,
@@ -34,7 +35,6 @@ from memory.core.file_format import (
     summary_place,
     telling,
 )
-from memory.models import search_index
 from memory.models.history import OwnedQuerySet, Revision
 from memory.models.remembered import Lock, Remembered, RememberedQuerySet
 from memory.models.search_index import Recalled
@@ -99,7 +99,7 @@ class MemoryFile(Remembered):
 
     # Called with owner ID and path after the commit of a change, so that the mirror writes the file.
     ON_CHANGE: ClassVar[list[Callable[[int, str], object]]] = []
-    is_appended = False  # set by `memory.files.services` for writes that only append
+    is_appended = False  # set by `memory.services.files.saving` for writes that only append
 
     class Meta:
         ordering = ("path",)
@@ -152,7 +152,7 @@ class MemoryFile(Remembered):
     def change(self, *, by: Actor, **kwargs: Any) -> Self:
         """Change the file as Remembered.change does, then update its sections and the mirror.
 
-        Only `memory.files.services` changes its text, since it checks the limits. Raises Locked if
+        Only `memory.services.files.saving` changes its text, since it checks the limits. Raises Locked if
         anyone but a person locks or unlocks it.
         """
         if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:
@@ -387,7 +387,7 @@ class MirroredFile(models.Model):
 class FileEntry(Remembered):
     """A whole section that a change removed from a file: its heading path and text.
 
-    Created in the transaction that saves the file (`memory.files.sections`). `removed_in` is the
+    Created in the transaction that saves the file (`memory.services.files.sections`). `removed_in` is the
     first version without it, so the version before says where it was. After a restore the row only
     records that it was restored. The file holds the text.
     """

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJobQuerySet
-from memory.core.actors import Actor
+from memory.models.actors import Actor
 
 APPEND_ONLY = "memory.Revision:append_only"
 
@@ -212,7 +212,7 @@ def as_json(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class Undo(models.Model):
-    """How to undo one act of a person (`memory.web.undo`).
+    """How to undo one act of a person (`memory.pages.shared.undo`).
 
     `act` names the function that undoes it. Its `arguments` identify what the act left, with
     versions, so that it can refuse if that has changed since. They are deleted after use.

@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.text.canonical_urls import canonical_url
-from memory.core.actors import Actor
 from memory.models import search_index
+from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet, Revision
 from memory.models.remembered import Remembered, RememberedQuerySet
 

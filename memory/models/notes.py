@@ -14,12 +14,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.text.cleaning import in_brief
-from memory.core.actors import Actor
-from memory.core.bulk_queries import address
-from memory.core.errors import InvalidValue
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
 from memory.models.history import Revision
 from memory.models.proposals import Proposal
-from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet
+from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet, address
 from memory.models.search_index import Recalled, list_indexes
 
 MOST_CONTENT = 65_536  # bytes of UTF-8 in a note or an observation (issue 4: 64 KiB)

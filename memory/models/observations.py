@@ -12,10 +12,9 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.text.cleaning import in_brief, one_line
-from memory.core.actors import Actor
-from memory.core.bulk_queries import address
-from memory.core.errors import InvalidValue, Locked
-from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, Locked
+from memory.models.remembered import OWNER_SCOPE, RememberedQuerySet, address
 from memory.models.search_index import Recalled, list_indexes
 
 

@@ -53,7 +53,7 @@ class Proposal(models.Model):
     and `after` are what the writer saw and wants. `edited` is a person's version of `after`, and
     `result_id` the resulting record. `results` lists each resulting revision in order, as `[record
     type, record, version]`, for undo. `risks` are the codes for why it is held
-    (`memory.review.risks`), and `danger` is the worst of them.
+    (`memory.services.review.risks`), and `danger` is the worst of them.
     """
 
     class State(models.TextChoices):

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Self
+from uuid import UUID
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
+from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import shorten
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.models.accounts import ApiAnswer
+from memory.models.actors import Actor
 from memory.models.conflicts import Conflict
+from memory.models.errors import InvalidValue, Locked, StaleWrite
 from memory.models.history import Activity, Change, OwnedQuerySet, Revision, as_json
 from memory.models.proposals import Proposal
 
@@ -146,7 +149,7 @@ class Remembered(models.Model):
     IS_PART: ClassVar[bool] = False
 
     # Called with records that are about to be deleted permanently, and who does it. What each
-    # returns is called after the deletion, in the same transaction (memory.records.traces).
+    # returns is called after the deletion, in the same transaction (memory.services.records.traces).
     BEFORE_PURGE: ClassVar[list[Callable[[Sequence[Remembered], Actor], Callable[[], None]]]] = []
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -412,3 +415,22 @@ class TrashedRows(models.Model):
     def source_of(record_id: object) -> str:
         """Return the `source` for revisions of records that were trashed along with this one."""
         return f"put-away:{record_id}"
+
+
+# --- URLs for many records at once ---
+
+
+_NOBODY = UUID(int=0)
+
+
+def address(name: str, key: Any, *before: str) -> str:
+    """Return the URL of `name` for a record, as `reverse` does, but from a cached pattern.
+
+    Calling `reverse` for each of 200 records took a fifth of the time of a page.
+    """
+    return _address_of_nobody(get_script_prefix(), name, before).replace(str(_NOBODY), str(key))
+
+
+@cache
+def _address_of_nobody(_prefix: str, name: str, before: tuple[str, ...]) -> str:
+    return reverse(name, args=[*before, _NOBODY])

@@ -18,8 +18,8 @@ from django.db.models import Q, prefetch_related_objects
 from django.utils import timezone
 
 from beacon_site.text.terms import stemmed_as, vector_of
-from memory.core.actors import Actor
 from memory.models.accounts import User
+from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet
 from memory.models.remembered import Remembered
 
@@ -511,7 +511,7 @@ class Recalled(Remembered):
     SEARCH_TYPE: ClassVar[str] = ""  # the type's name in recall, if not the model's name
 
     # Called in the transaction of a change with the records to be indexed
-    # (memory.search.embedding queues them for an embedding).
+    # (memory.services.search.embedding queues them for an embedding).
     ON_FOLLOW: ClassVar[list[Callable[[list[Any]], object]]] = []
 
     class Meta:

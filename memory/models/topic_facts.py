@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, LimitReached
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached
 from memory.models.history import Revision
 from memory.models.remembered import Lock, RememberedQuerySet, Trust
 from memory.models.search_index import Recalled

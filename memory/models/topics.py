@@ -15,12 +15,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.text.cleaning import clean, is_visible, one_line
-from beacon_site.text.slugs import slug_of
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
+from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
 from memory.models.accounts import User
+from memory.models.actors import Actor
 from memory.models.conflicts import Conflict
+from memory.models.errors import InvalidValue
 from memory.models.history import Activity, ModelCall, OwnedQuerySet, Revision, Use
 from memory.models.proposals import Proposal
 from memory.models.reflection import Reflection
@@ -57,7 +56,7 @@ class PublishDue(models.Model):
 class SourceRule(models.Model):
     """A domain or canonical URL that all of a person's topics block, boost or mute.
 
-    A topic's own rule for the source takes precedence (`research.sources.rules`).
+    A topic's own rule for the source takes precedence (`research.services.sources.figures`).
     """
 
     class Act(models.TextChoices):
@@ -147,7 +146,7 @@ class Topic(Remembered):
     REVISED = ("title", "slug", "summary", "labels", "private", "archived_at", "expires_at")
 
     # Called in the transaction of each change of a topic or its facts, with the owner's ID, the topic's
-    # ID and a slug (empty: the current one): memory.topics.publishing updates the published copy.
+    # ID and a slug (empty: the current one): memory.services.topic_memory updates the published copy.
     ON_CHANGE: ClassVar[list[Callable[[Any, Any, str], object]]] = []
     # Called the same way when the title changes, since it is also a search label of the topic's records.
     ON_RENAME: ClassVar[list[Callable[[Any], object]]] = []

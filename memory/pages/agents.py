@@ -22,15 +22,22 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
-from beacon_site.http import BeaconRequest
-from beacon_site.llm.tokens import counted, how_in_words
+from beacon_site.providers.llm.tokens import counted, how_in_words
 from beacon_site.text.cleaning import clean, in_brief, shorten
+from beacon_site.web.http import BeaconRequest
 from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
-from memory.chat import without as comparing
-from memory.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
-from memory.content.services import checked_scope
-from memory.context.layers import (
+from memory.agents.chat import without as comparing
+from memory.agents.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
+from memory.models import ModelCall, Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models.errors import MemoryRefused
+from memory.models.history import actor_kind
+from memory.models.remembered import names_excluded, scope_excluding, scope_including
+from memory.pages.shared.as_of import at_a_date
+from memory.pages.shared.responses import redirect_to
+from memory.pages.shared.undo import offer_revision
+from memory.services.content.items import checked_scope
+from memory.services.context.layers import (
     CHARACTERS,
     MOST_CHARACTERS,
     MOST_RULES,
@@ -40,20 +47,12 @@ from memory.context.layers import (
     ContextLine,
     Layer,
 )
-from memory.context.topic_block import TopicBlock, topic_block
-from memory.core.errors import MemoryRefused
-from memory.files.texts import size_in_words
-from memory.llm import connections
-from memory.models import ModelCall, Note, Proposal, Revision, Sensitivity, Topic, Use, User
-from memory.models.history import actor_kind
-from memory.models.remembered import names_excluded, scope_excluding, scope_including
-from memory.records import acts as record_acts
-from memory.topics.memory import KnownFact
-from memory.usage.booking import BudgetReached
-from memory.usage.month_budget import check_month
-from memory.web.as_of import at_a_date
-from memory.web.responses import redirect_to
-from memory.web.undo import offer_revision
+from memory.services.context.topic_block import TopicBlock, topic_block
+from memory.services.files.texts import size_in_words
+from memory.services.llm import connections
+from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.records import acts as record_acts
+from memory.services.topic_memory import KnownFact
 
 MOST_MESSAGE = 10_000  # characters of a message in a URL
 MOST_BUDGET = 1_000_000  # tokens

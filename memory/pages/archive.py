@@ -17,10 +17,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest
-from memory.archive import jobs
-from memory.archive.foreign_formats import Shape
-from memory.archive.zips import ImportRejected
+from beacon_site.web.http import BeaconRequest
+from memory.accounts.archive import jobs
+from memory.accounts.archive.foreign_formats import Shape
+from memory.accounts.archive.zips import ImportRejected
 from memory.models import Archive, Note, Observation
 from memory.models.archive import KEPT
 

@@ -23,21 +23,20 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site import health
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.http import BeaconRequest
 from beacon_site.text import markdown
-from beacon_site.text.cite_marks import numbered
 from beacon_site.text.cleaning import shorten
-from memory.chat import conversation
-from memory.chat import end as conversation_end
-from memory.chat.conversation import LONGEST_TITLE
-from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.llm import connections
+from beacon_site.text.markdown import numbered
+from beacon_site.web.http import BeaconRequest
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat.conversation import LONGEST_TITLE
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
-from memory.observations.consolidation import source_of
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.reflections import ReflectionBlock, shown_of
-from memory.web.fields import AsksAboutSecrets, CleanTextField
-from memory.web.responses import redirect_to, refused
-from memory.web.undo import offer_revision
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_to, refused
+from memory.pages.shared.undo import offer_revision
+from memory.services.llm import connections
+from memory.services.observations.consolidation import source_of
 
 SIZE = 20  # sessions per page
 MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link

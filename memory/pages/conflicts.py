@@ -19,17 +19,17 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
-from memory.conflicts import contradictions
-from memory.conflicts import services as conflict_services
-from memory.conflicts.services import MODELS
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, Topic, Use, User, origins
-from memory.records.kinds import kind_of
-from memory.web.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
-from memory.web.undo import exact_moment, offer, undoes
+from memory.models.errors import MemoryRefused
+from memory.pages.shared.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
+from memory.pages.shared.undo import exact_moment, offer, undoes
+from memory.services.records.kinds import kind_of
+from memory.services.review import conflicts as conflict_services
+from memory.services.review import contradictions
+from memory.services.review.conflicts import MODELS
 
 MOST_LISTED = 1_000  # of one action for all
 MOST_TEXT, MOST_WHOLE = 1_500, 40_000  # characters of a side in the list, and on its own page

@@ -30,17 +30,17 @@ from django_htmx.http import HttpResponseClientRedirect
 from redis.exceptions import RedisError
 
 from beacon_site import health
-from beacon_site.broker import send
-from beacon_site.embedded.installed import BY_HAND
-from beacon_site.http import BeaconRequest, page_of_ours
-from beacon_site.search_services.catalogue import BY_NAME
-from memory.files import mirror_folder
-from memory.health import invariants
-from memory.llm import connections, embedders
+from beacon_site.celery import send
+from beacon_site.embedded.places import BY_HAND
+from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.notes import maintenance
-from memory.search import embedding, vectors
-from memory.web.permissions import staff_only
+from memory.pages.shared.responses import staff_only
+from memory.services.files import mirror_folder
+from memory.services.llm import connections, embedders
+from memory.services.notes import maintenance
+from memory.services.records import invariants
+from memory.services.search import embedding, vectors
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 # Functions that return the services whose last request failed; research adds its own.

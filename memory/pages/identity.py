@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from beacon_site.http import BeaconRequest
-from memory.context import identity
-from memory.context.identity import LONGEST_NAME, Persona
-from memory.core.errors import MemoryRefused, StaleWrite
+from beacon_site.web.http import BeaconRequest
 from memory.models import Note
-from memory.web.fields import AsksAboutSecrets, CleanTextField
-from memory.web.undo import offer, offer_revision, undoes
+from memory.models.errors import MemoryRefused, StaleWrite
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
+from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.services.context import identity
+from memory.services.context.identity import LONGEST_NAME, Persona
 
 
 class _NoteForm(AsksAboutSecrets):

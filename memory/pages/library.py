@@ -27,25 +27,24 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.http import BeaconRequest, page_of_ours
 from beacon_site.net import media_types
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
-from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.library import folder as library_folder
-from memory.library import reading as library_reading
-from memory.library import services as library_services
-from memory.library.reading import LARGEST, LONGEST_TITLE
+from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import LibraryDocument
-from memory.search.snippets import marked
-from memory.web import filter_bar
-from memory.web.double_submit import idempotent_post
-from memory.web.fields import AsksAboutSecrets, CleanTextField, cleaned_of
-from memory.web.filter_bar import Choice, Facet, FilterBar
-from memory.web.permissions import staff_only
-from memory.web.undo import offer_revision
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.pages.shared import filter_bar
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, cleaned_of, staff_only
+from memory.pages.shared.undo import offer_revision
+from memory.services.library import documents as library_services
+from memory.services.library import folder as library_folder
+from memory.services.library import reading as library_reading
+from memory.services.library.reading import LARGEST, LONGEST_TITLE
+from memory.services.search.snippets import marked
 
 ENDINGS = tuple(library_reading.MEDIA_TYPES)
 LONGEST_TEXT = 2_000_000  # characters accepted by a form

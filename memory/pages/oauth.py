@@ -19,13 +19,13 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
+from beacon_site.web.http import BeaconRequest
 from memory.accounts import oauth, sign_ins
 from memory.accounts.agents import resource_metadata
 from memory.accounts.oauth import MOST_METADATA, Asked, OAuthError, SentBack
-from memory.core.errors import InvalidValue
 from memory.models.accounts import LONGEST_NAME
-from memory.web.fields import CleanTextField
+from memory.models.errors import InvalidValue
+from memory.pages.shared.responses import CleanTextField
 
 logger = structlog.get_logger(__name__)
 

@@ -28,11 +28,10 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import cursor_of, keyset
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import cell, one_line
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import (
     Conflict,
     MemoryFile,
@@ -44,20 +43,21 @@ from memory.models import (
     User,
     origins,
 )
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
 from memory.pages.records.listing import PAGES
 from memory.pages.records.record import Mark, mark_of
-from memory.search.bm25_sql import language_of
-from memory.search.kinds import KINDS
-from memory.search.query import MOST_TEXT
-from memory.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
-from memory.search.snippets import marked, passage
-from memory.topics import memory
-from memory.web import filter_bar
-from memory.web.as_of import at_a_date
-from memory.web.filter_bar import Choice, Facet, FilterBar, first_day
-from memory.web.responses import list_of, redirect_back, refused
+from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
+from memory.pages.shared.responses import list_of, redirect_back, refused
+from memory.services import topic_memory
+from memory.services.search.bm25_sql import language_of
+from memory.services.search.kinds import KINDS
+from memory.services.search.query import MOST_TEXT
+from memory.services.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
+from memory.services.search.snippets import marked, passage
 
 STEP, MOST = 30, 200  # results at first and per "more", and the limit
 PAGE = 50  # rows of the list without a search
@@ -266,11 +266,11 @@ def _found_rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list
     uses = _uses(hits)
     query = " ".join([page.question.words, *page.question.phrases])
     language = language_of(user)
-    stale = memory.stale_days([hit.record for hit in hits if hit.type == "fact"])
+    stale = topic_memory.stale_days([hit.record for hit in hits if hit.type == "fact"])
     rows = _rows(user, [(hit.type, hit.record) for hit in hits], query, language)
     for row, hit in zip(rows, hits, strict=True):
         row.hit, row.uses = hit, uses.get(hit.id, 0)
-        row.stale = memory.in_words(stale[hit.id]) if hit.id in stale else ""
+        row.stale = topic_memory.in_words(stale[hit.id]) if hit.id in stale else ""
         row.lanes = [
             LaneRow(str(LANE_WORDS.get(name, name)), lane.raw, round(100 * lane.score), lane.rank)
             for name, lane in hit.lanes.items()

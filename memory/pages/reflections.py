@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory.agents.reflection import RULES
 from memory.models import MemoryFile, Proposal, Reflection, User
-from memory.reflection.services import RULES
 
 HELD = "held"
 

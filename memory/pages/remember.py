@@ -26,20 +26,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.dates import until_of
-from memory.conflicts import contradictions
-from memory.conflicts import services as conflict_services
-from memory.conflicts.contradictions import Known
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, MemoryFile, Note, Observation, User, origins
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.notes import MOST_CONTENT
-from memory.notes.services import write_note
-from memory.observations import write_observation
 from memory.pages.records.record import TYPES
-from memory.web.double_submit import idempotent_post
-from memory.web.responses import next_of, redirect_to
-from memory.web.undo import offer_revision
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import next_of, redirect_to
+from memory.pages.shared.undo import offer_revision
+from memory.services.notes.saving import write_note
+from memory.services.observations import write_observation
+from memory.services.review import conflicts as conflict_services
+from memory.services.review import contradictions
+from memory.services.review.contradictions import Known
 
 FEW_KNOWN = 3  # shown while typing; the others are one click away
 KINDS: dict[str, str | Promise] = {

@@ -23,15 +23,21 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.http import BeaconRequest
-from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
+from beacon_site.web.http import BeaconRequest
 from memory.models import Revision, ScratchpadEntry, User, origins
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY
-from memory.scratchpad import services as scratchpad
-from memory.web.fields import AsksAboutSecrets, CleanTextField, cleaned_of
-from memory.web.responses import next_of, redirect_to, report_cleaned
-from memory.web.undo import offer_revision
+from memory.pages.shared.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    cleaned_of,
+    next_of,
+    redirect_to,
+    report_cleaned,
+)
+from memory.pages.shared.undo import offer_revision
+from memory.services import scratchpad
 
 
 class EntryForm(AsksAboutSecrets):

@@ -18,11 +18,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
+from beacon_site.web.http import BeaconRequest
 from memory.models import Activity, User
-from memory.usage import spending
-from memory.usage.spending import Line, Month, UsageTotals
-from memory.web.undo import offer_settings, settings_now
+from memory.pages.shared.undo import offer_settings, settings_now
+from memory.services.llm import spending
+from memory.services.llm.spending import Line, Month, UsageTotals
 
 if TYPE_CHECKING:
     _OfUser = forms.ModelForm[User]

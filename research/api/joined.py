@@ -11,7 +11,6 @@ from memory.api import (
     context,
     files,
     library,
-    memory_commands,
     notes,
     observations,
     proposals,
@@ -22,7 +21,7 @@ from memory.api import (
 )
 from memory.api import settings as api_settings
 from memory.api.frame import BeaconAPI
-from research.api import reports, runs, sources, topics
+from research.api import reports, runs, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -43,12 +42,12 @@ api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/library", library.api)
 api.add_router("/topics", topics.api)
-api.add_router("/topics", sources.api)
+api.add_router("/topics", topics.sources_api)
 api.add_router("/topics", reports.since_read_api)
 api.add_router("/runs", runs.api)
 api.add_router("/corrections", reports.corrections_api)
 api.add_router("/files", files.api)
-api.add_router("/memory", memory_commands.api)
+api.add_router("/memory", files.commands_api)
 api.add_router("/context", context.api)
 api.add_router("/trash", trash.api)
 api.add_router("/proposals", proposals.api)

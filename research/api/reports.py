@@ -15,18 +15,18 @@ from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.shown import Textless, shows
-from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
+from memory.models.errors import InvalidValue, MemoryRefused
 from research.api.schemas import DeltaSourceOut
 from research.api.topics import topic_of
-from research.facts import correcting
 from research.models import CorrectedFact, Correction, Report
 from research.models.reports import ReportQuerySet
-from research.reporting import report_text
-from research.reporting import sentences as report_sentences
-from research.reporting.merged_deltas import Merged
-from research.reports import since_read, topic_news
-from research.reports.since_read import ReadRun, UnreadNews
+from research.services.facts import correcting
+from research.services.reports import since_read, topic_news
+from research.services.reports.since_read import ReadRun, UnreadNews
+from research.services.runs.reporting import report_text
+from research.services.runs.reporting import sentences as report_sentences
+from research.services.runs.reporting.merged_deltas import Merged
 
 corrections_api = router("corrections")
 

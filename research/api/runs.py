@@ -14,12 +14,11 @@ from memory.api.problems import Problem, not_found
 from memory.api.shown import shows, used
 from memory.models import Topic, Trust
 from research.api.schemas import ReportOut, RetryIn, RunWithSteps
-from research.execution import agents_topics, starting
-from research.execution.rechecking import start_recheck
-from research.execution.starting import NotNow
 from research.models import Report, Run, RunAlreadyActive
 from research.models.reports import ReportQuerySet
 from research.models.runs import StepNotFinished
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow, start_recheck
 
 MARKDOWN_TYPE = "text/markdown"
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
@@ -161,7 +160,7 @@ def _own_run(caller: Caller, run_id: int) -> Run:
     Raises Locked (403) for an agent that didn't start it.
     """
     run = _run(caller, run_id)
-    agents_topics.check_own_run(run, caller.by)
+    starting.check_own_run(run, caller.by)
     return run
 
 

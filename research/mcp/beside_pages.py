@@ -16,8 +16,8 @@ import structlog
 import uvicorn
 from django.conf import settings
 
-from beacon_site import web_server
-from beacon_site.web_server import (  # gunicorn reads them from this module
+from beacon_site.launcher import web_server
+from beacon_site.launcher.web_server import (  # gunicorn reads them from this module
     limit_request_field_size,
     limit_request_line,
     logconfig_dict,

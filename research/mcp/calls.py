@@ -17,14 +17,14 @@ from django.utils.translation import gettext as _
 from mcp import types
 
 from beacon_site.db.errors import GONE, failure_of
-from beacon_site.http import zone_of
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.web.http import zone_of
+from memory.agents.tools import registry as tools
+from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult, refused
 from memory.api.auth import caller_of
 from memory.api.frame import texts_in
 from memory.api.shown import unquoted, without_text
 from memory.models import ApiToken, Trust
-from memory.tools import registry as tools
-from memory.tools.types import MemoryTool, ToolContext, ToolResult, refused
 
 
 class InvalidToken(Exception):

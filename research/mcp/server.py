@@ -25,10 +25,10 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from beacon_site.text.cleaning import as_data, clean, shorten, without_citations
-from memory.core.errors import MemoryRefused
-from memory.files.reading import files_of, read_file
+from memory.agents.tools.types import ToolContext
 from memory.models import Trust
-from memory.tools.types import ToolContext
+from memory.models.errors import MemoryRefused
+from memory.services.files.reading import files_of, read_file
 from research.mcp import calls
 from research.mcp.calls import Caller, InvalidToken
 from research.models import Report

@@ -29,7 +29,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from beacon_site.request_log import HEADER, number_from
+from beacon_site.web.request_log import HEADER, number_from
 from memory.accounts import tokens
 from memory.accounts.agents import MCP_PATH, mcp_url, resource_metadata
 from memory.api import frame as api_frame

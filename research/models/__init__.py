@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from research.models.digests import Digest, DigestEntry, DigestSettings, Feed
 from research.models.notifications import Channel, Delivery, TopicNotices
 from research.models.reports import (
     AffectedLine,
@@ -8,6 +7,10 @@ from research.models.reports import (
     CorrectedFact,
     Correction,
     DeltaItem,
+    Digest,
+    DigestEntry,
+    DigestSettings,
+    Feed,
     Report,
     SharedLink,
 )

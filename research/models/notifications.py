@@ -23,8 +23,8 @@ from django.utils.translation import gettext_lazy
 from beacon_site import logs
 from beacon_site.db.leased_jobs import LeasedJob
 from beacon_site.text.cleaning import clean
-from memory.core.actors import SYSTEM
 from memory.models import Activity, Topic, User
+from memory.models.actors import SYSTEM
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 from memory.models.llm import seal, unseal
 

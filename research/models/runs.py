@@ -20,8 +20,8 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
 from beacon_site.text.cleaning import clean
-from memory.core.actors import RESEARCH, Actor
 from memory.models import Activity, Remembered, Topic
+from memory.models.actors import RESEARCH, Actor
 from research.models.notifications import Delivery
 from research.models.topics import OF_RUNS, TopicSettings, settings_now
 

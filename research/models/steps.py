@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
-from memory.core.actors import RESEARCH
 from memory.models import Activity
+from memory.models.actors import RESEARCH
 from research.models.runs import Run
 
 

@@ -20,7 +20,7 @@ from memory.models import RefusedSource, SourceRule, Topic
 class TopicSettings(models.Model):
     """What a topic's runs look for and can spend. Changes apply from the next run.
 
-    An empty budget field means the site's default for the depth (`research.budgets.budget`).
+    An empty budget field means the site's default for the depth (`research.services.budgets.budget`).
     """
 
     # What a run looks for and its limits. Stored with each run.
@@ -144,7 +144,7 @@ class TopicSettings(models.Model):
         choices=OverLimit,
         default=OverLimit.SKIP,
     )
-    # Days without a check until a fact is stale. If empty, `research.facts.staleness` decides.
+    # Days without a check until a fact is stale. If empty, `research.services.facts.staleness` decides.
     stale_days = models.PositiveSmallIntegerField(_("facts are stale after"), null=True, blank=True)
     recheck = models.BooleanField(_("recheck stale facts every month"), default=False)
     intent = models.TextField(_("notify me about"), blank=True)
@@ -406,7 +406,7 @@ class TopicNewsQuerySet(models.QuerySet[Any]):
 class TopicNews(models.Model):
     """The counts of a topic's unread reports for lists. A topic without reports has no row.
 
-    `told` was counted when `changes` was `counted` (`research.reports.topic_news`).
+    `told` was counted when `changes` was `counted` (`research.services.reports.topic_news`).
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")

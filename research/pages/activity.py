@@ -30,25 +30,26 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import cell, plain
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import Remembered, Revision, User
+from memory.models.errors import MemoryRefused
 from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
-from memory.records import history as record_history
-from memory.records.history import record_of
-from memory.records.kinds import models as record_models
-from memory.records.kinds import nouns, number_in_words
-from memory.web import filter_bar
-from memory.web.as_of import at_a_date
-from memory.web.filter_bar import Choice, Facet, FilterBar
-from memory.web.responses import redirect_back
-from memory.web.undo import offer_revision
-from research.activity import streams as activity_words
-from research.activity.streams import (
+from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.responses import redirect_back
+from memory.pages.shared.undo import offer_revision
+from memory.services.records import history as record_history
+from memory.services.records.history import record_of
+from memory.services.records.kinds import models as record_models
+from memory.services.records.kinds import nouns, number_in_words
+from research.models import Run
+from research.pages import activity_streams as activity_words
+from research.pages.activity_streams import (
     ACTORS,
     KINDS,
     MOST_LOOKED_AT,
@@ -61,7 +62,6 @@ from research.activity.streams import (
     address_of,
     fields_in_words,
 )
-from research.models import Run
 
 MOST_ROWS = 400  # lines of a diff on the page
 MOST_COMPARED = 300_000  # characters; for a longer text, only its length is shown

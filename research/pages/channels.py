@@ -19,22 +19,21 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
 from beacon_site.net import apprise_sender, mail
+from beacon_site.web.http import BeaconRequest
 from memory.accounts.people import works_here_alone
-from memory.core.errors import InvalidValue
 from memory.models import Topic, User
-from memory.web.double_submit import idempotent_post
-from memory.web.fields import CleanTextField
-from memory.web.responses import redirect_back
-from memory.web.undo import offer, offer_settings, settings_now, undoes
+from memory.models.errors import InvalidValue
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import CleanTextField, redirect_back
+from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
 from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
 from research.models.notifications import LONGEST_NAME, Reports
-from research.notifications import channels as notifications_channels
-from research.notifications import digests, sending
 from research.pages import digests as pages_digests
-from research.schedules.scheduling import weekday_names
-from research.topics import page as topic_page
+from research.services.notifications import channels as notifications_channels
+from research.services.notifications import digests, sending
+from research.services.schedules.scheduling import weekday_names
+from research.services.topics import page as topic_page
 
 _ADDRESSES = {
     Channel.Kind.EMAIL: (

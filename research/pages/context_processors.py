@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from beacon_site.embedded.installed import BY_HAND
+from beacon_site.embedded.places import BY_HAND
 from memory.models import User, as_of
 from research.models import Report, Worker
 from research.pages import inbox, places

@@ -29,15 +29,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean, without_citations
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
+from beacon_site.web.http import BeaconRequest
 from memory.models import Activity, Topic, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
 from research.models import Digest, Feed, Report, Run
-from research.notifications import channels, digests, notice_text
-from research.reports import since_read
-from research.reports.since_read import UnreadNews
+from research.services.notifications import channels, digests, notice_text
+from research.services.reports import since_read
+from research.services.reports.since_read import UnreadNews
 
 MOST_FEEDS = 50  # active feeds per person
 MOST_ENTRIES = 30

@@ -20,7 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import Failure, failure_of
-from beacon_site.http import Respond
+from beacon_site.web.http import Respond
 
 HOME = "/"
 

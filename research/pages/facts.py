@@ -21,28 +21,32 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import Lock, Topic, TopicFact
+from memory.models.actors import Actor
 from memory.models.as_of import at
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
-from memory.web.as_of import date_or_problem
-from memory.web.double_submit import idempotent_post
-from memory.web.fields import AsksAboutSecrets, CleanTextField
-from memory.web.responses import redirect_back, redirect_to, refused
-from memory.web.undo import offer, offer_revision, undoes
-from research.execution.rechecking import start_recheck
-from research.execution.starting import NotNow
-from research.facts import correcting as fact_editing
-from research.facts import history as fact_history
-from research.facts.history import SavedRun
-from research.intent import feedback
+from memory.pages.shared.as_of import date_or_problem
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    redirect_back,
+    redirect_to,
+    refused,
+)
+from memory.pages.shared.undo import offer, offer_revision, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources
 from research.pages.responses import not_now
-from research.reports import facts_over_time
-from research.topics import page as topic_page
+from research.services.facts import correcting as fact_editing
+from research.services.facts import history as fact_history
+from research.services.facts.history import SavedRun
+from research.services.intent import feedback
+from research.services.reports import facts_over_time
+from research.services.runs.execution.starting import NotNow, start_recheck
+from research.services.topics import page as topic_page
 
 PANEL_TRIED = 500  # facts among which the first known one is selected
 _NO_FACT = gettext_lazy("Enter the fact as one complete sentence that can be checked.")

@@ -26,21 +26,21 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRefresh
 
-from beacon_site.http import BeaconRequest
-from beacon_site.search_services import sample
+from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import ended
-from memory.llm import connections
+from beacon_site.web.http import BeaconRequest
 from memory.models import ApiToken, ModelCall, Note, Topic, User
 from memory.pages.review import proposals
-from memory.review import risks
-from research.execution import pipeline
-from research.facts import affected
+from memory.services.llm import connections
+from memory.services.review import risks
 from research.models import Report, Run, Schedule, Step
-from research.reports import topic_news
-from research.reports.topic_news import TopicSummary
-from research.runs import page as run_page
-from research.runs import presenters
-from research.steps import judging
+from research.services.facts import affected
+from research.services.reports import topic_news
+from research.services.reports.topic_news import TopicSummary
+from research.services.runs import page as run_page
+from research.services.runs import presenters
+from research.services.runs.execution import pipeline
+from research.services.runs.steps import judging
 
 NEW_FOR = timedelta(days=14)
 

@@ -29,20 +29,19 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
-from memory.conflicts import contradictions
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, Proposal, Topic, User, origins
+from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
-from memory.review import quarantine
-from memory.review.risks import reasons_of
-from memory.web.responses import redirect_back
-from memory.web.undo import offer, undoes
+from memory.pages.shared.responses import redirect_back
+from memory.pages.shared.undo import offer, undoes
+from memory.services.review import contradictions, quarantine
+from memory.services.review.risks import reasons_of
 from research.models import Delivery, Run
-from research.runs import page as run_page
+from research.services.runs import page as run_page
 
 PAGE = 50
 MOST_TEXT = 160  # characters of a row's title

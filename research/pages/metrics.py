@@ -32,7 +32,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from beacon_site import health, request_log
+from beacon_site import health
+from beacon_site.web import request_log
 from memory.accounts import tokens
 from memory.api import frame
 from memory.api.auth import authenticated

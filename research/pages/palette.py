@@ -20,10 +20,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean
+from beacon_site.web.http import BeaconRequest
 from memory.models import LibraryDocument, MemoryFile, Note, Topic, User
-from memory.search import bm25
+from memory.services.search import bm25
 from research.pages.context_processors import settings_pages
 from research.pages.places import every_place
 

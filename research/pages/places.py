@@ -17,12 +17,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
-from beacon_site.http import BeaconRequest
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import MemoryFile, SavedView, Topic, User
+from memory.models.errors import MemoryRefused
 from memory.pages.recall import counts_of
-from memory.web.responses import redirect_back
-from memory.web.undo import offer, undoes
+from memory.pages.shared.responses import redirect_back
+from memory.pages.shared.undo import offer, undoes
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
-from memory.core.errors import InvalidValue
+from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, User
-from memory.web import filter_bar
-from memory.web.filter_bar import Choice, Facet, FilterBar
-from memory.web.responses import redirect_back
-from memory.web.undo import exact_moment, undoes
+from memory.models.errors import InvalidValue
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.responses import redirect_back
+from memory.pages.shared.undo import exact_moment, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
 from research.pages.responses import confirm_read, confirm_unread
-from research.reports import topic_news
-from research.runs.presenters import bare
+from research.services.reports import topic_news
+from research.services.runs.presenters import bare
 
 PAGE_SIZE = 30
 

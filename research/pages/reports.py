@@ -23,26 +23,25 @@ from django.views.decorators.http import (
 )
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import match_key
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import ContentItem, Topic, TopicFact
-from memory.web.fields import AsksAboutSecrets, CleanTextField
-from memory.web.responses import redirect_back, refused
-from memory.web.undo import act, offer, undoes
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
+from memory.pages.shared.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, Span, fold
-from research.facts import correcting
-from research.facts.correcting import MOST_WORDS, FactSeen
 from research.models import Correction, Hit, Report, Run
-from research.reporting import sentences as report_sentences
-from research.reporting.sentences import ReportSentence
-from research.reports import compare as comparing
-from research.reports import exporting
-from research.reports import page as report_page
-from research.reports.compare import CompareParams
-from research.reports.delta_rows import Quote, SourceRow
-from research.reports.page import sources_of
-from research.topics import page as topic_page
+from research.services.facts import correcting
+from research.services.facts.correcting import MOST_WORDS, FactSeen
+from research.services.reports import compare as comparing
+from research.services.reports import exporting
+from research.services.reports import page as report_page
+from research.services.reports.compare import CompareParams
+from research.services.reports.delta_rows import Quote, SourceRow
+from research.services.reports.page import sources_of
+from research.services.runs.reporting import sentences as report_sentences
+from research.services.runs.reporting.sentences import ReportSentence
+from research.services.topics import page as topic_page
 
 
 class SentenceForm(AsksAboutSecrets):

@@ -10,10 +10,10 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.http import BeaconRequest
-from memory.web.responses import in_notice
-from memory.web.undo import offer
-from research.execution.starting import NotNow
+from beacon_site.web.http import BeaconRequest
+from memory.pages.shared.responses import in_notice
+from memory.pages.shared.undo import offer
+from research.services.runs.execution.starting import NotNow
 
 
 def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:

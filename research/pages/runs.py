@@ -28,27 +28,27 @@ from django_htmx.http import (
     trigger_client_event,
 )
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean, one_line
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import ModelCall
-from memory.web.responses import redirect_to, refused
-from memory.web.undo import offer_revision
-from research.budgets import forecasting
-from research.execution import starting
-from research.execution.starting import NotNow
-from research.facts import staleness
-from research.facts.staleness import stale_facts
+from memory.models.errors import MemoryRefused
+from memory.pages.shared.responses import redirect_to, refused
+from memory.pages.shared.undo import offer_revision
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages.responses import not_now
-from research.reports import page as report_page
-from research.runs import page as run_page
-from research.runs import presenters, trash
-from research.runs.page import PlanForm
-from research.steps import planning
-from research.steps.planning import PlanNotWaiting
-from research.topics import page as topic_page
+from research.services.budgets import forecasting
+from research.services.facts import staleness
+from research.services.facts.staleness import stale_facts
+from research.services.reports import page as report_page
+from research.services.runs import page as run_page
+from research.services.runs import presenters, trash
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow
+from research.services.runs.page import PlanForm
+from research.services.runs.steps import planning
+from research.services.runs.steps.planning import PlanNotWaiting
+from research.services.topics import page as topic_page
 
 
 @require_safe

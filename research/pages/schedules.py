@@ -23,17 +23,17 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from beacon_site.http import BeaconRequest
-from memory.core.errors import InvalidValue
+from beacon_site.web.http import BeaconRequest
 from memory.models import Activity, Topic, User
-from memory.usage import spending
-from memory.web.undo import act, offer
-from research.budgets import forecasting
-from research.budgets.forecasting import Forecast
-from research.execution.rechecking import next_first
+from memory.models.errors import InvalidValue
+from memory.pages.shared.undo import act, offer
+from memory.services.llm import spending
 from research.models import Schedule
-from research.schedules import coming, scheduling
-from research.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABLE
+from research.services.budgets import forecasting
+from research.services.budgets.forecasting import Forecast
+from research.services.runs.execution.starting import next_first
+from research.services.schedules import scheduling
+from research.services.schedules.scheduling import CAUGHT_UP, SKIPPED, UNREADABLE
 
 MOST_TOPICS = 500
 MOST_A_DAY = 6  # topics named in a day's cell; the others are counted
@@ -197,13 +197,13 @@ def context(user: User, key: str) -> dict[str, Any]:
     running = [one for one in schedules if one.recurs]
     since = max(now, _midnight(first))
     until = _midnight(following(first))
-    slots = {one.pk: coming.slots_until(one, since, until) for one in running}
+    slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
     weeks, total = _weeks(first, schedules, slots, forecasts, since, until)
     rows = [
         Row(one, scheduling.in_words(one, seen_from=user.time_zone), forecasts[one.pk], number)
         for one in schedules
         if one.preset != Schedule.Preset.NONE
-        for number in [coming.runs_a_month(one, now)]
+        for number in [scheduling.runs_a_month(one, now)]
     ]
     present = timezone.localdate().replace(day=1)
     return {
@@ -312,7 +312,7 @@ def _spread(
     """Return a free hour on the same days for each schedule."""
     moves = []
     for one in schedules:
-        hour = coming.hour_of(one)
+        hour = scheduling.hour_of(one)
         if hour is None:
             continue
         for other in [*range(hour + 1, 24), *range(hour - 1, -1, -1)]:
@@ -353,7 +353,7 @@ def schedules(request: BeaconRequest) -> HttpResponse:
 def schedule_hour(request: BeaconRequest, slug: str, hour: int, expected: int | None = None) -> str:
     """Move a topic's runs to another hour of the same days (an undo: from the expected hour)."""
     topic = _topic(request, slug)
-    was = coming.move_to_hour(topic, hour, by=request.actor)
+    was = scheduling.move_to_hour(topic, hour, by=request.actor)
     if was is None:
         raise InvalidValue(
             _(
@@ -373,7 +373,7 @@ def schedule_missed(request: BeaconRequest, slug: str, choice: str, expected: st
     topic = _topic(request, slug)
     if choice not in Schedule.Missed.values:
         raise Http404
-    was = coming.set_missed(topic, choice, by=request.actor)
+    was = scheduling.set_missed(topic, choice, by=request.actor)
     if was is None:
         messages.info(
             request, _("Nothing to change. It’s already set, or this topic has no schedule.")

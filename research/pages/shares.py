@@ -22,20 +22,20 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.web.http import BeaconRequest
 from memory.accounts.people import works_here_alone
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
 from memory.models import Activity, User
-from memory.web.double_submit import idempotent_post
-from memory.web.fields import CleanTextField
-from memory.web.undo import act, offer
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import CleanTextField
+from memory.pages.shared.undo import act, offer
 from research.models import Report, Run, SharedLink
 from research.models.reports import MOST_NOTE
-from research.reporting import sentences as report_sentences
-from research.reports import page as report_page
-from research.reports.delta_rows import DeltaRow, SourceRow
+from research.services.reports import page as report_page
+from research.services.reports.delta_rows import DeltaRow, SourceRow
+from research.services.runs.reporting import sentences as report_sentences
 
 _TIMES = (
     (1, gettext_lazy("1 day")),

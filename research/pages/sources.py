@@ -19,26 +19,33 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import Topic
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.responses import CleanTextField, redirect_back
+from memory.pages.shared.undo import act, offer, undoes
 from memory.pages.trash import forget
-from memory.web import filter_bar
-from memory.web.fields import CleanTextField
-from memory.web.filter_bar import Choice, Facet, FilterBar
-from memory.web.responses import redirect_back
-from memory.web.undo import act, offer, undoes
-from research.models.links import Link, link_of
+from research.models.reports import Link, link_of
 from research.models.topics import everywhere
-from research.search import reading
-from research.sources import figures as source_desk
-from research.sources import rules as source_rules
-from research.sources.figures import ACT_WORDS, BY, STATE_LABELS, SourcesFilter
-from research.sources.rules import ALL, NONE, TOPIC, Act
-from research.topic_settings import standing_rules
-from research.topic_settings.standing_rules import CHECK, STOP, Kind
-from research.topics import page as topic_page
+from research.services.runs.search import reading
+from research.services.sources import figures as source_desk
+from research.services.sources import figures as source_rules
+from research.services.sources.figures import (
+    ACT_WORDS,
+    ALL,
+    BY,
+    NONE,
+    STATE_LABELS,
+    TOPIC,
+    Act,
+    SourcesFilter,
+)
+from research.services.topics import page as topic_page
+from research.services.topics.settings import standing_rules
+from research.services.topics.settings.standing_rules import CHECK, STOP, Kind
 
 # label, help text, message if empty
 _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {

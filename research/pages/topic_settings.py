@@ -23,31 +23,31 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import clean
-from memory.core.errors import InvalidValue
+from beacon_site.web.http import BeaconRequest
 from memory.models import Topic
-from memory.web.double_submit import idempotent_post
-from memory.web.responses import redirect_to
-from memory.web.undo import offer_revision, offer_settings, settings_now
-from research.budgets import forecasting
-from research.budgets.budget import DEFAULTS
-from research.execution.starting import NotNow, create_topic, start_run
-from research.intent.feedback import Trial, tried
+from memory.models.errors import InvalidValue
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import redirect_to
+from memory.pages.shared.undo import offer_revision, offer_settings, settings_now
 from research.models import Run, Schedule, TopicSettings
-from research.pages import topic_form
-from research.pages.topic_form import (
+from research.services.budgets import forecasting
+from research.services.budgets.budget import DEFAULTS
+from research.services.intent.feedback import Trial, tried
+from research.services.runs.execution.starting import NotNow, create_topic, start_run
+from research.services.runs.search import searching
+from research.services.schedules import scheduling
+from research.services.topics import listing as topic_list
+from research.services.topics import page as topic_page
+from research.services.topics import topic_form
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.topic_form import (
     SCHEDULE_PARTS,
     ScheduleForm,
     TopicForm,
     initial_of,
     initial_of_new,
 )
-from research.schedules import coming, scheduling
-from research.search import searching
-from research.topic_settings import editing as topic_editing
-from research.topics import listing as topic_list
-from research.topics import page as topic_page
 
 Frame, Style = TopicSettings.TimeFrame, TopicSettings.Style
 Reading, PlanReview = TopicSettings.Reading, TopicSettings.PlanReview
@@ -445,7 +445,7 @@ def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
         "slots": scheduling.next_slots(schedule, timezone.now()),
         "zone": schedule.time_zone,
         "missed": schedule.get_missed_display(),
-        "a_month": coming.runs_a_month(schedule, timezone.now()),
+        "a_month": scheduling.runs_a_month(schedule, timezone.now()),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.test import Client
 
 from memory.accounts import tokens
-from memory.core.actors import SYSTEM
+from memory.models.actors import SYSTEM
 
 ROOT = "/api/v1"
 PROBLEM = "application/problem+json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.content.services import store
-from memory.files.services import save_file
 from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Trust, User
-from memory.notes import services as notes
-from memory.observations import Line, remember_lines
-from memory.scratchpad import services as scratchpad
+from memory.services import scratchpad
+from memory.services.content.items import store
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.observations import Line, remember_lines
 from research.api.joined import api
 from tests.api.cast import ROOT, Program
 from tests.api.test_every_route import address

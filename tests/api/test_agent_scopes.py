@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from memory.agents.tools.registry import call_tool
 from memory.models import AgentScope, ContentItem, Note, ScratchpadEntry
-from memory.review.services import set_levels
-from memory.tools.registry import call_tool
+from memory.services.review.proposals import set_levels
 from tests.api.cast import Program, items, problem
 
 

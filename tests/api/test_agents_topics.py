@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from memory.accounts import tokens
+from memory.agents.tools.registry import call_tool
 from memory.api.auth import caller_of
-from memory.content.services import store
 from memory.models import Topic, Trust
-from memory.notes.services import write_note
-from memory.observations.services import write_observation
-from memory.review import trust
-from memory.review.services import set_levels
-from memory.tools.registry import call_tool
+from memory.services.content.items import store
+from memory.services.notes.saving import write_note
+from memory.services.observations.saving import write_observation
+from memory.services.review import trust
+from memory.services.review.proposals import set_levels
 from research.api.schemas import TopicPatch
-from research.execution import agents_topics
 from research.mcp import server
 from research.mcp.calls import Caller
 from research.models import Run, Schedule, TopicSettings
+from research.services.runs.execution import starting
 from tests.api.cast import Program, problem
 from tests.research import factories
 
@@ -55,7 +55,7 @@ def state(owner: Any) -> Any:
 
 def test_each_field_of_a_topic_is_tried() -> None:
     assert FIELDS.keys() | PERSONS.keys() == TopicPatch.model_fields.keys()
-    assert PERSONS.keys() == agents_topics.PERSONS_FIELDS
+    assert PERSONS.keys() == starting.PERSONS_FIELDS
 
 
 @pytest.mark.parametrize("field", [*FIELDS, *PERSONS])
@@ -153,7 +153,7 @@ def test_what_was_read_on_the_web_begins_no_topic(agent: Program) -> None:
 
 
 def test_an_agent_makes_so_many_topics_an_hour(agent: Program, person: Program) -> None:
-    for number in range(agents_topics.MOST_AN_HOUR):
+    for number in range(starting.MOST_AN_HOUR):
         assert agent.post("/topics", {"title": f"Topic {number}"}).status_code == 201
 
     late = agent.post("/topics", {"title": "One more"})

@@ -25,8 +25,8 @@ from memory.models import (
     ScratchpadEntry,
     Topic,
 )
-from memory.notes import services as notes
-from memory.observations import Line, remember_lines
+from memory.services.notes import saving as notes
+from memory.services.observations import Line, remember_lines
 from tests.api.cast import Program
 
 pytestmark = pytest.mark.django_db(transaction=True)

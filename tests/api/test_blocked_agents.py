@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from memory.agents.chat import turn
+from memory.agents.tools.registry import REGISTRY, call_tool
 from memory.api.auth import caller_of
-from memory.chat import turn
 from memory.models import Message, Observation, User
-from memory.review import blocking
-from memory.tools.registry import REGISTRY, call_tool
+from memory.services.review import blocking
 from research.api.joined import api
 from tests.api.cast import Program, problem
 from tests.api.test_every_route import NOWHERE, OPERATIONS, address

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory.content import services as content_services
 from memory.models import ContentItem, Session, Snapshot
+from memory.services.content import items as content_services
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

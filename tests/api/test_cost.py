@@ -20,17 +20,17 @@ import pytest
 from django.db import connection, transaction
 from django.test import override_settings
 
+from memory.agents.tools.registry import REGISTRY, call_tool, schema_of
 from memory.api.frame import MOST_BODY, MOST_CONTENT_BODY
-from memory.content import services as content_services
-from memory.files.services import save_file
 from memory.models import ReviewLevel, TopicFact, User
-from memory.notes.services import write_note
-from memory.observations import Line, remember_lines
-from memory.tools.registry import REGISTRY, call_tool, schema_of
+from memory.services.content import items as content_services
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import write_note
+from memory.services.observations import Line, remember_lines
 from research.api.joined import api
-from research.facts.correcting import MOST_FACTS
 from research.mcp.web import MOST_BYTES
 from research.models import Run
+from research.services.facts.correcting import MOST_FACTS
 from tests.api.cast import Program, problem
 from tests.api.largest import (
     Schema,

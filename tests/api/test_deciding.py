@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import Note, Proposal
-from memory.notes import services as notes
-from memory.review.services import levels_of, set_levels
+from memory.services.notes import saving as notes
+from memory.services.review.proposals import levels_of, set_levels
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

@@ -12,11 +12,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from memory.content.services import store
-from memory.library.services import add_document
 from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
-from memory.notes import services as notes
-from memory.observations import Line, remember_lines
+from memory.services.content.items import store
+from memory.services.library.documents import add_document
+from memory.services.notes import saving as notes
+from memory.services.observations import Line, remember_lines
 from research.api.joined import api
 from tests.api.cast import ROOT, Program
 from tests.conftest import Say

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memory.api import files as files_api
-from memory.files.services import save_file
 from memory.models import MemoryFile, Proposal, Revision
-from memory.review.services import set_levels
+from memory.services.files.saving import save_file
+from memory.services.review.proposals import set_levels
 from tests.api.cast import Program, items, problem
 
 FACTS = "/files/facts/memory.md"

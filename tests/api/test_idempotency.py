@@ -10,12 +10,12 @@ import pytest
 from django.db import connection, connections
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeLanguageModel
+from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.api import observations
-from memory.llm import connections as site
 from memory.models import ApiAnswer, ModelCall, Note
-from memory.notes import services as notes
-from memory.records import acts as record_acts
+from memory.services.llm import connections as site
+from memory.services.notes import saving as notes
+from memory.services.records import acts as record_acts
 from memory.tasks import forget_api_answers
 from tests.api.cast import Program, problem
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from memory.library import services
 from memory.models import LibraryDocument, ReviewLevel
+from memory.services.library import documents
 from tests.api.cast import Program, items, problem
 
 PAGE = "<html><head><title>The fleet</title></head><body><article><p>{}</p></article></body></html>"
@@ -92,7 +92,7 @@ def test_who_reviews_everything_lets_no_agent_add(alice: Any, agent: Program) ->
 
 
 def test_nobody_reads_another_s_document(alice: Any, bob: Any) -> None:
-    document = services.add_document(alice, text="It sails.", by=alice.actor)
+    document = documents.add_document(alice, text="It sails.", by=alice.actor)
     stranger = Program(bob, "read")
     problem(stranger.get(f"/library/{document.pk}"), 404)
     assert items(stranger.get("/library")) == []

@@ -8,11 +8,11 @@ import pytest
 
 from memory.api.notes import NotePatch
 from memory.models import Note, Proposal, Trust
-from memory.notes import services as notes
 from memory.pages.review import acts as review_undo
-from memory.review import services as review_services
-from memory.review import trust
-from memory.review.services import set_levels
+from memory.services.notes import saving as notes
+from memory.services.review import proposals as review_services
+from memory.services.review import trust
+from memory.services.review.proposals import set_levels
 from tests.api.cast import Program, problem
 
 BASE = {

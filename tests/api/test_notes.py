@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.api import notes as notes_api
-from memory.core.errors import StaleWrite
 from memory.models import Note, Proposal, Topic, Use
-from memory.notes import services as notes
+from memory.models.errors import StaleWrite
+from memory.services.notes import saving as notes
 from tests.api.cast import Program, items, problem
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import Topic
-from research.execution import starting
 from research.models import Report, Run
+from research.services.runs.execution import starting
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

@@ -22,11 +22,11 @@ from django.test import override_settings
 from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from memory.content.services import store
 from memory.models import Note, User
-from memory.notes import services as notes
-from memory.observations import Line, remember_lines
-from memory.review import services as review_services
+from memory.services.content.items import store
+from memory.services.notes import saving as notes
+from memory.services.observations import Line, remember_lines
+from memory.services.review import proposals as review_services
 from research.api.joined import api
 from research.models import Run
 from tests.api.cast import Program

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from memory.models import ScratchpadEntry, Session
-from memory.scratchpad import services as scratchpad
+from memory.services import scratchpad
 from tests.api.cast import Program, items, problem
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memory.chat.prompt import caller_of, talk_of
+from memory.agents.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Reflection, Session, Trust
-from memory.review import blocking, trust
-from memory.review.services import set_levels
+from memory.services.review import blocking, trust
+from memory.services.review.proposals import set_levels
 from tests.api.cast import Program
 from tests.memory.ended_sessions import finish_session
 

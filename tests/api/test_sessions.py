@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memory.chat import conversation
-from memory.chat.prompt import caller_of, talk_of
+from memory.agents.chat import conversation
+from memory.agents.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Session
-from memory.review.risks import is_owners_word
+from memory.services.review.risks import is_owners_word
 from tests.api.cast import Program, problem
 from tests.memory.ended_sessions import finish_session
 

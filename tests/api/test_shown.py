@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from memory.agents.chat.prompt import caller_of, talk_of, words_trust
 from memory.api import shown
-from memory.chat.prompt import caller_of, talk_of, words_trust
-from memory.files.services import save_file
 from memory.models import (
     Agent,
     ApiAnswer,
@@ -24,9 +23,10 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.notes import services as notes
-from memory.review import trust
-from memory.review.services import set_levels
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.review import trust
+from memory.services.review.proposals import set_levels
 from research.mcp import calls
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import (

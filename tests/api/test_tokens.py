@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.accounts import tokens
-from memory.core.actors import SYSTEM
 from memory.models import ApiToken, Note, Revision
+from memory.models.actors import SYSTEM
 from tests.api.cast import PROBLEM, ROOT, Program, problem
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import Note, Topic
-from memory.notes import services as notes
-from research.topic_settings import editing as topic_editing
+from memory.services.notes import saving as notes
+from research.services.topics.settings import editing as topic_editing
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

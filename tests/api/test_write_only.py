@@ -8,7 +8,7 @@ import pytest
 
 from memory.api.shown import bare_text
 from memory.models import Agent, Note, User
-from memory.notes import services as notes
+from memory.services.notes import saving as notes
 from research.mcp import calls
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import FILE, OPERATIONS, OUTSIDE, rows_from_outside, send, session_of

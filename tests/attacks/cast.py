@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from memory.models import Proposal, User
 from research.pages.activity import EXPORTS as ACTS
-from research.reports.exporting import KINDS as REPORTS
+from research.services.reports.exporting import KINDS as REPORTS
 from tests.pages.test_admin import REGISTERED, changed, listed, one_of_each
 from tests.pages.test_every_address import PUBLIC, Address, named, routes
 from tests.research.factories import make_call, make_second_run, make_topic

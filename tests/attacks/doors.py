@@ -17,11 +17,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from memory.accounts import tokens
-from memory.chat import conversation
-from memory.content.services import store
-from memory.content.snapshots import take_snapshot
-from memory.core.actors import RESEARCH, Actor
-from memory.files.services import save_file
+from memory.agents.chat import conversation
 from memory.models import (
     Agent,
     ContentItem,
@@ -36,14 +32,18 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.notes.services import lowest_trust, pin, write_note
-from memory.observations import Line, remember_lines
-from memory.scratchpad import services as scratchpad
-from research.execution.starting import create_topic
+from memory.models.actors import RESEARCH, Actor
+from memory.services import scratchpad
+from memory.services.content.items import store
+from memory.services.content.snapshots import take_snapshot
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import lowest_trust, pin, write_note
+from memory.services.observations import Line, remember_lines
 from research.mcp import calls, server
 from research.mcp.calls import Caller
 from research.mcp.server import NoSuchResource
 from research.models import Run
+from research.services.runs.execution.starting import create_topic
 from tests.api.cast import Program
 from tests.pages.rows_written import rows_written
 from tests.research.factories import (

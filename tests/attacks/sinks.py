@@ -58,21 +58,20 @@ SINKS = {
 
 # Modules that call something safe: the sinks at which their output is checked.
 MADE_SAFE = {
-    "beacon_site/template_tags.py": "run: live part, warnings, errors, steps",
+    "beacon_site/web/template_tags.py": "run: live part, warnings, errors, steps",
     "memory/admin.py": "admin",
-    "memory/admin_base.py": "admin",
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
     "memory/pages/review/proposals.py": "review",
-    "memory/search/snippets.py": "search: hits and snippets",
+    "memory/services/search/snippets.py": "search: hits and snippets",
     "memory/pages/chat.py": "Ask: conversations and answers",
-    "research/reports/compare.py": "two runs compared",
-    "research/reports/delta_rows.py": "report: body, summary, title, delta, citations",
-    "research/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
-    "research/pages/topic_form.py": "topic: forms that hold what was typed",
-    "research/reports/page.py": "report: body, summary, title, delta, citations",
-    "research/reporting/sentences.py": "report: one sentence, its checks and corrections",
-    "research/reports/since_read.py": "topic: title, description, labels",
-    "research/topics/listing.py": "topic: title, description, labels",
+    "research/services/reports/compare.py": "two runs compared",
+    "research/services/reports/delta_rows.py": "report: body, summary, title, delta, citations",
+    "research/services/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
+    "research/services/topics/topic_form.py": "topic: forms that hold what was typed",
+    "research/services/reports/page.py": "report: body, summary, title, delta, citations",
+    "research/services/runs/reporting/sentences.py": "report: one sentence, its checks and corrections",
+    "research/services/reports/since_read.py": "topic: title, description, labels",
+    "research/services/topics/listing.py": "topic: title, description, labels",
     "research/pages/runs.py": "run: live part, warnings, errors, steps",
 }
 

@@ -16,17 +16,17 @@ import pytest
 from django.test import Client
 from pytest_socket import SocketConnectBlockedError
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net import address_guard, webhooks
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import GuardedFetcher
 from beacon_site.net.http import ServiceHttp
-from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.search_services.feeds import feed_search
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.feeds import feed_search
 from memory.models import ContentItem, User
 from memory.pages.connections import views as connections_views
 from research.models import Channel
-from research.search import reading
+from research.services.runs.search import reading
 from tests.api.cast import Program
 from tests.attacks.address_forms import (
     LEADING_HERE,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from memory.archive import foreign_formats, importer, zips
-from memory.archive.foreign_formats import Choice, Shape
-from memory.archive.zips import ImportRejected
+from memory.accounts.archive import foreign_formats, importer, zips
+from memory.accounts.archive.foreign_formats import Choice, Shape
+from memory.accounts.archive.zips import ImportRejected
 from tests.attacks import hostile_zips
 from tests.attacks.figures import Count
 

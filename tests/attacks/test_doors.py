@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from memory.agents.tools.registry import REGISTRY
+from memory.agents.tools.types import ToolContext
 from memory.api import auth, shown
 from memory.models import Agent, Note, Observation, Trust, User
-from memory.review import blocking
-from memory.review import services as review_services
-from memory.review import trust as review_trust
-from memory.tools.registry import REGISTRY
-from memory.tools.types import ToolContext
+from memory.services.review import blocking
+from memory.services.review import proposals as review_services
+from memory.services.review import trust as review_trust
 from research.api.joined import api
-from research.execution import agents_topics
+from research.services.runs.execution import starting
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF
 from tests.attacks.door_reads import SHOWS, Show
 from tests.attacks.door_writes import WRITES, Expect, Write, allowed, persons
@@ -482,15 +482,15 @@ def _for_everyone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _every_agents_topic(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, agents_topics.check_own, lambda *_args: None)
+    everywhere(patch, starting.check_own, lambda *_args: None)
 
 
 def _every_run(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, agents_topics.check_own_run, lambda *_args: None)
+    everywhere(patch, starting.check_own_run, lambda *_args: None)
 
 
 def _every_field(patch: pytest.MonkeyPatch) -> None:
-    everywhere(patch, agents_topics.check_fields, lambda *_args: None)
+    everywhere(patch, starting.check_fields, lambda *_args: None)
 
 
 def _every_scope(patch: pytest.MonkeyPatch) -> None:

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.base import Answer, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.text.cleaning import one_line
-from memory.archive.foreign_formats import Entry, take_in
-from memory.archive.importer import TakingIn
-from memory.chat import conversation
-from memory.chat import turn as conversation_turn
-from memory.context import identity
-from memory.files.reading import read_file
-from memory.llm import connections
+from memory.accounts.archive.foreign_formats import Entry, take_in
+from memory.accounts.archive.importer import TakingIn
+from memory.agents.chat import conversation
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolContext
 from memory.models import MemoryFile, Note, Observation, User
-from memory.notes.services import write_note
-from memory.tools.registry import call_tool
-from memory.tools.types import ToolContext
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.llm import connections
+from memory.services.notes.saving import write_note
 from tests.api.cast import Program
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS

@@ -14,14 +14,13 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from memory.core import file_format
-from memory.core.errors import InvalidValue
-from memory.files import mirror
-from memory.files.services import save_file
-from memory.models import MemoryFile, User
-from memory.review.services import set_levels
-from memory.tools.registry import call_tool
-from memory.tools.types import ToolContext
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolContext
+from memory.models import MemoryFile, User, file_format
+from memory.models.errors import InvalidValue
+from memory.services.files import mirror
+from memory.services.files.saving import save_file
+from memory.services.review.proposals import set_levels
 from tests.api.cast import Program
 from tests.attacks.figures import Count
 from tests.memory.review_cast import AGENT

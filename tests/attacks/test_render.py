@@ -9,7 +9,7 @@ from django.utils.html import escape
 
 from beacon_site.text import markdown
 from beacon_site.text.markdown import as_words, link, link_citations, render
-from memory.search.snippets import marked, passage
+from memory.services.search.snippets import marked, passage
 from tests.attacks.looking import harm
 from tests.attacks.payloads import markup, naughty
 

@@ -16,8 +16,8 @@ from django.urls import reverse
 from beacon_site.net import mail as net_mail
 from memory.models import User
 from research.models import Channel, Delivery, Digest, Run
-from research.notifications import notice_text
 from research.pages import digests, shares
+from research.services.notifications import notice_text
 from tests.api.cast import Program
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF, address
 from tests.attacks.cast import everything

@@ -23,8 +23,7 @@ from django.contrib.auth.hashers import make_password  # noqa: E402
 from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from beacon_site.search_services import sample  # noqa: E402
-from memory.library import services as library_services  # noqa: E402
+from beacon_site.providers.search import sample  # noqa: E402
 from memory.models import (  # noqa: E402
     Connection,
     Invitation,
@@ -33,20 +32,21 @@ from memory.models import (  # noqa: E402
     Topic,
     TopicFact,
 )
-from memory.notes import services as notes  # noqa: E402
-from research.execution import pipeline  # noqa: E402
-from research.execution.starting import (  # noqa: E402
-    create_sample_topic,
-    start_run,
-)
+from memory.services.library import documents as library_services  # noqa: E402
+from memory.services.notes import saving as notes  # noqa: E402
 from research.models import (  # noqa: E402
     DeltaItem,
     Report,
     Run,
     Step,
 )
-from research.schedules import scheduling  # noqa: E402
-from research.topic_settings import standing_rules  # noqa: E402
+from research.services.runs.execution import pipeline  # noqa: E402
+from research.services.runs.execution.starting import (  # noqa: E402
+    create_sample_topic,
+    start_run,
+)
+from research.services.schedules import scheduling  # noqa: E402
+from research.services.topics.settings import standing_rules  # noqa: E402
 from tests.browser import (  # noqa: E402
     cast_archive,
     cast_ask,

@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.archive import exporter, jobs
+from memory.accounts.archive import exporter, jobs
 from memory.models import Archive
 
 _LINES = [

@@ -7,14 +7,14 @@ from typing import Any
 
 from django.utils import timezone
 
-from beacon_site.llm.base import Answer, ToolCall, Usage
-from beacon_site.llm.fakes import FakeLanguageModel
-from memory.chat import conversation
-from memory.chat import end as conversation_end
-from memory.chat import turn as conversation_turn
-from memory.llm import connections
+from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FakeLanguageModel
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat import turn as conversation_turn
 from memory.models import Message, Note, Session
-from memory.notes.services import write_note
+from memory.services.llm import connections
+from memory.services.notes.saving import write_note
 from tests.memory.ended_sessions import finish_session
 
 

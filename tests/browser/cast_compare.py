@@ -8,8 +8,8 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.core.actors import RESEARCH
 from memory.models import Topic, TopicFact
+from memory.models.actors import RESEARCH
 from research.models import DeltaItem, Run, Step
 from tests.research import factories
 

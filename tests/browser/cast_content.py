@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from memory.content.services import store
-from memory.content.snapshots import take_snapshot
-from memory.core.actors import Actor
 from memory.models import Topic
+from memory.models.actors import Actor
+from memory.services.content.items import store
+from memory.services.content.snapshots import take_snapshot
 from research.models import Run
 
 AGENT = Actor("agent", "desk")

@@ -14,20 +14,20 @@ django.setup()
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from memory.core.actors import (  # noqa: E402
-    REFLECTOR,
-    Actor,
-)
-from memory.files.reading import read_file  # noqa: E402
-from memory.files.services import save_file  # noqa: E402
 from memory.models import (  # noqa: E402
     Proposal,
     TopicFact,
     User,
 )
-from memory.notes import services as notes  # noqa: E402
-from memory.review import services as review_services  # noqa: E402
-from memory.topics.memory import (  # noqa: E402
+from memory.models.actors import (  # noqa: E402
+    REFLECTOR,
+    Actor,
+)
+from memory.services.files.reading import read_file  # noqa: E402
+from memory.services.files.saving import save_file  # noqa: E402
+from memory.services.notes import saving as notes  # noqa: E402
+from memory.services.review import proposals as review_services  # noqa: E402
+from memory.services.topic_memory import (  # noqa: E402
     FoundFact,
     replace_facts,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.core.actors import REFLECTOR, Actor
-from memory.files.reading import read_file
-from memory.files.services import append_to, lock_section, save_file
+from memory.models.actors import REFLECTOR, Actor
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, lock_section, save_file
 
 PATH = "episodes/2025-11.md"
 ENTRIES = (

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from memory.core.actors import REFLECTOR
-from memory.files.drafts import keep_draft
-from memory.files.reading import read_file
-from memory.files.services import append_to, save_file
+from memory.models.actors import REFLECTOR
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, keep_draft, save_file
 
 USER = "facts/user.md"
 TEXT = """# User

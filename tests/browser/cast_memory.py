@@ -7,8 +7,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory.context import identity
 from memory.models import BulkAct, Note, Observation, Revision, SavedView
+from memory.services.context import identity
 
 CHINESE = "用户更喜欢先看到价格，再看到建议；每周一发送摘要。"
 LONG = (

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils import timezone
 
 from research.models import Channel, Delivery, DigestSettings, Report
-from research.notifications import channels, digests
 from research.pages import digests as pages_digests
+from research.services.notifications import channels, digests
 
 
 def notices(owner: Any) -> dict[str, str]:

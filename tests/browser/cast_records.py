@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Note, Observation, Use
-from memory.notes.services import edit_note, pin, supersede, write_note
-from memory.observations.services import write_observation
+from memory.services.notes.saving import edit_note, pin, supersede, write_note
+from memory.services.observations.saving import write_observation
 from research.models import Run
 
 TEXT = """## What to compare

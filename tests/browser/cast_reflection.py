@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from memory.core.actors import REFLECTOR
 from memory.models import Reflection
-from memory.review import services as review_services
+from memory.models.actors import REFLECTOR
+from memory.services.review import proposals as review_services
 from research.models import Run
 
 ENTRY = "## Asynchronous I/O (Run #2)\n- Summary: io_uring is the default\n- Date: 2026-11-22"

@@ -6,17 +6,16 @@ from typing import Any
 
 from django.urls import reverse
 
-from memory.conflicts import services as conflicts
-from memory.context import identity
-from memory.core.actors import REFLECTOR, RESEARCH, Actor
-from memory.files.reading import read_file
-from memory.files.services import save_file
 from memory.models import Conflict, Proposal
-from memory.notes import services as notes
-from memory.observations import write_observation
-from memory.review import blocking
-from memory.review import services as review_services
-from memory.review.risks import HoldReasons, Write, found_risks
+from memory.models.actors import REFLECTOR, RESEARCH, Actor
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.observations import write_observation
+from memory.services.review import blocking, conflicts
+from memory.services.review import proposals as review_services
+from memory.services.review.risks import HoldReasons, Write, found_risks
 
 AGENT = Actor("agent", "desk")
 MEMORY = "facts/memory.md"

@@ -8,21 +8,21 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.chat import conversation
-from memory.chat import turn as conversation_turn
-from memory.content.services import store
-from memory.core.actors import RESEARCH, Actor
-from memory.files.reading import read_file
-from memory.files.services import append_to, save_file
-from memory.library import services as library_services
+from memory.agents.chat import conversation
+from memory.agents.chat import turn as conversation_turn
 from memory.models import Conflict, Note, Proposal, SavedView
-from memory.notes.services import edit_note, write_note
-from memory.observations import write_observation
-from memory.review import services as review_services
-from memory.scratchpad import services as scratchpad
+from memory.models.actors import RESEARCH, Actor
+from memory.services import scratchpad
+from memory.services.content.items import store
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, save_file
+from memory.services.library import documents as library_services
+from memory.services.notes.saving import edit_note, write_note
+from memory.services.observations import write_observation
+from memory.services.review import proposals as review_services
 from research.models import DeltaItem, Run
-from research.notifications import channels
-from research.schedules import scheduling
+from research.services.notifications import channels
+from research.services.schedules import scheduling
 from tests.research import factories
 
 ARABIC = "أسعار البطاريات الصلبة (solid-state) في 2026: ما الذي تغيّر؟"

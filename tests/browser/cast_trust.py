@@ -6,11 +6,11 @@ from typing import Any
 
 from django.urls import reverse
 
-from memory.core.actors import MAINTENANCE, SYSTEM, Actor
-from memory.files.services import save_file
-from memory.library import services as library_services
 from memory.models import Activity, FileEntry, Note, Revision, SavedView
-from memory.scratchpad import services as scratchpad
+from memory.models.actors import MAINTENANCE, SYSTEM, Actor
+from memory.services import scratchpad
+from memory.services.files.saving import save_file
+from memory.services.library import documents as library_services
 
 AGENT = Actor("agent", "desk")
 VALUES = (

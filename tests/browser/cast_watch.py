@@ -9,14 +9,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, TopicFact
-from research.facts import correcting
 from research.models import Channel, DeltaItem, Run, TopicSettings
-from research.notifications import notice_text
-from research.reporting import sentences as report_sentences
-from research.runs import trash as run_trash
-from research.schedules import scheduling
-from research.sources import rules as source_rules
-from research.topic_settings import editing as topic_editing
+from research.services.facts import correcting
+from research.services.notifications import notice_text
+from research.services.runs import trash as run_trash
+from research.services.runs.reporting import sentences as report_sentences
+from research.services.schedules import scheduling
+from research.services.sources import figures as source_rules
+from research.services.topics.settings import editing as topic_editing
 from tests.research import factories
 
 PRICE = "A pump with eight kilowatts costs 9,400 euros without the work."

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from playwright.sync_api import expect
 
-from memory.tools import registry
+from memory.agents.tools import registry
 from tests.browser.site import BrowserSite, browser_site, free_port
 from tests.browser.visitor import PASSWORD, Visitor
 

@@ -23,7 +23,7 @@ from beacon_memory.errors import BeaconError
 
 from memory.accounts import tokens
 from memory.models import Observation, Trust, User
-from memory.notes.services import write_note
+from memory.services.notes.saving import write_note
 from tests.memory.tool_cast import accept_all
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ from django.test import Client
 
 from memory.accounts import tokens
 from memory.models import MemoryFile, Note, Observation, ReviewLevel, User
-from research.execution import pipeline
-from research.execution.starting import create_sample_topic
+from research.services.runs.execution import pipeline
+from research.services.runs.execution.starting import create_sample_topic
 
 FILE = "facts/memory.md"
 BODY = "# Memory\n\n> Summary: tea\n\n- Tea is hot.\n"

@@ -22,11 +22,15 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.llm.base import LlmProfile, Message, ToolCall
-from beacon_site.llm.endpoint_facts import context_tokens, embedding_dimensions, list_models
-from beacon_site.llm.openai_model import OpenAIModel
-from beacon_site.llm.probing import TOOL, probe
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm.base import LlmProfile, Message, ToolCall
+from beacon_site.providers.llm.endpoint_facts import (
+    context_tokens,
+    embedding_dimensions,
+    list_models,
+)
+from beacon_site.providers.llm.openai_model import OpenAIModel
+from beacon_site.providers.llm.probing import TOOL, probe
 
 CONTEXT = 4096
 SEA = [Message("user", "Tell me about the sea.")]

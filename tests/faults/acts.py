@@ -23,7 +23,7 @@ import django
 
 def _topic(title: str) -> Any:
     from memory.models import Topic, User
-    from research.execution import starting
+    from research.services.runs.execution import starting
 
     owner = User.objects.get(username="alice")
     found = Topic.objects.titled(owner, title)
@@ -43,8 +43,8 @@ def deep(*titles: str) -> None:
 
 def queue(*titles: str, depth: str = "") -> None:
     """Queue a run of each topic, as a command does."""
-    from research.execution import starting
     from research.models import Run
+    from research.services.runs.execution import starting
 
     for title in titles:
         topic = _topic(title)
@@ -69,7 +69,7 @@ def due(seconds: str, *titles: str) -> None:
 def told(url: str, *titles: str) -> None:
     """Prepare the messages to two channels about a saved run of each topic."""
     from research.models import Delivery
-    from research.notifications import channels
+    from research.services.notifications import channels
     from tests.research.factories import make_report, make_run
 
     owner = _topic(titles[0]).owner
@@ -106,8 +106,8 @@ def leave(name: str, by: str) -> None:
 
 def save(name: str, path: str, count: str) -> None:
     """Save a memory file."""
-    from memory.files.services import save_file
     from memory.models import User
+    from memory.services.files.saving import save_file
 
     owner = User.objects.get(username=name)
     text = "# February\n\n" + "".join(f"- line {n:04}\n" for n in range(int(count)))
@@ -116,7 +116,7 @@ def save(name: str, path: str, count: str) -> None:
 
 def catch_up() -> None:
     """Synchronize the copies on disk with the stored files."""
-    from memory.files import mirror
+    from memory.services.files import mirror
 
     mirror.catch_up()
 

@@ -34,7 +34,7 @@ def fence(patch: Patch) -> None:
     from django.db.models import F
 
     from research.models import Run, Step
-    from research.run_context.context import RunContext
+    from research.services.runs.context.run_context import RunContext
 
     def put_step(self: Any, *, of_run: Any = None, **fields: Any) -> None:
         Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -126,7 +126,7 @@ def notice(patch: Patch) -> None:
 
 def handing_over(patch: Patch) -> None:
     """Do not note that a mail may have arrived."""
-    from research.notifications import sending
+    from research.services.notifications import sending
 
     patch.setattr(sending, "_hand_over", lambda delivery: None)
 
@@ -162,14 +162,14 @@ def owner(patch: Patch) -> None:
 
 def file_paths(patch: Patch) -> None:
     """Take every path for one of the closed set."""
-    from memory.core import file_format
+    from memory.models import file_format
 
     _everywhere(patch, file_format.checked_path, lambda path: path)
 
 
 def archive_limits(patch: Patch) -> None:
     """Look at no zip before it is read."""
-    from memory.archive import zips
+    from memory.accounts.archive import zips
 
     patch.setattr(zips, "_check", lambda found, size: None)
 
@@ -200,8 +200,8 @@ def reading(patch: Patch) -> None:
 
 def write_trust(patch: Patch) -> None:
     """Store an agent's writes with its own trust, no matter what it read."""
+    from memory.agents.tools.types import ToolContext
     from memory.models import Trust
-    from memory.tools.types import ToolContext
 
     patch.setattr(ToolContext, "write_trust", property(lambda self: Trust.AGENT))
 

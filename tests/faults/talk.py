@@ -17,9 +17,9 @@ import django
 
 def _lose(what: str) -> None:
     """Take a part away, as if it had never been written."""
-    from memory.chat import conversation
-    from memory.tools.registry import REGISTRY
-    from memory.tools.types import MemoryTool, ToolContext, ToolResult
+    from memory.agents.chat import conversation
+    from memory.agents.tools.registry import REGISTRY
+    from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult
 
     def replaced(name: str, answer: str) -> None:
         def run(context: ToolContext, asked: Any) -> ToolResult:
@@ -38,9 +38,9 @@ def _lose(what: str) -> None:
 
 def main(name: str, without: str, *words: str) -> dict[str, Any]:
     """Carry the talk out as a person and a worker do."""
-    from memory.chat import conversation
-    from memory.chat import end as conversation_end
-    from memory.chat import turn as conversation_turn
+    from memory.agents.chat import conversation
+    from memory.agents.chat import end as conversation_end
+    from memory.agents.chat import turn as conversation_turn
     from memory.models import Message, User
     from tests.memory.ended_sessions import finish_session
 
@@ -61,9 +61,9 @@ def main(name: str, without: str, *words: str) -> dict[str, Any]:
 
 def edit(name: str, old: str, new: str) -> dict[str, Any]:
     """Change words in facts/user.md, as a person does on its page."""
-    from memory.files.reading import read_file
-    from memory.files.services import save_file
     from memory.models import User
+    from memory.services.files.reading import read_file
+    from memory.services.files.saving import save_file
 
     owner = User.objects.get(username=name)
     file = read_file(owner, "facts/user.md")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from research.execution import starting
 from research.models import Run, Schedule
-from research.schedules import scheduling
+from research.services.runs.execution import starting
+from research.services.schedules import scheduling
 from tests.conftest import Say
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db]

@@ -18,9 +18,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from research.execution import starting
 from research.models import Run, Schedule
-from research.schedules import scheduling
+from research.services.runs.execution import starting
+from research.services.schedules import scheduling
 from tests.conftest import Say
 from tests.faults import unguarded
 from tests.faults.guards import GUARDS

@@ -10,10 +10,10 @@ import pytest
 from django.db import connections
 from django.test import override_settings
 
-from memory.core.actors import REFLECTOR, Actor
-from memory.files.services import append_to, save_file
-from memory.files.texts import FileConflict
 from memory.models import MemoryFile, Revision
+from memory.models.actors import REFLECTOR, Actor
+from memory.services.files.saving import append_to, save_file
+from memory.services.files.texts import FileConflict
 from tests.conftest import Say
 
 pytestmark = [

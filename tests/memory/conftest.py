@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 from django.core.management import call_command
 
-from beacon_site.llm.fakes import FakeEmbedder
+from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import accounts
 from tests.memory.embedding_cast import use
 from tests.memory.reflection_cast import Reflect, reflect_for

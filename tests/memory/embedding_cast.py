@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeEmbedder
-from memory.llm import embedders
+from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note
-from memory.search import embedding
-from memory.search.vectors import Unavailable, nearest
+from memory.services.llm import embedders
+from memory.services.search import embedding
+from memory.services.search.vectors import Unavailable, nearest
 
 
 def use(monkeypatch: pytest.MonkeyPatch, embedder: FakeEmbedder | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.chat import end as conversation_end
+from memory.agents.chat import end as conversation_end
 from memory.models import Reflection, Session
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
-from memory.files.reading import read_file
-from memory.llm import connections
+from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from memory.agents import reflection as reflection_services
 from memory.models import Reflection, ReviewLevel, User
-from memory.reflection import services as reflection_services
+from memory.services.files.reading import read_file
+from memory.services.llm import connections
 
 Reflect = Callable[..., Reflection]
 REPORT = "Sila asked for trains to Lyon. Night trains run again since May. They sell out early."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.core.actors import REFLECTOR, Actor
-from memory.files.reading import read_file
 from memory.models import Message, Proposal, ReviewLevel, Session, Trust
-from memory.review import services as review_services
+from memory.models.actors import REFLECTOR, Actor
+from memory.services.files.reading import read_file
+from memory.services.review import proposals as review_services
 
 AGENT = Actor("agent", "desk")
 USER, MEMORY = "facts/user.md", "facts/memory.md"

@@ -14,14 +14,13 @@ from django.db import OperationalError, models, transaction
 from django.test import Client
 
 from memory.accounts import deletion as account_deletion
-from memory.archive import jobs
-from memory.core.errors import InvalidValue
-from memory.library import services as library_services
+from memory.accounts.archive import jobs
 from memory.models import Activity, Archive, Note, Topic, User
-from memory.scratchpad import services as scratchpad
-from memory.topics import publishing
-from research.hooks import end_runs
+from memory.models.errors import InvalidValue
+from memory.services import scratchpad, topic_memory
+from memory.services.library import documents as library_services
 from research.models import Run
+from research.services.extensions.content import end_runs
 from tests.pages.topic_cast import make, reported
 from tests.research.factories import make_run, make_topic
 
@@ -157,10 +156,10 @@ def test_published_topics_are_taken_down(alice: User, settings: Any) -> None:
     settings.BEACON_PUBLISH_OWNER = "alice"
     topic = make_topic(alice)
     make_run(topic)
-    assert publishing.publish(topic.pk)
+    assert topic_memory.publish(topic.pk)
     account_deletion.delete_account(alice, typed="alice", by=alice)
     with redis.Redis.from_url(settings.REDIS_URL) as server:
-        assert server.get(publishing.KEY.format(slug=topic.slug)) is None
+        assert server.get(topic_memory.KEY.format(slug=topic.slug)) is None
 
 
 def test_a_redis_that_does_not_answer_keeps_the_account(alice: User, settings: Any) -> None:

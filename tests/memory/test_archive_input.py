@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.archive import exporter, foreign_formats, jobs, zips
-from memory.archive.foreign_formats import Choice, Shape
-from memory.archive.importer import TakingIn, take_in
-from memory.archive.kinds import InvalidRow, as_line, decoded, in_order, parsed
-from memory.archive.zips import ImportRejected
+from memory.accounts.archive import exporter, foreign_formats, jobs, zips
+from memory.accounts.archive.foreign_formats import Choice, Shape
+from memory.accounts.archive.importer import TakingIn, take_in
+from memory.accounts.archive.kinds import InvalidRow, as_line, decoded, in_order, parsed
+from memory.accounts.archive.zips import ImportRejected
 from memory.models import Activity, Archive, Note, Observation, Topic, User
-from memory.notes.services import write_note
+from memory.services.notes.saving import write_note
 
 MANIFEST = {"format": "beacon-archive", "version": 1}
 NOTE = {

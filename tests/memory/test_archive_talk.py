@@ -12,17 +12,17 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.archive import exporter
-from memory.archive.importer import TakingIn, take_in
-from memory.chat import conversation
-from memory.chat import end as conversation_end
-from memory.core.errors import InvalidValue
+from memory.accounts.archive import exporter
+from memory.accounts.archive.importer import TakingIn, take_in
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
 from memory.models import Message, Note, Proposal, Reflection, Revision, Session, User
+from memory.models.errors import InvalidValue
 from memory.models.proposals import Danger
-from memory.notes.services import supersede, write_note
-from memory.records import history as record_history
-from memory.review import services as review_services
-from memory.review.risks import is_owners_word
+from memory.services.notes.saving import supersede, write_note
+from memory.services.records import history as record_history
+from memory.services.review import proposals as review_services
+from memory.services.review.risks import is_owners_word
 from tests.memory.review_cast import proposed_note
 from tests.memory.test_archive_input import archive
 

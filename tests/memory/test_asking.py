@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.llm.base import Answer, LlmProfile, Message, Tool, ToolCall, Usage
-from beacon_site.llm.fakes import FakeLanguageModel
 from beacon_site.logs import redact
 from beacon_site.net.errors import (
     ProviderError,
@@ -18,10 +16,12 @@ from beacon_site.net.errors import (
     ProviderRejected,
     ProviderUnavailable,
 )
-from memory.llm import connections
-from memory.llm.asking import ask_model, price
+from beacon_site.providers.llm.base import Answer, LlmProfile, Message, Tool, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.models import ModelCall
-from memory.usage.booking import BudgetReached
+from memory.services.llm import connections
+from memory.services.llm.asking import ask_model, price
+from memory.services.llm.booking import BudgetReached
 
 PROFILE = LlmProfile(
     base_url="http://x.invalid",

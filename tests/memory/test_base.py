@@ -12,11 +12,6 @@ from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from memory.content.snapshots import take_snapshot
-from memory.core.actors import MAINTENANCE, RESEARCH, Actor
-from memory.core.errors import InvalidValue, Locked, StaleWrite
-from memory.files import section_restore
-from memory.files.services import append_to, save_file
 from memory.models import (
     Activity,
     ContentItem,
@@ -37,7 +32,12 @@ from memory.models import (
     Trust,
     User,
 )
+from memory.models.actors import MAINTENANCE, RESEARCH, Actor
+from memory.models.errors import InvalidValue, Locked, StaleWrite
 from memory.models.remembered import TRASH_DAYS
+from memory.services.content.snapshots import take_snapshot
+from memory.services.files import section_restore
+from memory.services.files.saving import append_to, save_file
 from memory.tasks import empty_trash
 from research.models import RemovedRun, Report
 from tests.research.factories import make_fact, make_report, make_run, make_topic

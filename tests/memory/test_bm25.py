@@ -17,8 +17,8 @@ from django.db import connection, transaction
 import memory
 from beacon_site.text.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
 from memory.models import SearchEntry, SearchSpace, SearchTerm, search_index
-from memory.search import bm25
-from memory.search.bm25_sql import relevance
+from memory.services.search import bm25
+from memory.services.search.bm25_sql import relevance
 
 NAUGHTY = (
     "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.db import DataError, OperationalError, connection, transaction
 
-from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import BulkAct, Note, Observation, Revision
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.records import bulk
-from memory.search import bm25
+from memory.services.search import bm25
 from tests.pages.record_cast import days, note, observation
 
 

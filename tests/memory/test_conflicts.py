@@ -11,12 +11,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.conflicts import services as conflict_services
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
-from memory.notes import services as notes
-from memory.observations import write_observation
-from memory.records.history import ChangedSince
+from memory.models.errors import InvalidValue
+from memory.services.notes import saving as notes
+from memory.services.observations import write_observation
+from memory.services.records.history import ChangedSince
+from memory.services.review import conflicts as conflict_services
 from memory.tasks import maintain
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.memory.review_cast import AGENT

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Conflict, Note
-from memory.notes import services as notes
-from memory.observations import write_observation
+from memory.models.errors import InvalidValue
+from memory.services.notes import saving as notes
+from memory.services.observations import write_observation
 
 pytestmark = pytest.mark.django_db
 CONTRADICTION = Conflict.Kind.CONTRADICTION

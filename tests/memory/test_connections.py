@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.endpoints import address_of
-from beacon_site.llm.probing import ProbeResult
-from memory.llm import connections
+from beacon_site.providers.llm.endpoints import address_of
+from beacon_site.providers.llm.probing import ProbeResult
 from memory.models import Activity, Connection, User
+from memory.services.llm import connections
 
 KEY = "sk-very-secret-1234"
 

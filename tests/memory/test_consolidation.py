@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from beacon_site.text.cleaning import cut, width
-from memory.core.actors import Actor
 from memory.models import Activity, Message, Observation, Session, Trust
-from memory.observations import consolidation
-from memory.observations.consolidation import LEAST, MOST, Turn, consolidate, lines_in, turns_of
+from memory.models.actors import Actor
+from memory.services.observations import consolidation
+from memory.services.observations.consolidation import (
+    LEAST,
+    MOST,
+    Turn,
+    consolidate,
+    lines_in,
+    turns_of,
+)
 from tests.memory.test_observations import found
 
 AGENT = Actor("agent", "claude")

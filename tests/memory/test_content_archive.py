@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from memory.archive import exporter
-from memory.archive.importer import KindCounts, TakingIn, take_in
-from memory.archive.zips import ImportRejected
-from memory.content.services import store
-from memory.content.snapshots import restore_snapshot, take_snapshot
-from memory.core.actors import Actor
+from memory.accounts.archive import exporter
+from memory.accounts.archive.importer import KindCounts, TakingIn, take_in
+from memory.accounts.archive.zips import ImportRejected
 from memory.models import ContentItem, Snapshot
+from memory.models.actors import Actor
+from memory.services.content.items import store
+from memory.services.content.snapshots import restore_snapshot, take_snapshot
 
 AGENT = Actor("agent", "claude")
 RUN = "run:12"

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beacon_site.llm.fakes import FakeLanguageModel
 from beacon_site.net.errors import ProviderNonsense, ProviderUnavailable
-from memory.content import compaction
-from memory.content.compaction import (
+from beacon_site.providers.llm.fakes import FakeLanguageModel
+from memory.agents.tools.output_store import asker
+from memory.agents.tools.types import ToolContext
+from memory.models import Agent, ContentItem, ModelCall
+from memory.models.actors import Actor
+from memory.services.content import compaction
+from memory.services.content.compaction import (
     Compactor,
     CompactParts,
     citation_line,
     compact_form,
     register_compactor,
 )
-from memory.core.actors import Actor
-from memory.llm import connections
-from memory.models import Agent, ContentItem, ModelCall
-from memory.tools.output_store import asker
-from memory.tools.types import ToolContext
+from memory.services.llm import connections
 
 PAGE = "Heat pumps move heat instead of making it. " * 200
 WRITTEN = {"summary": "Pumps move heat.", "facts": ["3 units for 1", "mild weather"], "id": "x"}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memory.content.compaction import compactors
-from memory.content.transforms import TRANSFORMS
-from memory.tools.content import NAMES
-from memory.tools.registry import tools_for
+from memory.agents.tools.content import NAMES
+from memory.agents.tools.registry import tools_for
+from memory.services.content.compaction import compactors
+from memory.services.content.transforms import TRANSFORMS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "content-store.md"
 

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from beacon_site.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.text.cleaning import as_data
-from memory.content.services import query, store
-from memory.core.actors import RESEARCH, Actor
-from memory.llm import connections
+from memory.agents.tools import registry as tools
+from memory.agents.tools.loop import LoopResult, run_loop
+from memory.agents.tools.output_store import ResultStore, store_for
+from memory.agents.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
 from memory.models import Agent, ContentItem
-from memory.tools import registry as tools
-from memory.tools.loop import LoopResult, run_loop
-from memory.tools.output_store import ResultStore, store_for
-from memory.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
+from memory.models.actors import RESEARCH, Actor
+from memory.services.content.items import query, store
+from memory.services.llm import connections
 
 AGENT = Actor("agent", "claude")
 PAGE = "The river is 219 kilometres long. " * 100

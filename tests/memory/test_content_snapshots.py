@@ -12,18 +12,18 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.content.services import clear, query, relate, retrieve, store
-from memory.content.snapshots import (
+from memory.agents.tools.types import ToolContext
+from memory.models import Agent, ContentItem, Revision, Snapshot, Topic
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, Locked
+from memory.services.content.items import clear, query, relate, retrieve, store
+from memory.services.content.snapshots import (
     FIELDS,
     restore_snapshot,
     snapshot_as_json,
     snapshot_from_json,
     take_snapshot,
 )
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked
-from memory.models import Agent, ContentItem, Revision, Snapshot, Topic
-from memory.tools.types import ToolContext
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

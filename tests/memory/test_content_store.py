@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.content import services as content_services
-from memory.content.services import (
+from memory.models import Activity, ContentItem, Revision, Trust
+from memory.models.actors import MAINTENANCE, Actor
+from memory.models.errors import InvalidValue, Locked
+from memory.services.content import items as content_services
+from memory.services.content.items import (
     MOST_BYTES,
     as_text,
     circle_in,
@@ -20,13 +23,10 @@ from memory.content.services import (
     retrieve,
     store,
 )
-from memory.core.actors import MAINTENANCE, Actor
-from memory.core.errors import InvalidValue, Locked
-from memory.models import Activity, ContentItem, Revision, Trust
-from memory.records.history import undo
-from memory.records.kinds import kind_of
+from memory.services.records.history import undo
+from memory.services.records.kinds import kind_of
 from memory.tasks import retire_content
-from research.hooks import cited
+from research.services.extensions.content import cited
 from tests.research.factories import make_run, make_topic
 
 AGENT = Actor("agent", "claude")

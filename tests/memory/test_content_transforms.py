@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.content.transforms import TRANSFORMS, transform
-from memory.core.errors import InvalidValue
+from memory.models.errors import InvalidValue
+from memory.services.content.transforms import TRANSFORMS, transform
 
 LINES = "".join(f"line {n} of a table\n" for n in range(1, 101))
 PROSE = (

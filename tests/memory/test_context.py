@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeEmbedder
-from memory.context import identity
-from memory.context.layers import MOST_CHARACTERS, NAMES, Context, build_context, system_in_words
-from memory.core.actors import Actor
+from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note, Topic, Trust, Use
-from memory.notes.services import edit_note, supersede, write_note
-from memory.search import embedding
+from memory.models.actors import Actor
+from memory.services.context import identity
+from memory.services.context.layers import (
+    MOST_CHARACTERS,
+    NAMES,
+    Context,
+    build_context,
+    system_in_words,
+)
+from memory.services.notes.saving import edit_note, supersede, write_note
+from memory.services.search import embedding
 
 AGENT = Actor("agent", "claude")
 

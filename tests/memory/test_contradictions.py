@@ -11,17 +11,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from beacon_site import broker
+from beacon_site import celery
 from beacon_site.text.contradictions import difference, differences, statements
 from benchmarks.contradictions import figures, judge
 from memory import tasks
-from memory.conflicts import contradictions
-from memory.conflicts import services as conflict_services
-from memory.core.actors import Actor
-from memory.files.services import append_to
 from memory.models import Conflict, TopicFact, User
-from memory.notes.services import edit_note, supersede, write_note
-from memory.observations import write_observation
+from memory.models.actors import Actor
+from memory.services.files.saving import append_to
+from memory.services.notes.saving import edit_note, supersede, write_note
+from memory.services.observations import write_observation
+from memory.services.review import conflicts as conflict_services
+from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of
 
 OLD = "Billing runs PostgreSQL 13."
@@ -136,7 +136,7 @@ def test_an_agents_write_is_compared_after_its_commit(
         sent.append((task, *args))
         return True
 
-    monkeypatch.setattr(broker, "send", send)
+    monkeypatch.setattr(celery, "send", send)
     monkeypatch.setattr(contradictions, "_down_until", 0.0)
     note(alice, OLD)
     with django_capture_on_commit_callbacks(execute=True):

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.base import Answer, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.net.errors import ProviderRejected
-from memory.chat import conversation
-from memory.chat import end as conversation_end
-from memory.chat import turn as conversation_turn
-from memory.chat.conversation import ask, begin, rename, start
-from memory.llm import connections
+from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.chat.conversation import ask, begin, rename, start
 from memory.models import Message, Note, Session
+from memory.services.llm import connections
 
 pytestmark = pytest.mark.django_db
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from beacon_site.llm.base import Answer, ToolCall, Usage
-from beacon_site.llm.fakes import FakeLanguageModel
-from memory.chat import end as conversation_end
-from memory.chat import turn as conversation_turn
-from memory.chat.conversation import SessionOver, ask, start
-from memory.files.reading import read_file
-from memory.llm import connections
+from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FakeLanguageModel
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.chat.conversation import SessionOver, ask, start
 from memory.models import Activity, Message, Note, Observation, Reflection, Session
+from memory.services.files.reading import read_file
+from memory.services.llm import connections
 from tests.memory.ended_sessions import finish_session
 
 LONG = (

@@ -11,17 +11,17 @@ from django.db import connection
 from django.utils import timezone
 
 from beacon_site.text.injection import instruction_spans
-from memory.core.actors import REFLECTOR
-from memory.files.reading import read_file
-from memory.files.services import save_file
 from memory.models import Note, Proposal
+from memory.models.actors import REFLECTOR
 from memory.models.proposals import Danger
-from memory.notes import services as notes
 from memory.pages.review import acts
 from memory.pages.review import proposals as review_page
-from memory.review import risks
-from memory.review import services as review_services
-from memory.review.risks import reasons_of
+from memory.services.files.reading import read_file
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.review import proposals as review_services
+from memory.services.review import risks
+from memory.services.review.risks import reasons_of
 from tests.memory.review_cast import AGENT, MEMORY, held, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from memory.chat.prompt import ConversationContext, caller_of
-from memory.context.layers import build_context
-from memory.core.actors import Actor
+from memory.agents.chat.prompt import ConversationContext, caller_of
+from memory.agents.tools import registry
+from memory.agents.tools.types import ToolContext
 from memory.models import Agent, Message, Note, Session
+from memory.models.actors import Actor
 from memory.models.remembered import (
     in_scopes,
     is_in_scopes,
     scope_excluding,
     scope_including,
 )
-from memory.notes.merging import merge_notes
-from memory.notes.services import write_note
-from memory.tools import registry
-from memory.tools.types import ToolContext
+from memory.services.context.layers import build_context
+from memory.services.notes.merging import merge_notes
+from memory.services.notes.saving import write_note
 
 CLAUDE, CURSOR = Actor("agent", "claude"), Actor("agent", "cursor")
 NAMES = ["claude", "claude 2", "cl_ude", "c%", "de", "claude/sub", "ä"]

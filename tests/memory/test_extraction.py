@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
-from memory.core.actors import RESEARCH
-from memory.llm import connections
+from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
 from memory.models import ModelCall, Observation
-from memory.observations import batch, remember_lines
-from memory.observations.extraction import (
+from memory.models.actors import RESEARCH
+from memory.services.llm import connections
+from memory.services.llm.booking import BudgetReached
+from memory.services.observations import batch, remember_lines
+from memory.services.observations.extraction import (
     LEAST,
     MOST,
     MOST_LINES,
@@ -21,7 +22,6 @@ from memory.observations.extraction import (
     extract,
     without_known,
 )
-from memory.usage.booking import BudgetReached
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

@@ -11,17 +11,17 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.core.actors import MAINTENANCE, Actor
-from memory.core.errors import InvalidValue
-from memory.core.file_format import PurgedSection
-from memory.files import section_restore
-from memory.files.reading import read_file
-from memory.files.sections import put_in, removed_from, without_lines
-from memory.files.services import append_to, save_file
-from memory.files.texts import MOST_FACTS, OverBudget, content_at
 from memory.models import FileEntry, MemoryFile, Revision, User
+from memory.models.actors import MAINTENANCE, Actor
+from memory.models.errors import InvalidValue
+from memory.models.file_format import PurgedSection
 from memory.pages.trash import listing as trash_page
-from memory.records.history import undo
+from memory.services.files import section_restore
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, save_file
+from memory.services.files.sections import put_in, removed_from, without_lines
+from memory.services.files.texts import MOST_FACTS, OverBudget, content_at
+from memory.services.records.history import undo
 
 PATH = "facts/memory.md"
 TRASH = reverse("memory:trash")

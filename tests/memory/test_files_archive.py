@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from memory.archive import exporter
-from memory.archive.importer import KindCounts, TakingIn, take_in
-from memory.archive.zips import ImportRejected
-from memory.files.reading import read_file
-from memory.files.services import append_to, lock_section, save_file
+from memory.accounts.archive import exporter
+from memory.accounts.archive.importer import KindCounts, TakingIn, take_in
+from memory.accounts.archive.zips import ImportRejected
 from memory.models import MemoryFile, Revision, Section, User
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, lock_section, save_file
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 

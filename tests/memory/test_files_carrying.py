@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Revision, User
+from memory.services.files.saving import append_to, save_file
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 TEXT = "# User\n\n> Summary: Ann, Berlin\n\n- Name: Ann\n- Tea: green\n- City: Berlin\n"

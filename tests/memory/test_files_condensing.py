@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory.core.file_format import locked_text
-from memory.files.condensing import condensed
+from memory.models.file_format import locked_text
+from memory.services.files.condensing import condensed
 
 TEXT = (
     "# User\n\n> Summary: me\n\n- Name: 建军   \n- Cat: Mao\n- Name: 建军\n\n\n\n"

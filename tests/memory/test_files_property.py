@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memory.archive.files import save_all_or_none
-from memory.core.actors import REFLECTOR, Actor
-from memory.core.errors import MemoryRefused
-from memory.core.file_format import FACTS, checked_path, is_fact, line_count, summary_of
-from memory.files import mirror, mirror_folder, texts
-from memory.files.mirror_disk import DiskFile, digest_of
-from memory.files.services import append_to, patch_file, restore_version, save_file
-from memory.files.texts import lines_blamed
+from memory.accounts.archive.files import save_all_or_none
 from memory.models import MemoryFile, MirroredFile, Revision, Section, User
+from memory.models.actors import REFLECTOR, Actor
+from memory.models.errors import MemoryRefused
+from memory.models.file_format import FACTS, checked_path, is_fact, line_count, summary_of
+from memory.services.files import mirror, mirror_folder, texts
+from memory.services.files.mirror_disk import DiskFile, digest_of
+from memory.services.files.saving import append_to, patch_file, restore_version, save_file
+from memory.services.files.texts import lines_blamed
 
 MONTH = "episodes/2026-02.md"
 PATHS = st.sampled_from([*FACTS, *FACTS, MONTH, "episodes/2026-13.md", "facts/x.md", "../user.md"])

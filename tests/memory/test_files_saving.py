@@ -6,16 +6,22 @@ from typing import Any
 
 import pytest
 
-from memory.core.actors import REFLECTOR, Actor
-from memory.core.errors import InvalidValue, LimitReached, Locked
-from memory.files import texts
-from memory.files.reading import files_of, index_text, read_file
-from memory.files.services import append_to, lock_section, patch_file, restore_version, save_file
-from memory.files.texts import FileConflict, NoSuchFile, OverBudget
 from memory.models import MemoryFile, Revision, Section, User
+from memory.models.actors import REFLECTOR, Actor
+from memory.models.errors import InvalidValue, LimitReached, Locked
 from memory.pages.trash.listing import trashed
-from memory.records.history import undo
-from memory.search import bm25
+from memory.services.files import texts
+from memory.services.files.reading import files_of, index_text, read_file
+from memory.services.files.saving import (
+    append_to,
+    lock_section,
+    patch_file,
+    restore_version,
+    save_file,
+)
+from memory.services.files.texts import FileConflict, NoSuchFile, OverBudget
+from memory.services.records.history import undo
+from memory.services.search import bm25
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 AGENT = Actor("agent", "claude")

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from memory.core.errors import InvalidValue
-from memory.core.file_format import (
+from memory.models.errors import InvalidValue
+from memory.models.file_format import (
     by_rule,
     checked_path,
     entries_of,
@@ -18,7 +18,7 @@ from memory.core.file_format import (
     telling,
     with_summary,
 )
-from memory.files.texts import PatchRefused, carried, cleaned, patched, size_in_words
+from memory.services.files.texts import PatchRefused, carried, cleaned, patched, size_in_words
 
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"
 EPISODES = """# 2026-02 Episodes

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.core.actors import Actor
-from memory.core.errors import MemoryRefused
-from memory.core.file_format import FACTS
-from memory.files import mirror
-from memory.files.reading import read_file
-from memory.files.services import append_to, patch_file, save_file
-from memory.files.texts import MOST_FACTS, size_of
 from memory.models import MemoryFile, Revision, User
+from memory.models.actors import Actor
+from memory.models.errors import MemoryRefused
+from memory.models.file_format import FACTS
+from memory.services.files import mirror
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, patch_file, save_file
+from memory.services.files.texts import MOST_FACTS, size_of
 
 WRITERS, WRITES = 20, 50
 ON_DISK = 4  # of the writers are editors of the copies on disk

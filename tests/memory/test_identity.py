@@ -9,8 +9,11 @@ from django.contrib.auth import get_user_model
 from django.db import DataError, IntegrityError, connection, transaction
 from django.test import Client
 
-from memory.context import identity
-from memory.context.identity import (
+from memory.models import Note, Revision, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, StaleWrite
+from memory.services.context import identity
+from memory.services.context.identity import (
     Persona,
     active,
     restore_soul,
@@ -18,11 +21,8 @@ from memory.context.identity import (
     write_profile,
     write_soul,
 )
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, StaleWrite
-from memory.models import Note, Revision, User
-from memory.notes.checks import TYPICAL
-from memory.search import bm25
+from memory.services.notes.checks import TYPICAL
+from memory.services.search import bm25
 
 
 def soul_of(user: User) -> Note:

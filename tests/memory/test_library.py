@@ -13,10 +13,10 @@ from django.db import connection
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.search_services.base import SearchOptions
-from memory.core.errors import InvalidValue
-from memory.library import services as library_services
+from beacon_site.providers.search.base import SearchOptions
 from memory.models import LibraryDocument, Revision
+from memory.models.errors import InvalidValue
+from memory.services.library import documents as library_services
 from tests.providers.pdf import pdf
 
 TEXT = "# Solid-state batteries\n\nThe pilot line in Lanling started.\nIt makes ten cells a day.\n"

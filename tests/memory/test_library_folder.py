@@ -12,11 +12,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.search_services.base import SearchOptions
-from memory.core.actors import Actor
-from memory.library import services as library_services
-from memory.library.folder import scan_folder
+from beacon_site.providers.search.base import SearchOptions
 from memory.models import LibraryDocument, LibraryFolder, Revision
+from memory.models.actors import Actor
+from memory.services.library import documents as library_services
+from memory.services.library.folder import scan_folder
 from memory.tasks import scan_library_folder
 
 TEXT = "# Solid-state batteries\n\nThe pilot line in Lanling started.\nIt makes ten cells a day.\n"
@@ -147,7 +147,7 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
-    monkeypatch.setattr("memory.library.folder.os.scandir", closed)
+    monkeypatch.setattr("memory.services.library.folder.os.scandir", closed)
     assert scan_folder(admin, folder).gone == 0
 
 

@@ -11,14 +11,14 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeLanguageModel
 from beacon_site.net.errors import ProviderUnavailable
-from memory.core.actors import MAINTENANCE, Actor
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.models import Activity, Note, User
-from memory.notes import maintenance
-from memory.notes.maintenance import batches, maintain, old_notes, prune_expired
-from memory.notes.services import edit_note, get_notes, pin, write_note
+from memory.models.actors import MAINTENANCE, Actor
+from memory.services.llm import connections
+from memory.services.notes import maintenance
+from memory.services.notes.maintenance import batches, maintain, old_notes, prune_expired
+from memory.services.notes.saving import edit_note, get_notes, pin, write_note
 from memory.tasks import maintain as maintain_task
 from tests.research.factories import make_topic
 

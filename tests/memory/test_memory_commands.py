@@ -8,16 +8,16 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
-from memory.core.file_format import agent_of, checked_path, folder_of
-from memory.files import texts
-from memory.files.services import restore_version, save_file
+from memory.agents.tools.types import ToolContext
 from memory.models import FileDraft, MemoryFile, Proposal, Revision, Trust
-from memory.records.history import undo
-from memory.review import services as review_services
-from memory.review.services import set_levels
-from memory.tools.types import ToolContext
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
+from memory.models.file_format import agent_of, checked_path, folder_of
+from memory.services.files import texts
+from memory.services.files.saving import restore_version, save_file
+from memory.services.records.history import undo
+from memory.services.review import proposals as review_services
+from memory.services.review.proposals import set_levels
 from tests.api.cast import Program, problem
 from tests.memory.tool_cast import accept_all, call, caller
 

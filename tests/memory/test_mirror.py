@@ -9,12 +9,6 @@ from typing import Any
 
 import pytest
 
-from memory.core.actors import REFLECTOR
-from memory.files import mirror
-from memory.files.mirror_folder import name_of
-from memory.files.reading import files_of, index_text, read_file
-from memory.files.services import append_to, lock_section, save_file
-from memory.files.texts import MOST_FACTS
 from memory.models import (
     Activity,
     FileDraft,
@@ -26,6 +20,12 @@ from memory.models import (
     Revision,
     User,
 )
+from memory.models.actors import REFLECTOR
+from memory.services.files import mirror
+from memory.services.files.mirror_folder import name_of
+from memory.services.files.reading import files_of, index_text, read_file
+from memory.services.files.saving import append_to, lock_section, save_file
+from memory.services.files.texts import MOST_FACTS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"

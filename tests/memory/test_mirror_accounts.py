@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from memory.files import mirror
-from memory.files.reading import read_file
-from memory.files.services import append_to, save_file
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, User
+from memory.services.files import mirror
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, save_file
 
 pytestmark = pytest.mark.django_db(transaction=True)
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from memory.core.actors import REFLECTOR
-from memory.files import mirror
-from memory.files.services import append_to, save_file
 from memory.models import Activity, MemoryFile, MirrorFolder, User
+from memory.models.actors import REFLECTOR
+from memory.services.files import mirror
+from memory.services.files.saving import append_to, save_file
 
 pytestmark = pytest.mark.django_db(transaction=True)
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"

@@ -14,10 +14,10 @@ from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 
-from memory.files import mirror, mirror_disk
-from memory.files.reading import index_text
-from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, Revision, User
+from memory.services.files import mirror, mirror_disk
+from memory.services.files.reading import index_text
+from memory.services.files.saving import save_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 USER = "facts/user.md"

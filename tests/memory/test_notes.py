@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.core.actors import MAINTENANCE, Actor
-from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, Trust, User
-from memory.notes.services import edit_note, get_notes, pin, unpin, write_note
-from memory.search import bm25
+from memory.models.actors import MAINTENANCE, Actor
+from memory.models.errors import InvalidValue, Locked, StaleWrite
+from memory.services.notes.saving import edit_note, get_notes, pin, unpin, write_note
+from memory.services.search import bm25
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, User
-from memory.notes.services import (
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, Locked, StaleWrite
+from memory.services.notes.saving import (
     MOST_LINKS,
     chain,
     edit_note,
@@ -19,7 +19,7 @@ from memory.notes.services import (
     supersede,
     write_note,
 )
-from memory.search import bm25
+from memory.services.search import bm25
 
 AGENT = Actor("agent", "claude")
 

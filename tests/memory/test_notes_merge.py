@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeLanguageModel
 from beacon_site.net.errors import ProviderUnavailable
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked, StaleWrite
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.models import Note, Revision, User
-from memory.notes import merging
-from memory.notes.merging import merge, merge_notes, unmerge
-from memory.notes.services import get_notes, pin, supersede, write_note
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, Locked, StaleWrite
+from memory.services.llm import connections
+from memory.services.notes import merging
+from memory.services.notes.merging import merge, merge_notes, unmerge
+from memory.services.notes.saving import get_notes, pin, supersede, write_note
 
 AGENT = Actor("agent", "claude")
 

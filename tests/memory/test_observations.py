@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.core.actors import RESEARCH, Actor
-from memory.core.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Observation, Revision
-from memory.observations import Line, batch, edit_observation, remember_lines, write_observation
-from memory.observations.lines import checked_size
-from memory.search import bm25
+from memory.models.actors import RESEARCH, Actor
+from memory.models.errors import InvalidValue, Locked, StaleWrite
+from memory.services.observations import (
+    Line,
+    batch,
+    edit_observation,
+    remember_lines,
+    write_observation,
+)
+from memory.services.observations.lines import checked_size
+from memory.services.search import bm25
 
 AGENT = Actor("agent", "claude")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memory.context.topic_block import best_for, observations_as_prompt, still_offered
-from memory.core.actors import RESEARCH, Actor
 from memory.models import Observation, Topic, Trust, Use
-from memory.observations import Line, edit_observation, remember_lines, write_observation
+from memory.models.actors import RESEARCH, Actor
+from memory.services.context.topic_block import best_for, observations_as_prompt, still_offered
+from memory.services.observations import Line, edit_observation, remember_lines, write_observation
 
 AGENT = Actor("agent", "claude")
 TASK = "solid-state batteries in cars"

@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.text.terms import ENGLISH
-from memory.core.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, TopicFact, Use, User
-from memory.search.filters import holding, narrowed
-from memory.search.query import Filter, Question, parse
+from memory.models.actors import RESEARCH
+from memory.services.search.filters import holding, narrowed
+from memory.services.search.query import Filter, Question, parse
 
 NAUGHTY = (
     "", " ", '"', '""', '"""', "-", "--", ":", "kind:", "-kind:", 'kind:"', "kind:,,,", "\x00", "\ud800",

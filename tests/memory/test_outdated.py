@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.files.reading import read_file
-from memory.files.services import save_file
 from memory.models import Note, Proposal, Topic, TopicFact
-from memory.notes import services as notes
 from memory.pages.review import acts
-from memory.review import services as review_services
-from memory.review.outdated import Outdated, outdated, with_newer_texts
-from memory.topics.memory import FoundFact, replace_facts
+from memory.services.files.reading import read_file
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.review import proposals as review_services
+from memory.services.review.outdated import Outdated, outdated, with_newer_texts
+from memory.services.topic_memory import FoundFact, replace_facts
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.research.factories import make_topic
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory.models.llm import stored_price
-from memory.usage import spending
+from memory.services.llm import spending
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from memory.models import Activity, PublishDue, Topic, TopicFact
+from memory.services import topic_memory
 from memory.tasks import publish_due
-from memory.topics import publishing
 
 TTL = 2_592_000
 
@@ -43,7 +43,7 @@ def live(topic: Topic, days: int = 30) -> Topic:
 
 @pytest.mark.requirement("R237")
 def test_the_copy_stands_at_the_seeds_key_for_the_seeds_time(topic: Topic, server: redis.Redis):
-    assert publishing.publish(topic.pk)
+    assert topic_memory.publish(topic.pk)
 
     stored = json.loads(server.get("beacon:memory:ai-agents"))  # type: ignore[arg-type]
     assert list(stored) == [
@@ -55,7 +55,7 @@ def test_the_copy_stands_at_the_seeds_key_for_the_seeds_time(topic: Topic, serve
 def test_a_topic_that_lives_longer_is_published_for_longer(topic: Topic, server: redis.Redis):
     live(topic, days=180)
 
-    publishing.publish(topic.pk)
+    topic_memory.publish(topic.pk)
 
     assert server.ttl("beacon:memory:ai-agents") > 179 * 86_400  # type: ignore[operator]
 
@@ -64,7 +64,7 @@ def test_a_topic_that_lives_longer_is_published_for_longer(topic: Topic, server:
 def test_a_topic_that_may_not_stand_there_is_deleted_at_once(
     topic: Topic, server: redis.Redis, hides: str
 ):
-    publishing.publish(topic.pk)
+    topic_memory.publish(topic.pk)
     if hides == "trash":
         topic.trash(by=topic.owner.actor)
     elif hides == "private":
@@ -72,7 +72,7 @@ def test_a_topic_that_may_not_stand_there_is_deleted_at_once(
     else:
         topic.expire_now(by=topic.owner.actor)
 
-    publishing.publish(topic.pk)
+    topic_memory.publish(topic.pk)
 
     assert server.get("beacon:memory:ai-agents") is None
 
@@ -83,7 +83,7 @@ def test_only_the_named_owners_topics_are_published(
 ):
     settings.BEACON_PUBLISH_OWNER = owner
 
-    assert not publishing.publish(topic.pk)
+    assert not topic_memory.publish(topic.pk)
     assert server.get("beacon:memory:ai-agents") is None
 
 
@@ -98,7 +98,7 @@ def test_a_redis_that_does_not_answer_is_noted_and_costs_about_a_second(
         settings.REDIS_URL = f"redis://127.0.0.1:{port}/0"
         began = time.monotonic()
 
-        assert not publishing.publish(topic.pk)
+        assert not topic_memory.publish(topic.pk)
 
     assert time.monotonic() - began < 3
     assert Activity.objects.get(kind="publish-failed").is_warning
@@ -130,7 +130,7 @@ def test_the_copy_follows_what_people_do_with_facts(topic: Topic, server: redis.
 def test_a_copy_that_redis_did_not_delete_goes_once_it_answers(
     topic: Topic, server: redis.Redis, settings: Any
 ):
-    publishing.publish(topic.pk)
+    topic_memory.publish(topic.pk)
     url, settings.REDIS_URL = settings.REDIS_URL, "redis://127.0.0.1:1/0"
     topic.trash(by=topic.owner.actor)
     topic.purge(by=topic.owner.actor)
@@ -145,7 +145,7 @@ def test_a_copy_that_redis_did_not_delete_goes_once_it_answers(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_renamed_topic_leaves_no_copy_under_its_old_name(topic: Topic, server: redis.Redis):
-    publishing.publish(topic.pk)
+    topic_memory.publish(topic.pk)
 
     topic.rename("Software agents", by=topic.owner.actor)
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from memory.core.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
-from memory.notes import services as notes
-from memory.review import blocking, quarantine
-from memory.review import services as review_services
-from memory.review.quarantine import reason_of
-from memory.review.services import SourceBlocked
-from memory.search.recall import recall
+from memory.models.errors import InvalidValue, LimitReached
+from memory.services.notes import saving as notes
+from memory.services.review import blocking, quarantine
+from memory.services.review import proposals as review_services
+from memory.services.review.proposals import SourceBlocked
+from memory.services.review.quarantine import reason_of
+from memory.services.search.recall import recall
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.core.errors import InvalidValue
-from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, Use
-from memory.search.bm25 import rebuild_owner
-from memory.search.recall import RecallHit, recall, recall_by_category, recall_page
+from memory.models.errors import InvalidValue
+from memory.services.files.saving import save_file
+from memory.services.search.bm25 import rebuild_owner
+from memory.services.search.recall import RecallHit, recall, recall_by_category, recall_page
 
 
 def note(owner: Any, content: str, **fields: Any) -> Note:

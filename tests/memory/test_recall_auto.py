@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeEmbedder
 from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note, Topic
-from memory.search import retrievers
-from memory.search.recall import recall, recall_page
+from memory.services.search import retrievers
+from memory.services.search.recall import recall, recall_page
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
 

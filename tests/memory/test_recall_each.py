@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.models import Note
-from memory.observations.services import write_observation
-from memory.search.query import Filter, Question
-from memory.search.recall import RecallHit, recall, recall_by_category, recall_each
+from memory.services.observations.saving import write_observation
+from memory.services.search.query import Filter, Question
+from memory.services.search.recall import RecallHit, recall, recall_by_category, recall_each
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note
 

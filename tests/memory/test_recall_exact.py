@@ -18,9 +18,9 @@ from django.db import OperationalError, connection, transaction
 
 from beacon_site.text.terms import counts_of, query_terms
 from memory.models import Note, Observation, SearchSpace, SearchTerm
-from memory.search import bm25_sql
-from memory.search.bm25 import rebuild_owner
-from memory.search.recall import recall
+from memory.services.search import bm25_sql
+from memory.services.search.bm25 import rebuild_owner
+from memory.services.search.recall import recall
 from tests.pages import record_cast
 
 VOWELS, CONSONANTS = "aeiou", "bdfgklmnprstvz"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from beacon_site.text.terms import LEVELS, level_of
 from memory.models import SearchTerm
-from memory.search import bm25_sql
-from memory.search.bm25_sql import Level, Term, TermFigures
+from memory.services.search import bm25_sql
+from memory.services.search.bm25_sql import Level, Term, TermFigures
 from tests.memory.test_recall_exact import store
 
 BOUNDS = st.lists(st.floats(0.01, 5), min_size=1, max_size=4).map(sorted)

@@ -19,11 +19,11 @@ from django.db import connection
 
 from beacon_site.db.statistics import analyze_changed
 from memory.models import Note, Observation
-from memory.search import vectors
-from memory.search.bm25_sql import language_of
-from memory.search.filters import holding, narrowed
-from memory.search.query import parse
-from memory.search.recall import MODES, recall_page
+from memory.services.search import vectors
+from memory.services.search.bm25_sql import language_of
+from memory.services.search.filters import holding, narrowed
+from memory.services.search.query import parse
+from memory.services.search.recall import MODES, recall_page
 from memory.tasks import embed_due
 
 pytestmark = pytest.mark.usefixtures("fake", "extension")

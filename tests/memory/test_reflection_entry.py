@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory.core.file_format import entries_of, word_count
-from memory.reflection.services import EntryContent, entry_of, findings_in, in_few_words
+from memory.agents.reflection import EntryContent, entry_of, findings_in, in_few_words
+from memory.models.file_format import entries_of, word_count
 
 LONG = "Spring Airlines is by far the cheapest carrier for a trip to Tokyo in April this year."
 CHINESE = "春秋航空是四月份东京之行最便宜的选择，比全日空和日本航空都便宜得多，而且航班更多。"

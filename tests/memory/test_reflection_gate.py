@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.reflection.services import length_of, should_reflect, why_not, why_not_talk
+from memory.agents.reflection import length_of, should_reflect, why_not, why_not_talk
 
 LONG, SHORT = "x" * 500, "x" * 499
 

@@ -8,7 +8,7 @@ import pytest
 
 from memory.models import MemoryFile, Proposal, Reflection, User
 from memory.pages.reflections import shown_of
-from memory.review import services as review_services
+from memory.services.review import proposals as review_services
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, learned
 
 SOURCE = "session:1"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from memory.agents import reflection as reflection_services
+from memory.agents.reflection import EntryContent
 from memory.models import MemoryFile, Proposal, User
-from memory.reflection import services as reflection_services
-from memory.reflection.services import EntryContent
-from memory.usage.booking import BudgetReached
+from memory.services.llm.booking import BudgetReached
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 
 HOSTILE = [

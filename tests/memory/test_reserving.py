@@ -11,12 +11,11 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from beacon_site.llm.base import Usage
+from beacon_site.providers.llm.base import Usage
 from memory.models import CallReservation, ModelCall, User
+from memory.services.llm import booking
+from memory.services.llm.booking import BudgetReached, check_month
 from memory.tasks import forget_api_answers
-from memory.usage import booking, month_budget
-from memory.usage.booking import BudgetReached
-from memory.usage.month_budget import check_month
 
 
 def call_of(user: User) -> ModelCall:
@@ -79,7 +78,7 @@ def test_of_many_calls_at_the_very_same_time_one_passes_the_limit(alice: User):
     def one(_number: int) -> bool:
         try:
             return bool(hold(alice).pk)
-        except month_budget.BudgetReached:
+        except booking.BudgetReached:
             return False
         finally:
             connections["default"].close()

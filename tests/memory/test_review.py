@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.context import identity
-from memory.core.actors import REFLECTOR
-from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
-from memory.files.reading import index_text, read_file
-from memory.files.services import append_to, save_file
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
-from memory.notes import services as notes
+from memory.models.actors import REFLECTOR
+from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.review import acts as review_acts
-from memory.review import services as review_services
-from memory.review.verdict import MergeConflict
-from memory.search.recall import recall
+from memory.services.context import identity
+from memory.services.files.reading import index_text, read_file
+from memory.services.files.saving import append_to, save_file
+from memory.services.notes import saving as notes
+from memory.services.review import proposals as review_services
+from memory.services.review.verdict import MergeConflict
+from memory.services.search.recall import recall
 from memory.tasks import maintain
 from tests.memory.review_cast import (
     AGENT,

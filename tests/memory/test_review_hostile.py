@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from beacon_site.text.cleaning import one_line
-from memory.context import identity
-from memory.core.actors import RESEARCH
-from memory.files.reading import read_file
-from memory.files.services import save_file
+from memory.agents.tools.registry import REGISTRY, call_tool
+from memory.agents.tools.types import ToolContext
 from memory.models import MemoryFile, Note, Observation, Topic, Trust, User
-from memory.notes import services as notes
-from memory.review import services as review_services
-from memory.tools.registry import REGISTRY, call_tool
-from memory.tools.types import ToolContext
+from memory.models.actors import RESEARCH
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.review import proposals as review_services
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import AGENT, MEMORY, USER, level

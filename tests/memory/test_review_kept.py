@@ -9,7 +9,7 @@ import pytest
 from memory.models import Activity, Proposal
 from memory.pages.review import proposals as review_page
 from memory.pages.trash import forget
-from memory.review import services as review_services
+from memory.services.review import proposals as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

@@ -10,18 +10,18 @@ import pytest
 from django.db import transaction
 from django.db.models import Max
 
-from memory.context import identity
-from memory.core.errors import MemoryRefused
-from memory.files.reading import read_file
-from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Proposal, Revision
+from memory.models.errors import MemoryRefused
 from memory.models.remembered import Lock
-from memory.notes import services as notes
-from memory.observations import write_observation
 from memory.pages.review import proposals as review_page
 from memory.pages.review.proposals import Preview, changes_since, preview
-from memory.review import services as review_services
-from memory.review.verdict import MERGE, TRASH, MergeConflict
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.files.saving import save_file
+from memory.services.notes import saving as notes
+from memory.services.observations import write_observation
+from memory.services.review import proposals as review_services
+from memory.services.review.verdict import MERGE, TRASH, MergeConflict
 from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

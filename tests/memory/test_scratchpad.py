@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, Locked, NoSuchKey, StaleWrite
 from memory.models import Revision, ScratchpadEntry
-from memory.scratchpad import services as scratchpad
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, Locked, NoSuchKey, StaleWrite
+from memory.services import scratchpad
 
 AGENT = Actor("agent", "claude")
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.text.secret_scanner import find, mask, mask_all, shapes
-from memory.files.services import save_file
-from memory.library.reading import read_document
 from memory.management.commands.verify import Command
 from memory.models import MemoryFile, Note
+from memory.services.files.saving import save_file
+from memory.services.library.reading import read_document
 from tests.api.cast import Program
 from tests.memory.tool_cast import accept_all, call
 from tests.pages.record_cast import HTMX, note, text_of

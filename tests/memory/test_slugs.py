@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from beacon_site.text.slugs import SLUG_LENGTH, normal_title, slug_of
+from beacon_site.text.cleaning import SLUG_LENGTH, normal_title, slug_of
 
 
 @pytest.mark.requirement("R4")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.search.snippets import marked, nearness, passage
+from memory.services.search.snippets import marked, nearness, passage
 
 LONG = "filler " * 500 + "the price of lithium cells fell in May " + "filler " * 500
 

@@ -12,7 +12,7 @@ import pytest
 import time_machine
 
 from memory.models import ModelCall, Topic, User
-from memory.usage import spending
+from memory.services.llm import spending
 
 
 @pytest.fixture(autouse=True)

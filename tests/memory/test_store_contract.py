@@ -12,12 +12,12 @@ import time_machine
 from django.db import connection
 from django.utils import timezone
 
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, NoSuchKey
-from memory.observations.consolidation import Turn
-from memory.observations.in_memory import InMemoryStore
-from memory.observations.postgres import PostgresStore
-from memory.observations.store import ObservationStore, StoreClosed
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, NoSuchKey
+from memory.services.observations.consolidation import Turn
+from memory.services.observations.in_memory import InMemoryStore
+from memory.services.observations.postgres import PostgresStore
+from memory.services.observations.store import ObservationStore, StoreClosed
 
 AGENT = Actor("agent", "claude")
 FINDINGS = ["The API uses OAuth2.", "The rate limit of the API is 100 a minute."]

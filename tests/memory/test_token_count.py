@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm import tokens
-from beacon_site.llm.tokens import ESTIMATED, VOCABULARY, Size, counted, how_in_words
+from beacon_site.providers.llm import tokens
+from beacon_site.providers.llm.tokens import ESTIMATED, VOCABULARY, Size, counted, how_in_words
 
 
 @pytest.fixture(autouse=True)

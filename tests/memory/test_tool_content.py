@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.content.services import store
+from memory.agents.tools.registry import tools_for
 from memory.models import Activity, ContentItem, Use
-from memory.tools.registry import tools_for
+from memory.services.content.items import store
 from tests.memory.tool_cast import AGENT, call, caller
 
 LONG = "".join(f"row {n}: value {n * 7}\n" for n in range(1, 200))

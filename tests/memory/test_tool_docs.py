@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from memory.tools.registry import REGISTRY, as_markdown
+from memory.agents.tools.registry import REGISTRY, as_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 

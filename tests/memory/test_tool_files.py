@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.files.reading import read_file
-from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Proposal, Revision, Trust, Use
-from memory.review import services as review_services
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, lock_section, save_file
+from memory.services.review import proposals as review_services
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 MEMORY, USER, MONTH = "facts/memory.md", "facts/user.md", "episodes/2026-02.md"

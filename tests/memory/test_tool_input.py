@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from beacon_site.text.cleaning import clean
+from memory.agents.tools.registry import REGISTRY, call_tool, schema_of
+from memory.agents.tools.types import ToolResult
 from memory.models import MemoryFile, Note
-from memory.tools.registry import REGISTRY, call_tool, schema_of
-from memory.tools.types import ToolResult
 from tests.memory.tool_cast import caller
 
 ODD = st.sampled_from(

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable, ToolsRefused
-from memory.core.actors import REFLECTOR
-from memory.llm import connections
+from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from memory.agents.tools import loop as tool_loop
+from memory.agents.tools import registry as tools
+from memory.agents.tools.loop import CallRecord, LoopResult, run_loop
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult
 from memory.models import ModelCall
-from memory.tools import loop as tool_loop
-from memory.tools import registry as tools
-from memory.tools.loop import CallRecord, LoopResult, run_loop
-from memory.tools.types import Arguments, MemoryTool, ToolContext, ToolResult
-from memory.usage.booking import BudgetReached
+from memory.models.actors import REFLECTOR
+from memory.services.llm import connections
+from memory.services.llm.booking import BudgetReached
 
 Loop = Callable[..., LoopResult]
 TASK = [Message("system", "You are Beacon."), Message("user", "What do I prefer?")]

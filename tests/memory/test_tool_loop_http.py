@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.base import LlmProfile, Message
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
-from memory.core.actors import REFLECTOR
-from memory.files.services import save_file
-from memory.llm import connections
-from memory.tools import registry as tools
-from memory.tools.loop import LoopResult, run_loop
-from memory.tools.types import ToolContext
+from beacon_site.providers.llm.base import LlmProfile, Message
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from memory.agents.tools import registry as tools
+from memory.agents.tools.loop import LoopResult, run_loop
+from memory.agents.tools.types import ToolContext
+from memory.models.actors import REFLECTOR
+from memory.services.files.saving import save_file
+from memory.services.llm import connections
 from tests.providers.servers import ScriptedChatServer, calls_tool, cut, says, status
 
 FACTS = "# User\n\n> Summary: tea\n\n- Drinks: tea\n"

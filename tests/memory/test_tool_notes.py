@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from memory.context import identity
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
-from memory.notes.services import edit_note, write_note
-from memory.observations import write_observation
-from memory.review import services as review_services
+from memory.services.context import identity
+from memory.services.notes.saving import edit_note, write_note
+from memory.services.observations import write_observation
+from memory.services.review import proposals as review_services
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 

@@ -10,10 +10,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memory.files.services import append_to
 from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
-from memory.notes.services import supersede, write_note
-from memory.observations import write_observation
+from memory.services.files.saving import append_to
+from memory.services.notes.saving import supersede, write_note
+from memory.services.observations import write_observation
 from tests.memory.tool_cast import AGENT, call, caller
 
 

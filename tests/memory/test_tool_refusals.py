@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory.core.errors import (
+from memory.agents.tools import notes as tool_notes
+from memory.agents.tools.registry import answer_of
+from memory.models.errors import (
     InvalidValue,
     LimitReached,
     Locked,
@@ -14,10 +16,8 @@ from memory.core.errors import (
     NoSuchKey,
     StaleWrite,
 )
-from memory.files.texts import NoSuchFile, OverBudget
-from memory.observations.consolidation import ConsolidationResult
-from memory.tools import notes as tool_notes
-from memory.tools.registry import answer_of
+from memory.services.files.texts import NoSuchFile, OverBudget
+from memory.services.observations.consolidation import ConsolidationResult
 from tests.memory.tool_cast import call
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.models import ScratchpadEntry, Trust, Use
-from memory.scratchpad import services as scratchpad
+from memory.services import scratchpad
 from tests.memory.tool_cast import AGENT, call, caller
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
+from memory.agents.tools.registry import REGISTRY, call_tool, register, schema_of, tools_for
+from memory.agents.tools.types import Arguments, MemoryTool, ToolResult
 from memory.models import Activity, Note
-from memory.notes.checks import NoteChecks
-from memory.tools.registry import REGISTRY, call_tool, register, schema_of, tools_for
-from memory.tools.types import Arguments, MemoryTool, ToolResult
+from memory.services.notes.checks import NoteChecks
 from tests.memory.tool_cast import call, caller
 
 NAMES = {
@@ -106,7 +106,7 @@ def test_a_mistake_of_ours_is_no_refusal(alice: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_another_app_registers_a_tool_of_its_own(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("memory.tools.registry.REGISTRY", dict(REGISTRY))
+    monkeypatch.setattr("memory.agents.tools.registry.REGISTRY", dict(REGISTRY))
     register(MemoryTool("hello", "Says hello to whom it may concern.", Arguments, _hello))
 
     assert call(alice, "hello").text == "hello"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory.context.topic_block import TASKS, topic_block
-from memory.core.actors import Actor
 from memory.models import Use
-from memory.observations.services import write_observation
+from memory.models.actors import Actor
+from memory.services.context.topic_block import TASKS, topic_block
+from memory.services.observations.saving import write_observation
 from research.models import TopicSettings
-from research.run_context import memory_for_prompt
+from research.services.runs.context import inputs
 from tests.research.factories import make_fact, make_run, make_topic
 
 DESK = Actor("agent", "desk")
@@ -45,5 +45,5 @@ def test_a_sensitive_observation_is_never_in_it(alice: Any):
 def test_what_a_topic_is_for_is_told_by_research_in_the_words_of_its_runs(alice: Any):
     topic = make_topic(alice, "Kyoto")
     TopicSettings.objects.filter(topic=topic).update(objective="cheap rooms", focus="June")
-    assert TASKS[-1] is memory_for_prompt.task_of
-    assert memory_for_prompt.task_of(topic) == "Kyoto cheap rooms June"
+    assert TASKS[-1] is inputs.task_of
+    assert inputs.task_of(topic) == "Kyoto cheap rooms June"

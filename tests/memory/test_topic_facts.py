@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.core.actors import RESEARCH, Actor
-from memory.core.errors import InvalidValue, LimitReached, Locked
 from memory.models import Lock, Topic, TopicFact, Trust, User
-from memory.topics import memory as topic_memory
-from memory.topics.memory import FactChanges, FoundFact
+from memory.models.actors import RESEARCH, Actor
+from memory.models.errors import InvalidValue, LimitReached, Locked
+from memory.services import topic_memory
+from memory.services.topic_memory import FactChanges, FoundFact
 from tests.research.factories import make_fact, make_topic
 
 AGENT = Actor("agent", "claude")

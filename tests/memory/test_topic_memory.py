@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact
-from memory.topics import memory as topic_memory
-from memory.topics.memory import (
+from memory.services import topic_memory
+from memory.services.topic_memory import (
     FactChanges,
     FoundFact,
     KnownFact,

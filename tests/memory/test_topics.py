@@ -11,10 +11,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.text.slugs import slug_of
-from memory.core.actors import RESEARCH
-from memory.core.errors import InvalidValue
+from beacon_site.text.cleaning import slug_of
 from memory.models import Revision, Topic, User
+from memory.models.actors import RESEARCH
+from memory.models.errors import InvalidValue
 from memory.models.topics import TITLE_LENGTH
 from tests.research.factories import make_fact, make_topic
 

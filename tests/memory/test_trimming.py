@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from beacon_site.llm.base import Message, ToolCall
-from beacon_site.llm.tokens import tokens_of, trimmed, without_calls
+from beacon_site.providers.llm.base import Message, ToolCall
+from beacon_site.providers.llm.tokens import tokens_of, trimmed, without_calls
 
 TASK = [Message("system", "You are Beacon."), Message("user", "Compare flights to Tokyo.")]
 

@@ -11,10 +11,10 @@ import pytest
 from django.conf import settings
 from pytest_httpserver import HTTPServer
 
-from beacon_site.llm import probing
-from beacon_site.llm.base import LlmProfile, Usage
-from beacon_site.llm.probing import WHOLE_SECONDS, ProbeResult
 from beacon_site.net.errors import ProviderRejected
+from beacon_site.providers.llm import probing
+from beacon_site.providers.llm.base import LlmProfile, Usage
+from beacon_site.providers.llm.probing import WHOLE_SECONDS, ProbeResult
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections import views as connections_views
 

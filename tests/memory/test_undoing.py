@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, LimitReached, Locked
-from memory.files.services import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
-from memory.notes.services import edit_note, point_at, write_note
-from memory.records.history import ChangedSince, Gone, restore_to, undo
-from research.topic_settings import editing as topic_editing
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached, Locked
+from memory.services.files.saving import append_to, save_file
+from memory.services.notes.saving import edit_note, point_at, write_note
+from memory.services.records.history import ChangedSince, Gone, restore_to, undo
+from research.services.topics.settings import editing as topic_editing
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

@@ -12,8 +12,8 @@ from django.db import connection
 from django.utils import timezone
 
 from memory.accounts import people
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, Invitation, Revision, Topic, User
+from memory.models.errors import InvalidValue
 
 ACCOUNT = {"username": "first", "password": "horse-battery-staple"}
 

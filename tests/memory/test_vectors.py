@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeEmbedder
 from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Embedding, Note
-from memory.search import vectors
-from memory.search.vectors import Unavailable, nearest
+from memory.services.search import vectors
+from memory.services.search.vectors import Unavailable, nearest
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import near, note, use
 

@@ -14,14 +14,14 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 
-from beacon_site.llm.fakes import FakeEmbedder
-from memory.archive import jobs
-from memory.files import mirror
-from memory.files.services import save_file
+from beacon_site.providers.llm.fakes import FakeEmbedder
+from memory.accounts.archive import jobs
 from memory.models import Embedding, LibraryDocument, MemoryFile, MirroredFile, Note, Revision, User
-from memory.notes.services import write_note
-from memory.search.bm25 import rebuild_owner
-from memory.search.recall import recall
+from memory.services.files import mirror
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import write_note
+from memory.services.search.bm25 import rebuild_owner
+from memory.services.search.recall import recall
 from memory.tasks import embed_due, verify
 from research.models import Report
 from tests.memory.embedding_cast import note as embedded_note

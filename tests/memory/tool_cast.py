@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.core.actors import Actor
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolContext, ToolResult
 from memory.models import ReviewLevel
-from memory.tools.registry import call_tool
-from memory.tools.types import ToolContext, ToolResult
+from memory.models.actors import Actor
 
 AGENT = Actor("agent", "claude")
 

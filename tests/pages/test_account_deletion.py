@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.archive import exporter
+from memory.accounts.archive import exporter
 from memory.models import Archive, Note, User
 
 PAGE, EXPORT = reverse("memory:account-delete"), reverse("memory:account-export")

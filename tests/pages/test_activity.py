@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.accounts import tokens
-from memory.core.actors import MAINTENANCE, RESEARCH, Actor
 from memory.models import Activity, ModelCall, Note, Revision, SavedView, Topic, User
+from memory.models.actors import MAINTENANCE, RESEARCH, Actor
 from memory.models.remembered import Lock
 from research.models import Run
 from tests.research.factories import make_call, make_run, make_topic

@@ -12,10 +12,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.core.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, User
-from memory.observations.services import write_observation
-from memory.records.kinds import number_in_words
+from memory.models.actors import RESEARCH
+from memory.services.observations.saving import write_observation
+from memory.services.records.kinds import number_in_words
 from research.pages.activity import LEAST, PAGE
 from tests.research.factories import make_run, make_topic
 from tests.undo import undo_of

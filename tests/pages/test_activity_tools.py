@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.files.services import append_to
 from memory.models import Section, TopicFact, User
-from research.activity import streams
+from memory.services.files.saving import append_to
+from research.pages import activity_streams
 from tests.memory.tool_cast import call
 from tests.research.factories import make_topic
 
@@ -44,7 +44,7 @@ def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client
 
     assert "tags: office, printer" in line.details
     told = {"tags": "office", "source": line.actor}
-    assert streams.of_detail(told, line.actor) == ["tags: office"]
+    assert activity_streams.of_detail(told, line.actor) == ["tags: office"]
 
 
 def test_anothers_tool_calls_are_not_told(

@@ -10,7 +10,7 @@ from django.contrib import admin as django_admin
 from django.contrib.admin.utils import get_fields_from_path
 from django.test import Client
 
-from memory.admin_base import ReadOnlyAdmin
+from memory.admin import ReadOnlyAdmin
 from memory.models import Note, Topic, TopicFact, User
 from tests.pages.test_admin import REGISTERED, SECRET_TEXT, changed, listed, one_of_each
 

@@ -13,15 +13,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory import tasks
-from memory.chat import without
-from memory.context.layers import build_context
-from memory.core.actors import Actor
-from memory.llm import connections
+from memory.agents.chat import without
 from memory.models import Agent, ModelCall, Note, Topic, TopicFact, Trust, Use, User
-from memory.observations.services import write_observation
+from memory.models.actors import Actor
 from memory.pages.agents import USUAL_BUDGET
+from memory.services.context.layers import build_context
+from memory.services.llm import connections
+from memory.services.observations.saving import write_observation
 from tests.memory.review_cast import proposed_note
 from tests.pages.record_cast import note, text_of
 from tests.undo import undone

@@ -14,9 +14,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from memory.archive import jobs
+from memory.accounts.archive import jobs
 from memory.models import Archive, Note, Observation
-from memory.notes.services import write_note
+from memory.services.notes.saving import write_note
 from tests.pages.topic_cast import text_of
 
 HTMX = {"HX-Request": "true"}

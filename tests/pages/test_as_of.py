@@ -12,12 +12,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory.core.errors import InvalidValue
-from memory.files.reading import make_first_files
-from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Revision, User
 from memory.models.as_of import ReadOnlyAtDate, as_of, at
-from memory.notes.services import edit_note, write_note
+from memory.models.errors import InvalidValue
+from memory.services.files.reading import make_first_files
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import edit_note, write_note
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -11,12 +11,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.chat import conversation
-from memory.chat import end as conversation_end
-from memory.chat import turn as conversation_turn
-from memory.chat.conversation import ask, start
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.chat.conversation import ask, start
 from memory.models import Message, Note, Reflection, Session, User
-from memory.notes.services import write_note
+from memory.services.notes.saving import write_note
 from research.models import Worker
 from tests.memory.ended_sessions import finish_session
 from tests.pages.record_cast import HTMX, text_of

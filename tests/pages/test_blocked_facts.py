@@ -10,7 +10,7 @@ from django.test import Client
 
 from memory.models import Topic
 from research.models import Run
-from research.sources import rules as source_rules
+from research.services.sources import figures as source_rules
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_fact, make_hit, make_item, make_run, make_topic
 

@@ -21,7 +21,7 @@ ClientOf = Callable[[Any], Client]
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: found.append(args))
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: found.append(args))
     return found
 
 

@@ -11,11 +11,11 @@ import time_machine
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.llm.base import LlmProfile
+from beacon_site.providers.llm.base import LlmProfile
 from memory.models import Topic
 from research.models import Schedule, TopicSettings
 from research.pages import schedules
-from research.schedules import scheduling
+from research.services.schedules import scheduling
 from tests.pages.topic_cast import make, ran, text_of
 from tests.undo import undone
 
@@ -26,8 +26,8 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10)
 @pytest.fixture(autouse=True)
 def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
     """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
-    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: PRICED)
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("memory.services.llm.connections.llm_profile", lambda: PRICED)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
     with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
         yield
 
@@ -59,7 +59,9 @@ def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any)
 def test_an_unknown_price_is_said_and_not_counted_as_nothing(
     browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: LlmProfile("http://m", "m"))
+    monkeypatch.setattr(
+        "memory.services.llm.connections.llm_profile", lambda: LlmProfile("http://m", "m")
+    )
     scheduled(alice, "Solid-state batteries")
 
     page = text_of(browser.get(PAGE))

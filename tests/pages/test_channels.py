@@ -11,7 +11,7 @@ from pytest_httpserver import HTTPServer
 
 from memory.models import Activity, Topic, User
 from research.models import Channel, Delivery, TopicNotices
-from research.notifications import channels, sending
+from research.services.notifications import channels, sending
 from tests.research.factories import make_topic
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import allow, body_in_style, email, saved_run, webhook

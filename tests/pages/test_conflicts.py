@@ -11,8 +11,8 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, TopicFact, User
-from memory.notes import services as notes
-from memory.observations import write_observation
+from memory.services.notes import saving as notes
+from memory.services.observations import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.undo import undo_of
 

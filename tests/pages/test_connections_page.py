@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from beacon_site.llm.probing import ProbeResult
-from memory.llm import connections
+from beacon_site.providers.llm.probing import ProbeResult
 from memory.models import Activity, Connection, User
+from memory.services.llm import connections
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/connections/"

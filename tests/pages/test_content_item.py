@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.content.compaction import citation_line, compact_form
-from memory.content.services import store
-from memory.content.snapshots import take_snapshot
 from memory.models import ContentItem, Use, User
+from memory.services.content.compaction import citation_line, compact_form
+from memory.services.content.items import store
+from memory.services.content.snapshots import take_snapshot
 from research.models import ToolCall
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_hit, make_run, make_topic

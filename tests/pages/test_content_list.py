@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.content.services import store
 from memory.models import ContentItem, User
+from memory.services.content.items import store
 from tests.pages.record_cast import text_of
 from tests.undo import undo_in, undone
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from memory.models import ContentItem, Topic, User
 from research.models import Run, TopicSettings
-from research.pages.topic_form import TopicForm, initial_of
+from research.services.topics.topic_form import TopicForm, initial_of
 from tests.research import deep_rows
 from tests.research.factories import make_topic
 

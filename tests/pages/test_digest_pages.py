@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from memory.models import Topic, User
 from research.models import Channel, Digest, DigestSettings, Feed, TopicNotices
-from research.notifications import digests, notice_text
 from research.pages import digests as pages_digests
+from research.services.notifications import digests, notice_text
 from tests.research.factories import make_item, make_topic
 from tests.research.notice_cast import body_in_style, email, saved_run
 from tests.undo import undone

@@ -98,8 +98,8 @@ def test_without_redis_a_form_is_still_taken(browser: Client, monkeypatch: pytes
     def gone(*args: Any, **more: Any) -> None:
         raise RedisError
 
-    monkeypatch.setattr("memory.web.double_submit.cache.get", gone)
-    monkeypatch.setattr("memory.web.double_submit.cache.set", gone)
+    monkeypatch.setattr("memory.pages.shared.double_submit.cache.get", gone)
+    monkeypatch.setattr("memory.pages.shared.double_submit.cache.set", gone)
 
     assert browser.post(NEW_NOTE, NOTE).status_code == 302
 

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory.llm import connections, embedders
 from memory.models import Embedding, EmbeddingDue, User
+from memory.services.llm import connections, embedders
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.loopback import status
 
@@ -172,7 +172,7 @@ def test_the_environments_address_wins_and_gets_no_key_of_another(settings: Any)
 @pytest.mark.django_db
 def test_each_setting_allows_what_it_says(settings: Any, monkeypatch: pytest.MonkeyPatch):
     settings.BEACON_EMBEDDINGS_BASE_URL = "http://127.0.0.1:1/v1"
-    monkeypatch.setattr("beacon_site.llm.adapters.local_is_installed", lambda: True)
+    monkeypatch.setattr("beacon_site.providers.llm.adapters.local_is_installed", lambda: True)
     used = {}
     for mode in ("auto", "endpoint", "local", "none"):
         settings.BEACON_EMBEDDINGS = mode
@@ -185,7 +185,7 @@ def test_each_setting_allows_what_it_says(settings: Any, monkeypatch: pytest.Mon
 @pytest.mark.django_db
 def test_without_packages_and_endpoint_there_is_none_and_it_says_what_to_do(settings, monkeypatch):
     settings.BEACON_EMBEDDINGS = "auto"
-    monkeypatch.setattr("beacon_site.llm.adapters.local_is_installed", lambda: False)
+    monkeypatch.setattr("beacon_site.providers.llm.adapters.local_is_installed", lambda: False)
 
     assert embedders.embedder() is None
     assert "Install a local one with “make up”" in embedders.why_none()

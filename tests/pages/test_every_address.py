@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from memory import models as memory
 from memory.models import Topic, User
-from memory.notes import services as notes
+from memory.services.notes import saving as notes
 from research import models as research
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from memory.models import Topic, User
 from research.models import Hit, Report, Run
-from research.reports.exporting import KINDS
+from research.services.reports.exporting import KINDS
 from tests.research.factories import (
     make_call,
     make_hit,

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from memory.core.actors import RESEARCH
 from memory.models import Revision, Topic, TopicFact, Trust
+from memory.models.actors import RESEARCH
 from tests.research.factories import make_fact, make_run, make_topic
 from tests.undo import undo_in
 

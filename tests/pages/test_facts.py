@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from memory.core.actors import RESEARCH
 from memory.models import Topic, TopicFact, Trust
+from memory.models.actors import RESEARCH
 from tests.research.factories import make_fact, make_run
 
 HTMX = {"HX-Request": "true"}

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from beacon_site.text.cleaning import match_key
 from memory.models import Observation, Revision, Topic, TopicFact, Use, User
-from memory.topics.memory import FoundFact, replace_facts
+from memory.services.topic_memory import FoundFact, replace_facts
 from research.models import Run
-from research.reports.facts_over_time import OverTime, Question, over_time, runs_of
+from research.services.reports.facts_over_time import OverTime, Question, over_time, runs_of
 from tests.research.factories import (
     make_fact,
     make_hit,

@@ -12,16 +12,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from beacon_site.llm.base import Answer, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.providers.llm.base import Answer, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory import tasks
-from memory.core.actors import REFLECTOR
-from memory.files import condensing as file_condensing
-from memory.files.reading import read_file
-from memory.files.services import append_to, lock_section, save_file
-from memory.llm import connections
 from memory.models import MemoryFile, ModelCall
+from memory.models.actors import REFLECTOR
+from memory.services.files import condensing as file_condensing
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, lock_section, save_file
+from memory.services.llm import connections
 from tests.pages.record_cast import HTMX, text_of
 
 pytestmark = pytest.mark.django_db

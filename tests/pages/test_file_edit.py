@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from memory.core.actors import REFLECTOR
-from memory.files.reading import read_file
-from memory.files.services import append_to, save_file
-from memory.files.texts import MOST_FACTS
 from memory.models import FileDraft, MemoryFile, Revision
-from memory.search.recall import recall
+from memory.models.actors import REFLECTOR
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, save_file
+from memory.services.files.texts import MOST_FACTS
+from memory.services.search.recall import recall
 from tests.pages.record_cast import HTMX, text_of
 
 pytestmark = pytest.mark.django_db

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.core.file_format import entries_of
-from memory.files.reading import read_file
-from memory.files.services import append_to
 from memory.models import MemoryFile
+from memory.models.file_format import entries_of
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to
 from tests.pages.record_cast import HTMX, text_of
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.core.actors import REFLECTOR
-from memory.files.reading import read_file
-from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Revision
+from memory.models.actors import REFLECTOR
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, lock_section, save_file
 from tests.pages.record_cast import HTMX, text_of
 from tests.undo import undone
 

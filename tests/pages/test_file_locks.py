@@ -10,12 +10,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.core.actors import REFLECTOR
-from memory.core.errors import Locked
-from memory.files.reading import read_file
-from memory.files.services import append_to, save_file
 from memory.models import MemoryFile
+from memory.models.actors import REFLECTOR
+from memory.models.errors import Locked
 from memory.pages.files.editing import PAGE, sections_to_lock
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, save_file
 from tests.pages.record_cast import HTMX, text_of
 from tests.undo import undone
 

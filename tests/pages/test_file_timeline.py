@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.files.services import append_to, save_file
 from memory.pages.files.history import TIMELINE_ENTRIES
+from memory.services.files.saving import append_to, save_file
 from tests.pages.record_cast import text_of
 
 pytestmark = pytest.mark.django_db

@@ -9,9 +9,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.core.actors import REFLECTOR
-from memory.files.services import append_to, save_file
 from memory.models import MirroredFile
+from memory.models.actors import REFLECTOR
+from memory.services.files.saving import append_to, save_file
 from tests.pages.record_cast import text_of
 from tests.undo import undone
 

@@ -11,8 +11,8 @@ from django.template.loader import render_to_string
 from django.test import Client
 
 from beacon_site.text.dates import day_typed
-from memory.web import filter_bar
-from memory.web.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 
 TODAY = date(2026, 11, 26)  # a Thursday
 SHOW = Facet("show", "Status", [Choice("archived", "Archived", 2), Choice("gone", "Gone", 0)])

@@ -10,7 +10,7 @@ from django.utils import timezone
 from memory.accounts import tokens
 from memory.models import Topic, User
 from research.pages.home import first_steps
-from research.schedules import scheduling
+from research.services.schedules import scheduling
 from tests.research.factories import make_run, make_second_run, make_topic
 
 

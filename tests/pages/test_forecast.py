@@ -10,12 +10,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.llm.base import LlmProfile
+from beacon_site.providers.llm.base import LlmProfile
 from memory.models import Activity, ModelCall, Topic
-from memory.usage.month_budget import MonthLimits
-from research.budgets import budget as budget_warnings
+from memory.services.llm.booking import MonthLimits
 from research.models import Run, TopicSettings
-from research.pages.topic_form import initial_of
+from research.services.budgets import budget as budget_warnings
+from research.services.topics.topic_form import initial_of
 from tests.api.cast import Program
 from tests.pages.topic_cast import make, ran, text_of
 
@@ -32,7 +32,7 @@ def browser(client: Client, alice: Any) -> Client:
 def topic(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Topic:
     """A topic that has spent 850 of the 1,000 tokens of its month."""
     profile = LlmProfile("http://m", "m")
-    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: profile)
+    monkeypatch.setattr("memory.services.llm.connections.llm_profile", lambda: profile)
     found = make(alice, "Solid-state batteries")
     TopicSettings.objects.filter(topic=found).update(month_tokens=1_000)
     ModelCall.objects.create(

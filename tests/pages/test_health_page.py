@@ -11,10 +11,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.search_services.catalogue import CATALOGUE
-from memory.llm import connections
+from beacon_site.providers.search.catalogue import CATALOGUE
 from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
 from memory.pages import health
+from memory.services.llm import connections
 from research.models import Step, Worker
 from tests.research.factories import make_run, make_topic
 

@@ -17,7 +17,7 @@ from memory.models import Note, Topic
 from research.models import Report, Run, Step
 from research.pages import context_processors
 from research.pages import home as pages_home
-from research.schedules import scheduling
+from research.services.schedules import scheduling
 from tests.research.factories import (
     make_call,
     make_report,

@@ -11,12 +11,12 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import User
-from research.facts import correcting
 from research.models import Channel, Delivery, Run
-from research.notifications import channels, digests, notice_text
 from research.pages import digests as pages_digests
 from research.pages import shares
-from research.reporting import sentences as report_sentences
+from research.services.facts import correcting
+from research.services.notifications import channels, digests, notice_text
+from research.services.runs.reporting import sentences as report_sentences
 from tests.research.factories import make_item, make_report, make_run, make_source, make_topic
 from tests.research.notice_cast import body_in_style
 

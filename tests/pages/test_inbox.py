@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Conflict, Proposal, User
-from memory.review import services as review_services
+from memory.services.review import proposals as review_services
 from research.models import Channel, Delivery, Run
 from research.pages import inbox
 from tests.memory.conflict_cast import two_notes

@@ -12,7 +12,7 @@ from django.test import Client
 from memory.models import Topic
 from research.models import DeltaItem, Report, Run, TopicSettings
 from research.pages import shares
-from research.runs import trash as run_trash
+from research.services.runs import trash as run_trash
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_item, make_report, make_run, make_second_run, make_topic

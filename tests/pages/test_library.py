@@ -10,8 +10,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from memory.library import services as library_services
 from memory.models import LibraryDocument
+from memory.services.library import documents as library_services
 from tests.undo import undone
 
 HTMX = {"HX-Request": "true"}

@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from beacon_site.llm.endpoints import KINDS
-from beacon_site.llm.probing import ProbeResult
-from memory.llm import connections
+from beacon_site.providers.llm.endpoints import KINDS
+from beacon_site.providers.llm.probing import ProbeResult
 from memory.models import Connection, User
 from memory.pages.connections.forms import ModelForm
+from memory.services.llm import connections
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/connections/"

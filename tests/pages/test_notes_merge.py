@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Note
-from memory.notes.services import edit_note
-from memory.search.recall import recall
+from memory.services.notes.saving import edit_note
+from memory.services.search.recall import recall
 from tests.pages.record_cast import HTMX, note, text_of
 from tests.undo import undo_of, undone
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.core.actors import Actor
-from memory.observations import write_observation
-from memory.search import bm25
+from memory.models.actors import Actor
+from memory.services.observations import write_observation
+from memory.services.search import bm25
 from tests.pages.record_cast import HTMX, observation, text_of
 
 URL = "/observations/"

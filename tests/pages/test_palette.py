@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import LibraryDocument, Note, Topic, User
-from memory.notes.services import write_note
+from memory.services.notes.saving import write_note
 from tests.research.factories import make_topic
 
 HTMX = {"HX-Request": "true"}

@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.core.actors import Actor
 from memory.models import Note, Proposal, ReviewLevel, Trust, User
-from memory.review import services as reviewing
-from memory.review.levels import set_levels
+from memory.models.actors import Actor
+from memory.services.review import proposals as reviewing
+from memory.services.review.levels import set_levels
 from tests.memory.review_cast import AGENT, held, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.undo import undone

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.context.identity import active, write_soul
 from memory.models import Note, User
+from memory.services.context.identity import active, write_soul
 
 HTMX = {"HX-Request": "true"}
 PERSONA, SOUL = "/settings/persona/", "/settings/soul/"

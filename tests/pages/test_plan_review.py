@@ -16,8 +16,8 @@ from django.utils import timezone
 from memory.models import Topic, User
 from research.models import Run, Step
 from research.pages import context_processors
-from research.runs import page as run_page
-from research.steps import planning
+from research.services.runs import page as run_page
+from research.services.runs.steps import planning
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_report, make_run, make_steps, make_topic
 

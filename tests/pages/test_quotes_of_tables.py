@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from memory.models import Topic
-from research.reports import delta_rows
+from research.services.reports import delta_rows
 from tests.pages.report_cast import page, section
 from tests.research.factories import make_fact, make_second_run
 

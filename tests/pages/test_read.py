@@ -14,12 +14,12 @@ from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic, User
-from research.facts import affected
 from research.models import AffectedLine, Correction, DeltaItem, Report, Run
-from research.reporting.report_text import sentence_key
-from research.reports import reading
-from research.reports.delta_rows import in_one
-from research.reports.since_read import MOST_RUNS
+from research.services.facts import affected
+from research.services.reports import reading
+from research.services.reports.delta_rows import in_one
+from research.services.reports.since_read import MOST_RUNS
+from research.services.runs.reporting.report_text import sentence_key
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 from tests.undo import undone
 

@@ -12,9 +12,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.conflicts import contradictions
-from memory.core.actors import Actor
-from memory.files.services import append_to, save_file
 from memory.models import (
     MemoryFile,
     Note,
@@ -27,6 +24,9 @@ from memory.models import (
     Use,
     User,
 )
+from memory.models.actors import Actor
+from memory.services.files.saving import append_to, save_file
+from memory.services.review import contradictions
 from tests.research.factories import make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "recall"}

@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Note, Observation, Revision, ScratchpadEntry
-from memory.notes.services import edit_note
-from memory.scratchpad.services import set_value
-from memory.search.recall import recall
+from memory.services.notes.saving import edit_note
+from memory.services.scratchpad import set_value
+from memory.services.search.recall import recall
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 from tests.research.factories import make_fact, make_topic
 from tests.undo import undo_of, undone

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.notes.services import edit_note, pin
-from memory.records.history import compare, history_of
+from memory.services.notes.saving import edit_note, pin
+from memory.services.records.history import compare, history_of
 from tests.pages.record_cast import HTMX, note, observation, text_of
 
 

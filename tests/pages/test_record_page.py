@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from memory.models import Note, Use
-from memory.notes.services import edit_note, supersede
+from memory.services.notes.saving import edit_note, supersede
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 from tests.research.factories import make_run, make_topic
 

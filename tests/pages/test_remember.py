@@ -12,11 +12,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.text.dates import until_of
-from memory.conflicts import contradictions
-from memory.files.services import append_to, save_file
 from memory.models import Conflict, Note, Observation, TopicFact, User
-from memory.notes.services import write_note
 from memory.pages.remember import guess
+from memory.services.files.saving import append_to, save_file
+from memory.services.notes.saving import write_note
+from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of
 
 HTMX = {"HX-Request": "true"}

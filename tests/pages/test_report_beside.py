@@ -14,8 +14,8 @@ from django.utils.html import strip_tags
 
 from memory.models import Topic, User
 from research.models import Report, Run
-from research.runs.manifest import manifest_rows
-from research.search import known_pages
+from research.services.runs.presenters import manifest_rows
+from research.services.runs.search import known_pages
 from tests.pages.report_cast import page, section, url
 from tests.research.factories import (
     make_call,

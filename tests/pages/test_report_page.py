@@ -10,7 +10,7 @@ from django.utils.html import strip_tags
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Run
-from research.reports import delta_rows
+from research.services.reports import delta_rows
 from tests.pages.report_cast import page, section, url
 from tests.research.factories import (
     make_hit,
@@ -255,8 +255,8 @@ def test_only_http_links_become_links_and_no_script_runs(browser: Client, topic:
 
 
 def test_a_bundled_source_is_text_and_says_so(browser: Client, topic: Topic):
-    from beacon_site.search_services.base import SearchOptions
-    from beacon_site.search_services.sample import SampleSearch
+    from beacon_site.providers.search.base import SearchOptions
+    from beacon_site.providers.search.sample import SampleSearch
 
     found = SampleSearch().search("PostgreSQL", SearchOptions())[0]
     run = make_run(topic)

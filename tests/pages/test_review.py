@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.context import identity
-from memory.core.actors import REFLECTOR
-from memory.files.reading import read_file
-from memory.files.services import save_file
 from memory.models import Note, Proposal, ReviewLevel, Session, User
-from memory.review import services as review_services
-from memory.review.services import levels_of
+from memory.models.actors import REFLECTOR
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.files.saving import save_file
+from memory.services.review import proposals as review_services
+from memory.services.review.proposals import levels_of
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.undo import undone
@@ -87,7 +87,7 @@ def test_the_newer_text_is_accepted_by_its_own_button(browser: Client, alice: Us
     from django.utils import timezone
 
     from memory.models import TopicFact
-    from memory.topics.memory import FoundFact, replace_facts
+    from memory.services.topic_memory import FoundFact, replace_facts
     from tests.research.factories import make_topic
 
     topic, at = make_topic(alice, "Batteries"), timezone.now()

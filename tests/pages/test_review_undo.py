@@ -11,12 +11,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.context import identity
-from memory.files.reading import read_file
-from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Note, Observation, Proposal, User
-from memory.notes import services as notes
-from memory.review import services as review_services
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, save_file
+from memory.services.notes import saving as notes
+from memory.services.review import proposals as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.undo import undo_in, undone

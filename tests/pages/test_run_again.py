@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic
-from research.execution import pipeline
 from research.models import Run, Step
+from research.services.runs.execution import pipeline
 from tests.pages.report_cast import page, url
 from tests.research.factories import make_report, make_run, make_steps
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memory.models import Topic, User
 from research.models import Run, Step
-from research.search import gathering
+from research.services.runs.search import gathering
 from tests.research.factories import make_run, make_steps, make_topic
 
 

@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.core.errors import InvalidValue
 from memory.models import ModelCall, Revision, Topic, TopicFact, User
+from memory.models.errors import InvalidValue
 from research.models import Report, Run
-from research.runs import trash
+from research.services.runs import trash
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_run, make_second_run, make_topic
 

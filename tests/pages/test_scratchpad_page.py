@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.core.actors import Actor
 from memory.models import ScratchpadEntry, User
-from memory.scratchpad import services as scratchpad
+from memory.models.actors import Actor
+from memory.services import scratchpad
 
 HTMX = {"HX-Request": "true"}
 LIST, NEW = reverse("memory:scratchpad"), reverse("memory:scratchpad-new")

@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import ContentItem, Topic, User
-from research.facts import correcting
 from research.models import CheckedSentence, Correction, Hit, Report, Run
-from research.reporting import sentences as report_sentences
-from research.reporting.report_text import sentence_key
+from research.services.facts import correcting
+from research.services.runs.reporting import sentences as report_sentences
+from research.services.runs.reporting.report_text import sentence_key
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 from tests.undo import undo_of
 

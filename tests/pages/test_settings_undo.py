@@ -11,13 +11,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.context import identity
 from memory.models import Agent, Note, ReviewLevel, Undo, User
-from memory.review import services as review_services
+from memory.pages.shared.undo import settings_now
+from memory.services.context import identity
+from memory.services.review import proposals as review_services
 from memory.tasks import forget_api_answers
-from memory.web.undo import settings_now
 from research.models import Channel
-from research.notifications import channels
+from research.services.notifications import channels
 from tests.research.factories import make_topic
 from tests.undo import undo_in, undo_of
 

@@ -15,8 +15,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memory.archive import exporter
-from memory.archive.importer import TakingIn, take_in
+from memory.accounts.archive import exporter
+from memory.accounts.archive.importer import TakingIn, take_in
 from memory.models import Activity, Topic, User
 from research.models import Run, SharedLink
 from research.pages import shares

@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.http import bare_address
+from beacon_site.web.http import bare_address
 from memory.accounts import sign_ins
 from memory.models import Activity, SignIn, User
 from memory.tasks import forget_sign_ins

@@ -10,12 +10,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.core.actors import RESEARCH
 from memory.models import Topic, User
+from memory.models.actors import RESEARCH
 from research.models import DigestSettings, Report, Run
-from research.notifications import digests
 from research.pages import digests as pages_digests
-from research.reports import since_read
+from research.services.notifications import digests
+from research.services.reports import since_read
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 from tests.undo import undo_in, undone
 

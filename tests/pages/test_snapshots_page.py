@@ -11,9 +11,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from memory.content.services import store
-from memory.content.snapshots import snapshot_as_json, take_snapshot
 from memory.models import ContentItem, Snapshot, User
+from memory.services.content.items import store
+from memory.services.content.snapshots import snapshot_as_json, take_snapshot
 from tests.pages.record_cast import text_of
 from tests.undo import undo_in
 

@@ -14,8 +14,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import RefusedSource, SeenUrl, Source, SourceRule, Topic
 from research.models import Hit, TopicSettings
-from research.sources import figures as source_figures
-from research.sources.figures import Question
+from research.services.sources import figures as source_figures
+from research.services.sources.figures import Question
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,

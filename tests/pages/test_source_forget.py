@@ -10,13 +10,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.content.services import store
-from memory.core.actors import RESEARCH
-from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact
+from memory.models.actors import RESEARCH
+from memory.models.errors import InvalidValue, LimitReached
 from memory.pages.trash import forget
-from memory.scratchpad.services import set_value
-from memory.search.recall import recall
+from memory.services.content.items import store
+from memory.services.scratchpad import set_value
+from memory.services.search.recall import recall
 from tests.pages.record_cast import HTMX, note, observation, text_of
 from tests.research.factories import make_fact, make_run, make_topic
 from tests.undo import undo_of, undone

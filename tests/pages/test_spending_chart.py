@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memory.models import ModelCall, User
 from memory.pages import usage as spending_chart
-from memory.usage.spending import Line, Month, UsageTotals
+from memory.services.llm.spending import Line, Month, UsageTotals
 
 URL = "/settings/spending/"
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, TopicFact
-from memory.topics import memory as topic_memory
+from memory.services import topic_memory
 from research.models import Run
 from tests.api.cast import Program
 from tests.pages.topic_cast import make, ran, text_of
@@ -19,7 +19,7 @@ from tests.pages.topic_cast import make, ran, text_of
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

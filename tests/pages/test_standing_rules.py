@@ -10,8 +10,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Source, Topic
-from research.execution import pipeline
 from research.models import Hit, Run, TopicSettings
+from research.services.runs.execution import pipeline
 from tests.pages.topic_cast import text_of
 from tests.research import cast
 from tests.research.conftest import Providers, providers

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memory.accounts import tokens
 from memory.models import Activity, Agent, ApiToken, Invitation, User
-from memory.review import trust
+from memory.services.review import trust
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/tokens/"

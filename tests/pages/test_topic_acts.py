@@ -10,11 +10,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.search_services import sample
+from beacon_site.providers.search import sample
 from memory.models import Activity, Topic
-from research.execution.starting import create_topic
 from research.models import Run, Schedule
-from research.schedules import scheduling
+from research.services.runs.execution.starting import create_topic
+from research.services.schedules import scheduling
 from tests.pages.topic_cast import make, ran, text_of
 from tests.undo import undone
 
@@ -25,7 +25,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

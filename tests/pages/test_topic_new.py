@@ -26,7 +26,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

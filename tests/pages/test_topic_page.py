@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from memory.core.actors import RESEARCH
 from memory.models import Activity, SeenUrl, Source, Topic
-from research.schedules import scheduling
+from memory.models.actors import RESEARCH
+from research.services.schedules import scheduling
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,

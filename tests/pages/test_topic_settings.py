@@ -12,8 +12,8 @@ from django.test import Client
 
 from memory.models import Revision, Topic
 from research.models import Schedule, TopicSettings
-from research.pages.topic_form import TopicForm, initial_of
-from research.topic_settings import editing as topic_editing
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.topic_form import TopicForm, initial_of
 from tests.pages.topic_cast import make, text_of
 from tests.research.factories import make_fact, make_run
 

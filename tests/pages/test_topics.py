@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from memory.models import Source, Topic, TopicFact
 from research.models import Run, Schedule
-from research.schedules import scheduling
+from research.services.schedules import scheduling
 from tests.pages.topic_cast import make, reported, text_of
 from tests.undo import undone
 
@@ -23,7 +23,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

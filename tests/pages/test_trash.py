@@ -11,14 +11,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.core.actors import MAINTENANCE
-from memory.library import services as library_services
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
+from memory.models.actors import MAINTENANCE
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.trash import listing as trash_listing
-from memory.scratchpad import services as scratchpad
+from memory.services import scratchpad
+from memory.services.library import documents as library_services
 from memory.tasks import empty_trash
-from research.runs import trash as run_trash
+from research.services.runs import trash as run_trash
 from tests.research.factories import make_run, make_second_run, make_topic
 from tests.undo import undo_in, undone
 

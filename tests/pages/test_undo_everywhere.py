@@ -9,7 +9,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.library import services as library_services
 from memory.models import (
     LibraryDocument,
     Note,
@@ -20,9 +19,10 @@ from memory.models import (
     TopicFact,
     User,
 )
-from memory.scratchpad import services as scratchpad
+from memory.services import scratchpad
+from memory.services.library import documents as library_services
 from research.models import SharedLink
-from research.topic_settings import editing as topic_editing
+from research.services.topics.settings import editing as topic_editing
 from tests.research.factories import make_second_run, make_topic
 from tests.undo import undone
 

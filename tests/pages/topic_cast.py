@@ -7,9 +7,9 @@ from typing import Any
 from django.utils import timezone
 
 from memory.models import Topic
-from research.execution.starting import create_topic
 from research.models import DeltaItem, Report, Run
-from research.schedules import scheduling
+from research.services.runs.execution.starting import create_topic
+from research.services.schedules import scheduling
 
 
 def make(owner: Any, title: str, *, preset: str = "none", **fields: Any) -> Topic:

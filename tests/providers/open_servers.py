@@ -17,8 +17,8 @@ from werkzeug import Response
 
 from beacon_site.net.bounded import Limits
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.search_services.base import SearchOptions
-from beacon_site.search_services.feeds import FeedSearch
+from beacon_site.providers.search.base import SearchOptions
+from beacon_site.providers.search.feeds import FeedSearch
 from tests.providers.loopback import Scene, json_answer
 from tests.providers.scenarios import PATIENCE, RETRY_AFTER, Asked, SearchServer
 

@@ -3,7 +3,7 @@
     python -m tests.providers.scenario_table            prints them
     python -m tests.providers.scenario_table --write    writes them into the document
 
-Each service's real adapter sends its loopback server one query by `research.search.searching.ask`,
+Each service's real adapter sends its loopback server one query by `research.services.runs.search.searching.ask`,
 with up to three attempts (R47).  Unlike in a run, there are no pauses between attempts, and the
 timeout is half a second.  The tables name the real timeout.
 """
@@ -33,14 +33,14 @@ if __name__ == "__main__":  # the imports below need Django settings
 
 from beacon_site.net import http
 from beacon_site.net.bounded import Limits
-from beacon_site.search_services.base import (
+from beacon_site.providers.search.base import (
     SearchOptions,
     SearchProvider,
     get_search,
 )
-from beacon_site.search_services.catalogue import BY_NAME, CATALOGUE
-from research.search import searching
-from research.search.searching import QueryResult
+from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE
+from research.services.runs.search import searching
+from research.services.runs.search.searching import QueryResult
 from tests.providers import open_servers
 from tests.providers.loopback import Scene, html, json_answer
 from tests.providers.open_servers import (

@@ -29,7 +29,7 @@ from typing import Any
 
 from werkzeug import Request, Response
 
-from beacon_site.search_services.base import SearchProfile
+from beacon_site.providers.search.base import SearchProfile
 from tests.providers import loopback
 from tests.providers.loopback import LoopbackServer, Scene, body_of, status
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from beacon_site.llm import endpoints
-from beacon_site.llm.base import LlmProfile, Message
-from beacon_site.llm.endpoints import complaint_about
-from beacon_site.llm.openai_model import OpenAIModel
 from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import ProviderRejected, ServiceRefused
-from beacon_site.search_services.answers import endpoint
+from beacon_site.providers.llm import endpoints
+from beacon_site.providers.llm.base import LlmProfile, Message
+from beacon_site.providers.llm.endpoints import complaint_about
+from beacon_site.providers.llm.openai_model import OpenAIModel
+from beacon_site.providers.search.answers import endpoint
 from memory.pages.connections.forms import BaseUrlField
 
 WRONG = [

@@ -15,9 +15,9 @@ from beacon_site.net.errors import (
     ServiceUnreachable,
 )
 from beacon_site.net.http import Reply, ServiceHttp
-from beacon_site.search_services import answers
-from beacon_site.search_services.base import SearchHit, SearchOptions
-from beacon_site.search_services.results import text_of_html
+from beacon_site.providers.search import answers
+from beacon_site.providers.search.base import SearchHit, SearchOptions
+from beacon_site.providers.search.results import text_of_html
 
 KEY = "shared-secret-0123456789"
 HTTP = ServiceHttp("Vendor", secret={"key": KEY})

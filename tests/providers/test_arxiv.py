@@ -11,9 +11,9 @@ from werkzeug import Response
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.rate_limit import MinInterval
-from beacon_site.search_services import arxiv
-from beacon_site.search_services.arxiv import ArxivSearch
-from beacon_site.search_services.base import SearchOptions, SearchProfile
+from beacon_site.providers.search import arxiv
+from beacon_site.providers.search.arxiv import ArxivSearch
+from beacon_site.providers.search.base import SearchOptions, SearchProfile
 from tests.providers.open_servers import ArxivServer, arxiv_error, atom, text
 
 

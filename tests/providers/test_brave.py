@@ -14,8 +14,8 @@ from beacon_site.net.errors import (
     ProviderUnavailable,
     ServiceRefused,
 )
-from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.brave import PACE, BraveSearch
+from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.brave import PACE, BraveSearch
 from tests.providers.loopback import cut, html, json_answer, status
 from tests.providers.search_servers import BraveServer, brave_error
 

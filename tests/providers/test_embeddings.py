@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 from werkzeug import Response
 
-from beacon_site.llm import minilm_child, minilm_embedder
-from beacon_site.llm.adapters import get_embedder, local_is_installed
-from beacon_site.llm.base import ENDPOINT, LOCAL, EmbedderProfile
-from beacon_site.llm.fakes import FakeEmbedder
-from beacon_site.llm.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import MIB, ChildProcess
+from beacon_site.providers.llm import minilm_child, minilm_embedder
+from beacon_site.providers.llm.adapters import get_embedder, local_is_installed
+from beacon_site.providers.llm.base import ENDPOINT, LOCAL, EmbedderProfile
+from beacon_site.providers.llm.fakes import FakeEmbedder
+from beacon_site.providers.llm.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
 from tests.providers.embedding_server import EmbeddingServer, vectors
 from tests.providers.loopback import html, slow, status
 
@@ -247,7 +247,7 @@ def test_the_model_is_only_in_a_child_which_ends_after_its_rest(monkeypatch):
 
 def test_nothing_heavy_is_loaded_before_a_text_is_embedded():
     told = (
-        "import sys, beacon_site.llm.minilm_embedder, beacon_site.llm.openai_embedder;"
+        "import sys, beacon_site.providers.llm.minilm_embedder, beacon_site.providers.llm.openai_embedder;"
         "print({'onnxruntime', 'tokenizers', 'numpy', 'openai'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from beacon_site.llm import endpoints
-from beacon_site.llm.base import JSON_MODES, LlmProfile, Message
-from beacon_site.llm.endpoint_facts import context_tokens, embedding_dimensions, list_models
-from beacon_site.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm import endpoints
+from beacon_site.providers.llm.base import JSON_MODES, LlmProfile, Message
+from beacon_site.providers.llm.endpoint_facts import (
+    context_tokens,
+    embedding_dimensions,
+    list_models,
+)
+from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer, says, status
 

@@ -12,7 +12,7 @@ from beacon_site.net import extract_office
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.extract import Extracted, Extractor
 from beacon_site.net.media_types import EML, SRT, VTT
-from memory.library.reading import read_document
+from memory.services.library.reading import read_document
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 A = (

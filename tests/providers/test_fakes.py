@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.llm.base import LanguageModel, Message, Tool
-from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch, NoAnswerQueued
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import PageFetcher, WebPage
-from beacon_site.search_services.base import SearchHit, SearchOptions, SearchProvider
+from beacon_site.providers.llm.base import LanguageModel, Message, Tool
+from beacon_site.providers.llm.fakes import (
+    FakeFetcher,
+    FakeLanguageModel,
+    FakeSearch,
+    NoAnswerQueued,
+)
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
 
 ASK = [Message("user", "What?")]
 

@@ -11,9 +11,9 @@ from pytest_httpserver import HTTPServer
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import get_extractor
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.search_services import feeds
-from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.feeds import FeedSearch, Validators, parse_feed
+from beacon_site.providers.search import feeds
+from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.feeds import FeedSearch, Validators, parse_feed
 
 XML = "application/xml"
 

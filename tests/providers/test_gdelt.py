@@ -9,9 +9,9 @@ import pytest
 from werkzeug import Response
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.search_services import gdelt
-from beacon_site.search_services.base import SearchOptions, SearchProfile
-from beacon_site.search_services.gdelt import GdeltSearch
+from beacon_site.providers.search import gdelt
+from beacon_site.providers.search.base import SearchOptions, SearchProfile
+from beacon_site.providers.search.gdelt import GdeltSearch
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import GDELT_TOO_OFTEN, GDELT_TOO_SHORT, GdeltServer, text
 

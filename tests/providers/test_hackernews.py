@@ -8,8 +8,8 @@ from datetime import date
 import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.search_services.base import SearchOptions, SearchProfile
-from beacon_site.search_services.hackernews import HackerNewsSearch
+from beacon_site.providers.search.base import SearchOptions, SearchProfile
+from beacon_site.providers.search.hackernews import HackerNewsSearch
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import HackerNewsServer
 

@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
-from beacon_site.search_services.keywords import keywords, phrase
-from research.search.facets import facet_queries
+from beacon_site.providers.search.keywords import keywords, phrase
+from research.services.runs.steps.planning import facet_queries
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,16 @@ import pytest
 from pydantic import BaseModel, Field
 from werkzeug import Response
 
-from beacon_site.llm.adapters import get_llm
-from beacon_site.llm.base import LlmProfile, Message, Usage
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
-from beacon_site.llm.structured import SchemaMismatch, is_strict, parse_answer, strict_schema
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm.adapters import get_llm
+from beacon_site.providers.llm.base import LlmProfile, Message, Usage
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.llm.structured import (
+    SchemaMismatch,
+    is_strict,
+    parse_answer,
+    strict_schema,
+)
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer, says, status
 
@@ -53,7 +58,7 @@ def test_without_a_profile_there_is_no_model():
 
 
 def test_the_client_is_not_loaded_before_a_model_is_asked():
-    told = "import sys, beacon_site.llm.openai_model as m; print('openai' in sys.modules)"
+    told = "import sys, beacon_site.providers.llm.openai_model as m; print('openai' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"

@@ -12,8 +12,8 @@ import pytest
 
 from beacon_site.net import http
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.search_services.answers import distinct
-from beacon_site.search_services.base import (
+from beacon_site.providers.search.answers import distinct
+from beacon_site.providers.search.base import (
     SearchOptions,
     SearchProfile,
     SearchProvider,

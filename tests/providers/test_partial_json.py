@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from beacon_site.llm.structured import readable_text
+from beacon_site.providers.llm.structured import readable_text
 
 REPORT = json.dumps(
     {

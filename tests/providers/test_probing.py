@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm import probing
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.openai_model import learned_about
-from beacon_site.llm.probing import probe
+from beacon_site.providers.llm import probing
+from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.providers.llm.openai_model import learned_about
+from beacon_site.providers.llm.probing import probe
 from tests.providers import chat_streams, servers
 from tests.providers.loopback import Scene
 from tests.providers.servers import ScriptedChatServer, calls_tool, in_one, says, status

@@ -12,8 +12,8 @@ import pytest
 from rapidfuzz.fuzz import token_set_ratio
 
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.search_services.base import SearchHit, SearchOptions
-from beacon_site.search_services.sample import (
+from beacon_site.providers.search.base import SearchHit, SearchOptions
+from beacon_site.providers.search.sample import (
     SAMPLE_TOPIC,
     Article,
     SampleFetcher,
@@ -24,7 +24,7 @@ from beacon_site.search_services.sample import (
     page_versions,
     read_article,
 )
-from research.search.facets import facet_queries
+from research.services.runs.steps.planning import facet_queries
 
 DAYS = (date(2026, 1, 9), date(2026, 11, 21), date(2031, 5, 2))
 NEAR_DUPLICATE = 85  # shared/providers.md, section 3

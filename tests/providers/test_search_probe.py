@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm import probing
-from beacon_site.llm.probing import try_search
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.net.rate_limit import MinInterval
-from beacon_site.search_services.base import SearchProfile
+from beacon_site.providers.llm import probing
+from beacon_site.providers.llm.probing import try_search
+from beacon_site.providers.search.base import SearchProfile
 from tests.providers.search_servers import SerpApiServer, result
 from tests.providers.servers import slow, trickle
 

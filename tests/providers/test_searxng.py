@@ -7,10 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from beacon_site.llm.probing import try_search
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.searxng import SearxngSearch
+from beacon_site.providers.llm.probing import try_search
+from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.searxng import SearxngSearch
 from tests.providers.loopback import cut, html, json_answer, status
 from tests.providers.search_servers import SearxngServer
 

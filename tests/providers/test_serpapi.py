@@ -9,9 +9,9 @@ from datetime import date
 import pytest
 
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.search_services.base import SERVICES, SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.results import parse_date, usable_url
-from beacon_site.search_services.serpapi import ENGINES, SerpApiSearch
+from beacon_site.providers.search.base import SERVICES, SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.results import parse_date, usable_url
+from beacon_site.providers.search.serpapi import ENGINES, SerpApiSearch
 from tests.providers import servers
 from tests.providers.loopback import json_answer
 from tests.providers.servers import SerpApiServer, result, status

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.llm.base import LlmProfile, Message, Usage
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
 from beacon_site.net.errors import ProviderNonsense, ProviderUnavailable
+from beacon_site.providers.llm.base import LlmProfile, Message, Usage
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
 from tests.providers import chat_streams, servers
 from tests.providers.chat_streams import sse, text_chunks
 from tests.providers.raw_server import RawServer

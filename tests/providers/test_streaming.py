@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.llm import openai_client, openai_reply
-from beacon_site.llm.base import LlmProfile, Message, Tool, ToolCall, Usage
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm import openai_client, openai_reply
+from beacon_site.providers.llm.base import LlmProfile, Message, Tool, ToolCall, Usage
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
 from tests.providers import chat_streams, servers
 from tests.providers.chat_streams import DONE, chunk, sse, text_chunks
 from tests.providers.raw_server import RawServer
@@ -205,7 +205,7 @@ def test_the_end_is_the_word_done_and_not_the_closing_of_the_connection(model, c
 
 
 def test_a_finished_answer_is_taken_though_the_server_does_not_close(model, chat, monkeypatch):
-    monkeypatch.setattr("beacon_site.llm.openai_client.CLOSING_SECONDS", 0.3)
+    monkeypatch.setattr("beacon_site.providers.llm.openai_client.CLOSING_SECONDS", 0.3)
 
     chat.enqueue(chat_streams.falls_silent(3, "ready", closing=LAST))
 
@@ -310,7 +310,7 @@ def test_a_stream_that_goes_wrong_ends_in_time_with_clear_words(
     model, chat, scene, kind, words, monkeypatch
 ):
     monkeypatch.setattr(openai_client, "MAX_STREAM", 3 * 2**20)
-    monkeypatch.setattr("beacon_site.llm.openai_client.MAX_STREAM", 3 * 2**20)
+    monkeypatch.setattr("beacon_site.providers.llm.openai_client.MAX_STREAM", 3 * 2**20)
     chat.enqueue(scene, scene)
     began = time.monotonic()
 

@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.tavily import TavilySearch
+from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.tavily import TavilySearch
 from tests.providers.loopback import cut, html, json_answer, status
 from tests.providers.search_servers import TavilyServer, told
 

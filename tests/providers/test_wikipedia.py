@@ -9,9 +9,9 @@ import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.rate_limit import MaxConcurrent
-from beacon_site.search_services import wikipedia
-from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.wikipedia import WikipediaSearch
+from beacon_site.providers.search import wikipedia
+from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.wikipedia import WikipediaSearch
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import WikipediaServer, wikipedia_error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from memory.archive.kinds import as_line, encoded, in_order
+from memory.accounts.archive.kinds import as_line, encoded, in_order
 from memory.models import User
 
 # What must move when anything is changed: the history and its log, and the stamps of a change.

@@ -11,13 +11,13 @@ from typing import Any, NotRequired, get_args, get_origin, get_overloads, get_ty
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
-from research.execution import pipeline
 from research.models import Run
-from research.run_context import context, outputs
-from research.run_context.context import RunContext, StepKind
+from research.services.runs.context import outputs, run_context
+from research.services.runs.context.run_context import RunContext, StepKind
+from research.services.runs.execution import pipeline
 from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]
@@ -147,7 +147,7 @@ def untyped_outputs(run: Run) -> dict[str, set[str]]:
     """The keys in the run's step outputs that their types lack, or that they lack themselves."""
     types = {}
     for one in get_overloads(RunContext.output):
-        hints = get_type_hints(one, vars(context) | {"outputs": outputs})
+        hints = get_type_hints(one, vars(run_context) | {"outputs": outputs})
         types[get_args(hints["name"])[0]] = hints["return"]
     wrong = {}
     for step in run.steps.filter(part=0, is_follow_up=False).exclude(output={}):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from memory.models import Topic
-from research.execution import pipeline, starting
+from memory.services.llm import connections
 from research.models import Run
-from research.search import reading, searching
+from research.services.runs.execution import pipeline, starting
+from research.services.runs.search import reading, searching
 
 
 class Providers:

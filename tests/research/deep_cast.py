@@ -11,8 +11,8 @@ from typing import Any
 from django.db import connection
 from werkzeug import Request, Response
 
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
 from memory.models import Topic
 from research.models import Run
 from tests.providers.servers import Scene, ScriptedChatServer, says

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils import timezone
 
 from memory.models import ContentItem, Topic
-from research.execution import pipeline
 from research.models import Run, Step, ToolCall
+from research.services.runs.execution import pipeline
 from tests.research.factories import make_hits, make_report, make_run
 
 CALLS: tuple[dict[str, Any], ...] = (

@@ -8,11 +8,11 @@ from typing import Any
 from django.utils import timezone
 
 from beacon_site.text.cleaning import match_key
-from memory.core.actors import RESEARCH
 from memory.models import ModelCall, Revision, Topic, TopicFact, Trust, User
-from research.execution import pipeline
-from research.execution.starting import create_topic
+from memory.models.actors import RESEARCH
 from research.models import DeltaItem, Hit, Report, Run, Step
+from research.services.runs.execution import pipeline
+from research.services.runs.execution.starting import create_topic
 
 BODY = """Version 18.1 closes two faults [1], and support for version 13 ends [2].
 

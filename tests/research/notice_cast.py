@@ -8,7 +8,7 @@ from pytest_httpserver import HTTPServer
 
 from memory.models import Topic, User
 from research.models import Channel, Delivery, DeltaItem, Run
-from research.notifications import channels
+from research.services.notifications import channels
 from tests.research.factories import make_item, make_report, make_run
 
 

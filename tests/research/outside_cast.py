@@ -10,28 +10,28 @@ from typing import Any
 import pytest
 
 from beacon_site.db import leased_jobs
-from beacon_site.llm.adapters import get_embedder
-from beacon_site.llm.base import ENDPOINT, EmbedderProfile, LlmProfile, Message
-from beacon_site.llm.openai_model import OpenAIModel, learned_about
-from beacon_site.search_services.base import SearchProfile, get_search
-from memory.chat import conversation
-from memory.chat import end as conversation_end
-from memory.chat import turn as conversation_turn
-from memory.content import compaction
-from memory.files import condensing as file_condensing
-from memory.llm import connections, embedders
+from beacon_site.providers.llm.adapters import get_embedder
+from beacon_site.providers.llm.base import ENDPOINT, EmbedderProfile, LlmProfile, Message
+from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.search.base import SearchProfile, get_search
+from memory.agents import reflection as reflection_services
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.tools.output_store import asker
+from memory.agents.tools.types import ToolContext
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
-from memory.notes.maintenance import maintain
-from memory.reflection import services as reflection_services
-from memory.search import embedding
-from memory.search.recall import recall
-from memory.tools.output_store import asker
-from memory.tools.types import ToolContext
-from research.execution import pipeline, starting
+from memory.services.content import compaction
+from memory.services.files import condensing as file_condensing
+from memory.services.llm import connections, embedders
+from memory.services.notes.maintenance import maintain
+from memory.services.search import embedding
+from memory.services.search.recall import recall
 from research.mcp import calls
 from research.mcp.calls import Caller
 from research.models import Run
-from research.search import reading, searching
+from research.services.runs.execution import pipeline, starting
+from research.services.runs.search import reading, searching
 from tests.api.cast import Program
 from tests.memory.ended_sessions import finish_session
 from tests.providers.embedding_server import EmbeddingServer

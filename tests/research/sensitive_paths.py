@@ -10,21 +10,21 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory.archive import exporter
-from memory.archive.importer import TakingIn, take_in
-from memory.chat import conversation
-from memory.content.services import store
-from memory.content.snapshots import restore_snapshot, take_snapshot
-from memory.context import identity
-from memory.core.actors import Actor
-from memory.files.services import save_file
+from memory.accounts.archive import exporter
+from memory.accounts.archive.importer import TakingIn, take_in
+from memory.agents.chat import conversation
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
-from memory.notes.merging import merge
-from memory.notes.services import edit_note, supersede, write_note
-from memory.observations import edit_observation
-from memory.observations.services import write_observation
-from memory.review import services as review_services
-from memory.scratchpad import services as scratchpad
+from memory.models.actors import Actor
+from memory.services import scratchpad
+from memory.services.content.items import store
+from memory.services.content.snapshots import restore_snapshot, take_snapshot
+from memory.services.context import identity
+from memory.services.files.saving import save_file
+from memory.services.notes.merging import merge
+from memory.services.notes.saving import edit_note, supersede, write_note
+from memory.services.observations import edit_observation
+from memory.services.observations.saving import write_observation
+from memory.services.review import proposals as review_services
 from tests.api.cast import Program
 
 MARK: Any = {"sensitivity": "sensitive"}

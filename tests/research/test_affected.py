@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from benchmarks import affects as benchmark
 from memory.models import Note, Sensitivity, Topic, User
-from memory.notes.services import write_note
+from memory.services.notes.saving import write_note
 from research.claims.affects import LONGEST_LINE, affects
-from research.facts import affected
 from research.models import AffectedLine, DigestSettings, Run
-from research.notifications import digests
+from research.services.facts import affected
+from research.services.notifications import digests
 from tests.research.factories import make_item, make_report, make_run, make_topic
 
 END = "PostgreSQL 13 reached its end of life on 13 November 2025."
@@ -59,7 +59,7 @@ def test_a_line_that_says_little_is_not_met(line: str):
 
 
 def test_a_run_finds_notes_and_lines_of_files(topic: Topic, alice: User):
-    from memory.files.services import save_file
+    from memory.services.files.saving import save_file
 
     write(alice, f"# Billing\n\n- {NOTE}\n- Paid yearly.")
     save_file(

@@ -10,9 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic
 from research.claims import duplicates
-from research.run_context import cited_pages
-from research.run_context.cited_pages import PagePreparer, Pages
-from research.run_context.context import RunContext
+from research.services.runs.context import cited_pages
+from research.services.runs.context.cited_pages import PagePreparer, Pages
+from research.services.runs.context.run_context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -11,14 +11,9 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from memory.archive import exporter
-from memory.archive.importer import KindCounts, TakingIn, summed, take_in
-from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
-from memory.content.snapshots import take_snapshot
-from memory.context import identity
-from memory.core.actors import REFLECTOR
-from memory.files.reading import read_file
-from memory.files.services import append_to, lock_section, save_file
+from memory.accounts.archive import exporter
+from memory.accounts.archive.importer import KindCounts, TakingIn, summed, take_in
+from memory.accounts.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.models import (
     Activity,
     Agent,
@@ -43,16 +38,21 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes.services import get_notes, supersede, write_note
-from memory.review import services as review_services
-from memory.search import bm25
-from research.facts import correcting
+from memory.models.actors import REFLECTOR
+from memory.services.content.snapshots import take_snapshot
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.files.saving import append_to, lock_section, save_file
+from memory.services.notes.saving import get_notes, supersede, write_note
+from memory.services.review import proposals as review_services
+from memory.services.search import bm25
 from research.models import RemovedRun, Report, Run, Schedule
-from research.notifications import channels, digests
 from research.pages import digests as pages_digests
 from research.pages import shares
-from research.reporting import sentences as report_sentences
-from research.topic_settings import standing_rules
+from research.services.facts import correcting
+from research.services.notifications import channels, digests
+from research.services.runs.reporting import sentences as report_sentences
+from research.services.topics.settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -13,9 +13,9 @@ from django.test import Client
 
 from memory.models import User
 from research.models import Channel, Delivery, Digest, DigestSettings, Feed, Report, SharedLink
-from research.notifications import channels, digests
 from research.pages import digests as pages_digests
 from research.pages import shares
+from research.services.notifications import channels, digests
 from tests.research.factories import make_second_run, make_topic
 from tests.research.test_archive import exported, imported
 

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from memory.core.errors import MemoryRefused
-from memory.files.reading import make_first_files
-from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Section, Topic, TopicFact, User
 from memory.models.as_of import at
-from memory.notes.services import edit_note, supersede, write_note
-from memory.search.recall import recall
+from memory.models.errors import MemoryRefused
+from memory.services.files.reading import make_first_files
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import edit_note, supersede, write_note
+from memory.services.search.recall import recall
 from tests.research.factories import make_fact, make_topic
 
 WORDS = ("harbour", "lantern", "granite", "meadow", "copper", "violet")

@@ -14,14 +14,14 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.extract import Extractor
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
-from research.execution import starting
 from research.models import Run
-from research.search import reading
+from research.services.runs.execution import starting
+from research.services.runs.search import reading
 from tests.research.conftest import Providers
 
 # Searches and reading run in threads, which see what is committed.

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from beacon_site.text.cleaning import plain
-from memory.core.actors import Actor
 from memory.models import Topic, TopicFact, User
-from research.execution import starting
+from memory.models.actors import Actor
 from research.models import DeltaItem, Report, Run, TopicSettings
-from research.reporting.sentences import bare_sentence, sentences_of
+from research.services.runs.execution import starting
+from research.services.runs.reporting.sentences import bare_sentence, sentences_of
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memory.models import Observation, Topic, User
-from research.execution import starting
 from research.management.commands import research as command
 from research.models import Run, TopicSettings, Worker
+from research.services.runs.execution import starting
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils.html import strip_tags
 
-from memory.core.actors import RESEARCH
 from memory.models import Topic, TopicFact, User
+from memory.models.actors import RESEARCH
 from research.models import Report, Run
-from research.reports import compare
-from research.reports.compare import CompareParams, Entry
+from research.services.reports import compare
+from research.services.reports.compare import CompareParams, Entry
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import (

@@ -13,13 +13,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.llm.base import Answer, LlmProfile, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.net.fetch import WebPage
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.llm.base import Answer, LlmProfile, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.providers.search.base import SearchHit
 from memory.models import ModelCall, SeenUrl, Topic, TopicFact
-from research.execution import pipeline
 from research.models import Hit, Run, TopicSettings
+from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 

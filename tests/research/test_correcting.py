@@ -8,14 +8,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.context import topic_block as context_topic_block
-from memory.context.topic_block import topic_block
-from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Observation, Topic, TopicFact
-from research.facts import correcting
-from research.facts.correcting import FactSeen
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.services.context import topic_block as context_topic_block
+from memory.services.context.topic_block import topic_block
 from research.models import CheckedSentence, Correction, Report, Run
-from research.reporting import sentences as report_sentences
+from research.services.facts import correcting
+from research.services.facts.correcting import FactSeen
+from research.services.runs.reporting import sentences as report_sentences
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import make_fact, make_report, make_run, make_topic

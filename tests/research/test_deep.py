@@ -12,8 +12,8 @@ from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, Topic
 from memory.models import Agent as Agents
 from research.models import Hit, Run, ToolCall
-from research.sources import rules as source_rules
-from research.steps import follow_ups
+from research.services.runs.steps import follow_ups
+from research.services.sources import figures as source_rules
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.providers.loopback import body_of

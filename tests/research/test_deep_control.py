@@ -9,7 +9,7 @@ import pytest
 
 from memory.models import Topic
 from research.models import Run, Step, ToolCall, TopicSettings
-from research.steps import tracks
+from research.services.runs.steps import tracks
 from tests.providers.servers import ScriptedChatServer
 from tests.research import cast, deep_cast
 from tests.research.cast import Killed

@@ -8,11 +8,11 @@ import pytest
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from memory.topics.memory import KnownFact
+from memory.services.topic_memory import KnownFact
 from research.claims.matching import is_same_subject
 from research.models import Schedule
-from research.reporting.delta import Change, Statement, compare, heading, since_line
-from research.reporting.merged_deltas import as_markdown
+from research.services.runs.reporting.delta import Change, Statement, compare, heading, since_line
+from research.services.runs.reporting.merged_deltas import as_markdown
 
 # Values that hold now: another one is a change.  That of a day gone by would be contradicted.
 OLD = "The pilot line in Kyoto makes 12,000 cells a month."

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.conflicts import services as conflicts
 from memory.models import Conflict, Topic, TopicFact, User
+from memory.services.review import conflicts
 from research.models import DeltaItem, Run
 from research.pages import shares
 from tests.research import cast

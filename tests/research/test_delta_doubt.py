@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from memory.models import Conflict, Topic, TopicFact
-from memory.topics.memory import KnownFact
+from memory.services.topic_memory import KnownFact
 from research.claims.linking import Comparison, Verdict
 from research.models import DeltaItem, Run
-from research.reporting import delta
-from research.reporting.delta import Change, Statement, compare
-from research.reporting.merged_deltas import as_markdown
+from research.services.runs.reporting import delta
+from research.services.runs.reporting.delta import Change, Statement, compare
+from research.services.runs.reporting.merged_deltas import as_markdown
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory.models import Activity, Topic, User
 from research.models import Delivery, Digest, DigestEntry, DigestSettings, Run
-from research.notifications import digests, sending
+from research.services.notifications import digests, sending
 from tests.research.factories import make_item, make_report, make_run, make_topic
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import email, saved_run

@@ -13,13 +13,13 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.llm.base import Answer, Message, ToolCall, Usage
-from memory.chat import conversation
-from memory.chat import turn as conversation_turn
-from memory.files.services import save_file
+from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
+from memory.agents.chat import conversation
+from memory.agents.chat import turn as conversation_turn
 from memory.models import Topic
-from research.execution import pipeline
+from memory.services.files.saving import save_file
 from research.models import Run, Step
+from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 

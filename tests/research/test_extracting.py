@@ -11,9 +11,9 @@ from django.db.models.functions import Now
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Observation, Revision, Topic, TopicFact
-from research.execution import pipeline
 from research.models import Run, Step
-from research.runs import manifest
+from research.services.runs import presenters
+from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -222,7 +222,7 @@ def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them
     first, second = Observation.objects.of(run.topic.owner).order_by("created")[:2]
     first.trash(by=run.topic.owner.actor)
 
-    told = {one.text: one for one in manifest.of_run(run, []).observations}
+    told = {one.text: one for one in presenters.of_run(run, []).observations}
     assert told[first.content].note == "now in Trash"
     assert told[second.content].url == second.get_absolute_url()
     made = Revision.objects.filter(source=run.source, record_type="observation", version=1)

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.search.facets import facet_queries, fallback_queries, kind_of, query_language
+from research.services.runs.steps.planning import (
+    facet_queries,
+    fallback_queries,
+    kind_of,
+    query_language,
+)
 
 NOW = date(2026, 11, 21)
 LAST = datetime(2026, 11, 14, 9, tzinfo=UTC)

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from memory.models import Activity, Topic
 from research.models import Delivery, Run, Schedule
-from research.schedules import scheduling
+from research.services.schedules import scheduling
 from tests.research.factories import make_run
 from tests.research.notice_cast import email
 

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ModelCall, Note, Topic
-from memory.notes.services import get_notes
-from memory.search import bm25
-from research.execution import pipeline
+from memory.services.notes.saving import get_notes
+from memory.services.search import bm25
 from research.models import Run, Step
+from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -132,7 +132,7 @@ def test_a_model_that_is_away_is_tried_three_times(
 def test_a_failure_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("research.steps.follow_ups.write_note", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("research.services.runs.steps.follow_ups.write_note", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)

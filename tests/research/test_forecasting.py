@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.base import LlmProfile
+from beacon_site.providers.llm.base import LlmProfile
 from memory.models import Activity, ModelCall, Topic
-from research.budgets import forecasting
-from research.budgets.forecasting import forecast_of
-from research.execution.starting import create_topic
 from research.models import Run, Step, TopicSettings
-from research.schedules import scheduling
+from research.services.budgets import forecasting
+from research.services.budgets.forecasting import forecast_of
+from research.services.runs.execution.starting import create_topic
+from research.services.schedules import scheduling
 from tests.research.factories import make_run
 
 PRICED = LlmProfile("http://m", "m", price_in=Decimal(1), price_out=Decimal(2))
@@ -25,8 +25,8 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(1), price_out=Decimal(2))
 def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The site's model is priced, until a test says otherwise."""
     site: dict[str, Any] = {"profile": PRICED}
-    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: site["profile"])
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("memory.services.llm.connections.llm_profile", lambda: site["profile"])
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
     return site
 
 

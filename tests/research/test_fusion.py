@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from research.search.gathering import first_vote, fused
+from research.services.runs.search.gathering import first_vote, fused
 
 PLACES = {"wikipedia": 0, "arxiv": 1, "library": 2}
 

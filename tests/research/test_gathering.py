@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.search_services.base import SearchHit, SearchOptions
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchHit, SearchOptions
 from memory.models import SeenUrl, Topic
+from memory.services.llm import connections
 from research.models import Hit, Run, TopicSettings
-from research.run_context.context import RunContext
-from research.search import reading, searching
+from research.services.runs.context.run_context import RunContext
+from research.services.runs.search import reading, searching
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.errors import ServiceRefused, ServiceUnreachable
-from beacon_site.search_services.base import SearchHit
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
-from research.search import searching
+from memory.services.llm import connections
+from research.services.runs.search import searching
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -78,7 +78,7 @@ def unreachable(service: FakeSearch) -> None:
 def test_without_a_network_the_library_answers_and_the_run_says_so_once(
     topic: Topic, providers: Providers, services: ServicesOf, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.library.services.is_empty", lambda owner: False)
+    monkeypatch.setattr("memory.services.library.documents.is_empty", lambda owner: False)
     made = services(wikipedia=[], arxiv=[], hackernews=[], library=[cast.hit(1)])
 
     providers.pages.pages = {cast.url(1): cast.page(1)}

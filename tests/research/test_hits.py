@@ -9,11 +9,11 @@ from typing import Any
 
 from pytest_django import DjangoAssertNumQueries
 
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
 from research.models import Hit
-from research.search import gathering
-from research.search.searching import QueryResult
+from research.services.runs.search import gathering
+from research.services.runs.search.searching import QueryResult
 from tests.research import cast
 
 ORDER = gathering.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])

@@ -16,15 +16,15 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from beacon_site.llm.base import Answer, Message, Tool, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeFetcher
-from memory.context import identity
-from memory.files.reading import read_file
+from beacon_site.providers.llm.base import Answer, Message, Tool, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeFetcher
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, TopicFact, User
-from memory.review import blocking
-from memory.review import services as review_services
-from research.execution import pipeline
+from memory.services.context import identity
+from memory.services.files.reading import read_file
+from memory.services.review import blocking
+from memory.services.review import proposals as review_services
 from research.models import Run
+from research.services.runs.execution import pipeline
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import level
@@ -35,9 +35,9 @@ from tests.research.factories import make_topic
 pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
-    "beacon_site.text.injection", "research.claims.selection", "research.claims.page_news", "research.steps.follow_ups",
-    "research.steps.follow_ups", "memory.observations.extraction", "memory.review.risks",
-    "memory.reflection.services", "memory.context.topic_block",
+    "beacon_site.text.injection", "research.claims.selection", "research.claims.page_news", "research.services.runs.steps.follow_ups",
+    "research.services.runs.steps.follow_ups", "memory.services.observations.extraction", "memory.services.review.risks",
+    "memory.agents.reflection", "memory.services.context.topic_block",
 )  # fmt: skip
 
 

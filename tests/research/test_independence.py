@@ -12,7 +12,7 @@ import pytest
 from django.utils.dateparse import parse_date
 
 from research.claims.duplicates import origins, publisher, shingles
-from research.run_context.cited_pages import CitedPage, Pages
+from research.services.runs.context.cited_pages import CitedPage, Pages
 
 SETS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/independence.json").read_text("utf-8")

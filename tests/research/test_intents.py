@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 
 from beacon_site.net.errors import ProviderUnavailable
 from memory.models import ModelCall, Note, Observation, Topic, TopicFact
-from research.execution import pipeline
 from research.models import DeltaItem, Run, Step
+from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 

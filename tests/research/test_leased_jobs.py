@@ -11,12 +11,12 @@ import structlog
 from django.db.models import F
 from django.utils import timezone
 
-from beacon_site import broker
+from beacon_site import celery
 from beacon_site.db import leased_jobs
-from memory.archive import exporter
-from memory.archive import jobs as archives
-from memory.chat import conversation
-from memory.chat import end as conversation_end
+from memory.accounts.archive import exporter
+from memory.accounts.archive import jobs as archives
+from memory.agents.chat import conversation
+from memory.agents.chat import end as conversation_end
 from memory.models import Archive, BulkAct, Message, Reflection, Topic
 from memory.pages.records import bulk
 from research.models import Delivery, Run, Step
@@ -62,7 +62,7 @@ MADE: dict[type, Callable[[Topic], Any]] = {
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The messages to workers."""
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(broker, "send", lambda *told, queue: not found.append((*told, queue)))
+    monkeypatch.setattr(celery, "send", lambda *told, queue: not found.append((*told, queue)))
     return found
 
 

@@ -12,16 +12,16 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from memory.accounts import tokens
-from memory.files.services import save_file
+from memory.agents.tools import registry as tools
 from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
-from memory.notes.services import write_note
-from memory.review import trust
-from memory.tools import registry as tools
-from research.execution import pipeline
-from research.execution.starting import create_sample_topic, start_run
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import write_note
+from memory.services.review import trust
 from research.mcp import calls, server, web
 from research.mcp.calls import Caller
 from research.mcp.server import NoSuchResource
+from research.services.runs.execution import pipeline
+from research.services.runs.execution.starting import create_sample_topic, start_run
 from tests.api.cast import Program
 from tests.research.mcp_cast import token_of
 

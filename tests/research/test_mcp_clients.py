@@ -21,9 +21,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from memory.accounts import oauth, tokens
+from memory.agents.tools import registry as tools
 from memory.models import ApiToken, Note, OAuthClient, OAuthGrant, Trust, User
-from memory.notes.services import write_note
-from memory.tools import registry as tools
+from memory.services.notes.saving import write_note
 from research.mcp.calls import close_connection
 from tests.memory.tool_cast import accept_all
 from tests.research.mcp_cast import (

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memory.files.services import save_file
+from memory.agents.tools.registry import REGISTRY
 from memory.models import Agent, MemoryFile, Note, Proposal, Trust, User
-from memory.notes.services import write_note
-from memory.tools.registry import REGISTRY
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import write_note
 from research.mcp import calls, server
 from research.mcp.calls import Caller
 from tests.api.outside_cast import FILE, KEY, OUTSIDE, rows_from_outside

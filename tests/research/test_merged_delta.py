@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from beacon_site.text.cleaning import match_key
 from research.models import DeltaItem
-from research.reporting.merged_deltas import merge
+from research.services.runs.reporting.merged_deltas import merge
 
 OLD = "Cells cost ninety euros per kilowatt hour."
 NEXT = "Cells cost eighty euros per kilowatt hour."

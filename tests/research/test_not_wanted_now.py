@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from beacon_site.net import apprise_sender
 from memory.models import Activity, Topic
-from memory.records import acts as record_acts
+from memory.services.records import acts as record_acts
 from research.models import Channel, Delivery, Digest, Run
-from research.notifications import channels, digests, notice_text, sending
-from research.runs import trash
+from research.services.notifications import channels, digests, notice_text, sending
+from research.services.runs import trash
 from tests.research import cast
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import body_in_style, email, saved_run

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memory.core.actors import RESEARCH
 from memory.models import Observation, Topic, TopicFact, Trust, Use
-from memory.observations import Line, edit_observation, remember_lines, write_observation
+from memory.models.actors import RESEARCH
+from memory.services.observations import Line, edit_observation, remember_lines, write_observation
 from research.models import Run
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -13,15 +13,15 @@ import redis
 from django.conf import settings as site
 from django.utils import timezone
 
-from beacon_site import broker
+from beacon_site import celery
 from beacon_site.celery import app
 from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Activity, Topic
 from research import tasks
-from research.execution import pipeline, starting
 from research.models import Run, Step
-from research.run_context.context import StepKind, StepResult
-from research.schedules import scheduling
+from research.services.runs.context.run_context import StepKind, StepResult
+from research.services.runs.execution import pipeline, starting
+from research.services.schedules import scheduling
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -216,14 +216,14 @@ def test_while_nobody_takes_messages_no_more_are_sent(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, queue: redis.Redis
 ) -> None:
     cast.started(topic)
-    monkeypatch.setattr(broker, "MOST_WAITING", 0)
+    monkeypatch.setattr(celery, "MOST_WAITING", 0)
     assert Run.objects.dispatch() == 0
 
-    monkeypatch.setattr(broker, "MOST_WAITING", 1_000_000)
+    monkeypatch.setattr(celery, "MOST_WAITING", 1_000_000)
     assert Run.objects.dispatch() == 1
 
 
 def test_a_redis_that_is_away_is_not_full(settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
-    assert not broker.is_full("research")
+    assert not celery.is_full("research")

@@ -7,15 +7,15 @@ import time
 import pytest
 
 from beacon_site.text import values
-from memory.topics.memory import KnownFact
+from memory.services.topic_memory import KnownFact
 from research.claims import blocks, page_diff, page_news
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
 from research.claims.page_news import PageChange
 from research.claims.selection import PageText
-from research.reporting import rereading
-from research.reporting.composing import what_was_checked
-from research.reporting.delta import Change, Status
-from research.reporting.rereading import Outcome
+from research.services.runs.reporting import rereading
+from research.services.runs.reporting.composing import what_was_checked
+from research.services.runs.reporting.delta import Change, Status
+from research.services.runs.reporting.rereading import Outcome
 
 TABLE = """# Tram lines
 

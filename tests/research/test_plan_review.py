@@ -14,14 +14,14 @@ from django.utils import timezone
 from beacon_site.net.errors import ProviderRejected
 from memory.models import Activity, Topic
 from research import tasks
-from research.execution import starting
 from research.models import Run, RunAlreadyActive, TopicSettings
 from research.models.runs import RunQuerySet
-from research.runs import presenters
-from research.schedules import scheduling
-from research.steps import planning
-from research.steps.planning import PlanNotWaiting
-from research.topic_settings import editing as topic_editing
+from research.services.runs import presenters
+from research.services.runs.execution import starting
+from research.services.runs.steps import planning
+from research.services.runs.steps.planning import PlanNotWaiting
+from research.services.schedules import scheduling
+from research.services.topics.settings import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
 

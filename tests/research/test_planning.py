@@ -12,9 +12,9 @@ from django.utils import timezone
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
-from research.run_context.context import RunContext
-from research.run_context.inputs import MOST_QUERY_LENGTH, since
-from research.steps.planning import MOST_QUERIES
+from research.services.runs.context.inputs import MOST_QUERY_LENGTH, since
+from research.services.runs.context.run_context import RunContext
+from research.services.runs.steps.planning import MOST_QUERIES
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from beacon_site.llm.fakes import FakeLanguageModel
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.llm.fakes import FakeLanguageModel
+from beacon_site.providers.search.base import SearchHit
 from memory.models import (
     Activity,
     ContentItem,
@@ -20,9 +20,9 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes.services import point_at, supersede, write_note
-from memory.observations import Line, remember_lines
-from memory.search import bm25
+from memory.services.notes.saving import point_at, supersede, write_note
+from memory.services.observations import Line, remember_lines
+from memory.services.search import bm25
 from research.models import Report, Run
 from tests.research.conftest import Providers
 from tests.research.factories import make_topic

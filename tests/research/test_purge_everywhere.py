@@ -17,17 +17,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from beacon_site.llm.base import Answer, ToolCall, Usage
-from beacon_site.llm.fakes import FAKE_PROFILE, FakeLanguageModel
-from memory.archive import jobs
-from memory.chat import conversation
-from memory.chat import turn as conversation_turn
-from memory.content import snapshots
-from memory.content.services import store
-from memory.core.actors import Actor
-from memory.files.services import save_file
-from memory.library.services import add_document
-from memory.llm import connections
+from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
+from memory.accounts.archive import jobs
+from memory.agents.chat import conversation
+from memory.agents.chat import turn as conversation_turn
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolContext
 from memory.models import (
     BulkAct,
     FileDraft,
@@ -44,21 +40,25 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes.services import write_note
-from memory.observations.services import write_observation
+from memory.models.actors import Actor
 from memory.pages.trash import listing as trash_page
-from memory.records import acts as record_acts
-from memory.records import kinds as record_kinds
-from memory.records import traces
-from memory.records.history import undo
-from memory.review import services as review_services
-from memory.review.risks import HoldReasons, Risk
-from memory.scratchpad.services import set_value
-from memory.tools.registry import call_tool
-from memory.tools.types import ToolContext
+from memory.services.content import snapshots
+from memory.services.content.items import store
+from memory.services.files.saving import save_file
+from memory.services.library.documents import add_document
+from memory.services.llm import connections
+from memory.services.notes.saving import write_note
+from memory.services.observations.saving import write_observation
+from memory.services.records import acts as record_acts
+from memory.services.records import kinds as record_kinds
+from memory.services.records import traces
+from memory.services.records.history import undo
+from memory.services.review import proposals as review_services
+from memory.services.review.risks import HoldReasons, Risk
+from memory.services.scratchpad import set_value
 from research.models import Channel, Delivery, Step
 from research.models import ToolCall as RunToolCall
-from research.topics import acts
+from research.services.topics import acts
 from tests.api.cast import Program
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 

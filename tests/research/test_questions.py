@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeSearch
-from beacon_site.search_services.keywords import keywords
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.keywords import keywords
 from memory.models import Topic
-from research.search import searching
+from memory.services.llm import connections
+from research.services.runs.search import searching
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from beacon_site.text.cleaning import one_line
-from memory.library import folder as library_folder
 from memory.models import ContentItem, LibraryDocument, Topic
-from research.execution.starting import create_topic
+from memory.services.library import folder as library_folder
 from research.models import DeltaItem, Report, Run
+from research.services.runs.execution.starting import create_topic
 from tests.research.real_documents import real_documents, write
 
 # Searches and reading run in threads, which see what is committed.

@@ -8,11 +8,11 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.text.cleaning import as_data
-from memory.context.topic_block import best_for
-from memory.core.actors import RESEARCH
 from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust
-from memory.observations import Line, remember_lines
-from memory.search.recall import recall
+from memory.models.actors import RESEARCH
+from memory.services.context.topic_block import best_for
+from memory.services.observations import Line, remember_lines
+from memory.services.search.recall import recall
 from memory.tasks import follow_languages
 from research.models import Report
 from tests.memory.tool_cast import call

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.llm.fakes import FakeFetcher, FakeSearch
 from beacon_site.net.fetch import WebPage
+from beacon_site.providers.llm.fakes import FakeFetcher, FakeSearch
 from memory.models import Activity, ContentItem, SeenUrl, Source, Topic, TopicFact
-from memory.topics import memory
+from memory.services import topic_memory
 from research import tasks
-from research.execution import pipeline
-from research.execution.rechecking import next_first, start_due, start_recheck
-from research.execution.starting import NotNow
-from research.facts import staleness
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
+from research.services.facts import staleness
+from research.services.runs.execution import pipeline
+from research.services.runs.execution.starting import NotNow, next_first, start_due, start_recheck
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -27,7 +26,7 @@ Start = Callable[[Topic], Run]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def fact_of(topic: Topic, n: int) -> TopicFact:
 
 def ages(topic: Topic) -> set[int]:
     facts = TopicFact.objects.filter(topic=topic).current()
-    return {(timezone.now() - memory.checked_at(fact)).days for fact in facts}
+    return {(timezone.now() - topic_memory.checked_at(fact)).days for fact in facts}
 
 
 def test_the_steps_of_a_recheck_store_what_their_types_say(known: Topic):

@@ -9,13 +9,13 @@ import pytest
 from django.core.management import call_command, load_command_class
 
 from beacon_site.env import READ
-from beacon_site.search_services.catalogue import BY_NAME
-from beacon_site.variables import VARIABLES
-from memory.tools.registry import REGISTRY
-from research import reference
+from beacon_site.providers.search.catalogue import BY_NAME
+from memory.agents.tools.registry import REGISTRY
 from research.api.joined import api
+from research.management import reference
+from research.management.reference import PAGES, stale
+from research.management.variables import VARIABLES
 from research.pages.metrics import FIGURES
-from research.reference import PAGES, stale
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from beacon_site.llm.base import Answer, ToolCall, Usage
-from beacon_site.llm.fakes import FakeFetcher
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm.base import Answer, ToolCall, Usage
+from beacon_site.providers.llm.fakes import FakeFetcher
 from memory.models import Activity, MemoryFile, ModelCall, Proposal, Reflection, ReviewLevel, Topic
-from memory.review import services as review_services
-from research.execution import pipeline
+from memory.services.review import proposals as review_services
 from research.models import Report, Run, Step
-from research.run_context.context import RunContext
-from research.steps import follow_ups
+from research.services.runs.context.run_context import RunContext
+from research.services.runs.execution import pipeline
+from research.services.runs.steps import follow_ups
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -80,7 +80,7 @@ def test_a_saved_run_is_looked_back_on_afterwards_and_its_status_stands(run: Run
 def test_a_reflection_that_breaks_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.reflection.services.reflect", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("memory.agents.reflection.reflect", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research.reporting import report_text
+from research.services.runs.reporting import report_text
 
 
 @pytest.mark.requirement("R24", "R25")

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.errors import ProviderRejected
-from memory.llm import connections
+from beacon_site.providers.llm.fakes import FakeSearch
 from memory.models import Topic
-from research.execution import starting
-from research.execution.starting import NotNow
+from memory.services.llm import connections
 from research.models import Run, RunAlreadyActive, TopicSettings
-from research.search import searching
-from research.steps import planning
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow
+from research.services.runs.search import searching
+from research.services.runs.steps import planning
 from tests.research import cast
 from tests.research.conftest import Providers
 

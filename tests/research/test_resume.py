@@ -16,10 +16,10 @@ from beacon_site.db import leased_jobs
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
-from research.execution import pipeline
 from research.models import Hit, Report, Run, RunAlreadyActive
-from research.run_context import context
-from research.run_context.context import Interrupted, RunContext
+from research.services.runs.context import run_context
+from research.services.runs.context.run_context import Interrupted, RunContext
+from research.services.runs.execution import pipeline
 from research.tasks import execute_run
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -205,7 +205,7 @@ def test_a_run_of_a_leaving_worker_waits_behind_its_last_step(topic: Topic, scri
 def test_a_task_that_works_too_long_lets_go_of_its_run(
     topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(context, "TASK_SECONDS", -1)
+    monkeypatch.setattr(run_context, "TASK_SECONDS", -1)
 
     run = cast.carried_out(cast.started(topic))
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchHit
 from memory.models import SeenUrl, Topic
-from research.execution import starting
-from research.execution.starting import NotNow
 from research.models import Run, TopicSettings
 from research.models.runs import StepNotFinished
-from research.topic_settings import editing as topic_editing
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow
+from research.services.topics.settings import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeLanguageModel
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.llm.fakes import FakeLanguageModel
+from beacon_site.providers.search.base import SearchHit
 from memory.models import SeenUrl, Topic, TopicFact
 from research.models import DeltaItem, Run
 from tests.research import cast

@@ -9,8 +9,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.core.actors import RESEARCH
-from memory.core.errors import InvalidValue
 from memory.models import (
     Activity,
     Note,
@@ -22,11 +20,13 @@ from memory.models import (
     TopicFact,
     TrashedRows,
 )
-from memory.records import acts as record_acts
-from memory.records import history as record_history
-from memory.topics import memory as topic_memory
+from memory.models.actors import RESEARCH
+from memory.models.errors import InvalidValue
+from memory.services import topic_memory
+from memory.services.records import acts as record_acts
+from memory.services.records import history as record_history
 from research.models import Hit, Report, Run
-from research.runs import trash as run_trash
+from research.services.runs import trash as run_trash
 from tests.research import cast
 from tests.research.archived import state_of
 from tests.research.conftest import Providers

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from memory.models import Source, Topic
-from memory.topics.memory import KnownFact
-from research.execution import starting
+from memory.services.topic_memory import KnownFact
 from research.models import DeltaItem, Run
-from research.search import known_pages
+from research.services.runs.execution import starting
+from research.services.runs.search import known_pages
 from tests.research import factories
 
 # Searches and reading run in threads, which see what is committed.

@@ -14,10 +14,10 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from memory.models import Activity, SeenUrl, Topic, TopicFact
-from memory.topics import memory as topic_memory
-from research.execution import pipeline
+from memory.services import topic_memory
 from research.models import DeltaItem, Report, Run, Schedule, Step
-from research.run_context.context import StepKind, StepResult
+from research.services.runs.context.run_context import StepKind, StepResult
+from research.services.runs.execution import pipeline
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory.core.errors import InvalidValue
+from memory.models.errors import InvalidValue
 from research.models import Schedule
-from research.schedules import scheduling
-from research.schedules.scheduling import check_cron, in_words, next_slots
+from research.services.schedules import scheduling
+from research.services.schedules.scheduling import check_cron, in_words, next_slots
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

@@ -13,14 +13,14 @@ import time_machine
 from django.db import connections
 from django.utils import timezone
 
-from memory.core.actors import SYSTEM
 from memory.models import Activity, Topic
-from research.execution.starting import create_topic
+from memory.models.actors import SYSTEM
 from research.models import Run, Schedule
-from research.runs import presenters
-from research.schedules import cron, scheduling
-from research.schedules.scheduling import next_slots
-from research.topics import page as topic_page
+from research.services.runs import presenters
+from research.services.runs.execution.starting import create_topic
+from research.services.schedules import cron, scheduling
+from research.services.schedules.scheduling import next_slots
+from research.services.topics import page as topic_page
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
@@ -36,7 +36,7 @@ def local(slots: list[datetime]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

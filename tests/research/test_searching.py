@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.errors import (
     ProviderRejected,
     ProviderUnavailable,
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.search_services.base import SearchOptions
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchOptions
 from memory.models import User
-from research.search import searching
-from research.search.searching import Gate, Network, ask, complaints
+from research.services.runs.search import searching
+from research.services.runs.search.searching import Gate, Network, ask, complaints
 
 OPTIONS = SearchOptions()
 

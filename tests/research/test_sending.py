@@ -11,13 +11,13 @@ import pytest
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
-from beacon_site import broker
+from beacon_site import celery
 from beacon_site.net import mail as net_mail
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Topic, User
-from research.execution import starting
+from memory.models.errors import InvalidValue
 from research.models import Channel, Delivery, Run, TopicNotices
-from research.notifications import channels, sending
+from research.services.notifications import channels, sending
+from research.services.runs.execution import starting
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.mail_server import MailServer, use
@@ -311,7 +311,7 @@ def test_the_tick_finds_what_waits_and_nudges_once(topic: Topic, monkeypatch: An
     email(topic.owner)
     body_in_style(saved_run(topic, "A fact."))
     sent: list[str] = []
-    monkeypatch.setattr(broker, "send", lambda task, pk, *, queue: sent.append(pk) or True)
+    monkeypatch.setattr(celery, "send", lambda task, pk, *, queue: sent.append(pk) or True)
 
     assert (Delivery.objects.dispatch(), Delivery.objects.dispatch()) == (1, 0)
     assert sent == [str(Delivery.objects.get().pk)]

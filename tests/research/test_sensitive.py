@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.content.services import store
-from memory.files.services import save_file
 from memory.models import User
-from memory.notes.services import write_note
-from memory.observations.services import write_observation
+from memory.services.content.items import store
+from memory.services.files.saving import save_file
+from memory.services.notes.saving import write_note
+from memory.services.observations.saving import write_observation
 from tests.research import outside_cast
 from tests.research.outside_cast import ASKERS, Outside
 from tests.research.sensitive_paths import PATHS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research.runs import presenters
+from research.services.runs import presenters
 
 
 @pytest.mark.parametrize(

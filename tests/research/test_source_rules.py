@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from memory.core.errors import InvalidValue, LimitReached
 from memory.models import Activity, RefusedSource, SeenUrl, Source, SourceRule, Topic
+from memory.models.errors import InvalidValue, LimitReached
 from memory.pages.trash.forget import forget_url, remember_url
-from research.execution import starting
 from research.models import Hit, Run, TopicSettings
-from research.search import reading
-from research.sources import rules as source_rules
-from research.topic_settings import standing_rules
+from research.services.runs.execution import starting
+from research.services.runs.search import reading
+from research.services.sources import figures as source_rules
+from research.services.topics.settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

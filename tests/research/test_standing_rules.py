@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.fakes import FakeSearch
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.search_services.base import SearchHit
-from memory.core.errors import InvalidValue, LimitReached
+from beacon_site.providers.llm.fakes import FakeSearch
+from beacon_site.providers.search.base import SearchHit
 from memory.models import Revision, Topic, TopicFact
-from research.execution import starting
+from memory.models.errors import InvalidValue, LimitReached
 from research.models import Hit, Run, TopicSettings
-from research.run_context.applied_rules import with_always_included
-from research.steps import planning
-from research.topic_settings import standing_rules
-from research.topic_settings.standing_rules import CHECK, STOP
+from research.services.runs.context.applied_rules import with_always_included
+from research.services.runs.execution import starting
+from research.services.runs.steps import planning
+from research.services.topics.settings import standing_rules
+from research.services.topics.settings.standing_rules import CHECK, STOP
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -11,12 +11,12 @@ import time_machine
 from django.db import connection
 from django.utils import timezone
 
-from beacon_site.search_services import sample
-from memory.core.errors import InvalidValue
+from beacon_site.providers.search import sample
 from memory.models import Topic
-from research.execution import starting
-from research.execution.starting import NotNow
+from memory.models.errors import InvalidValue
 from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow
 from tests.research import cast
 from tests.research.factories import make_call
 

@@ -18,12 +18,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.db.leased_jobs import JobLost
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.openai_model import OpenAIModel
+from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.providers.llm.openai_model import OpenAIModel
 from memory.models import ModelCall, Topic, User
 from research.models import Run, Step
-from research.reporting import writing as report_writing
-from research.reporting.writing import LiveDraft, RunAbandoned
+from research.services.runs.reporting import writing as report_writing
+from research.services.runs.reporting.writing import LiveDraft, RunAbandoned
 from tests.providers.servers import ScriptedChatServer, says
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -13,7 +13,7 @@ from django.utils.formats import date_format
 from beacon_site.text.markdown import render
 from memory.models import Topic
 from research.models import Run, TopicSettings
-from research.reporting import report_text
+from research.services.runs.reporting import report_text
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from beacon_site.net.fetch import WebPage
-from beacon_site.search_services.base import SearchHit
+from beacon_site.providers.search.base import SearchHit
 from memory.models import SeenUrl, Source, Topic, TopicFact
 from research.models import DeltaItem, Run
-from research.search import known_pages
-from research.steps import planning
+from research.services.runs.search import known_pages
+from research.services.runs.steps import planning
 from tests.research.conftest import Providers
 
 RUNS, FRESH, QUERIES = 30, 50, [f"query {n}" for n in range(6)]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm import adapters
-from beacon_site.llm.minilm_embedder import MiniLmEmbedder
 from beacon_site.net.errors import ProviderRejected
+from beacon_site.providers.llm import adapters
+from beacon_site.providers.llm.minilm_embedder import MiniLmEmbedder
 from research.claims.selection import PageText
-from research.reporting.delta import Statement, local_vectors, with_pages
+from research.services.runs.reporting.delta import Statement, local_vectors, with_pages
 
 DAY = date(2026, 4, 3)
 PAGE = PageText(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from memory.agents.tools.registry import REGISTRY
 from memory.models import Activity, Topic, Trust, User
-from memory.tools.registry import REGISTRY
-from research.execution import pipeline
-from research.execution.starting import create_sample_topic, create_topic
 from research.models import Report, Run
+from research.services.runs.execution import pipeline
+from research.services.runs.execution.starting import create_sample_topic, create_topic
 from tests.memory.tool_cast import call, caller
 
 

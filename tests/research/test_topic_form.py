@@ -8,12 +8,12 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
-from beacon_site.search_services.base import SERVICES
+from beacon_site.providers.search.base import SERVICES
 from memory.pages.accounts.forms import TimeZoneField
-from research.execution.starting import create_topic
-from research.pages import topic_form
-from research.pages.topic_form import TopicForm
-from research.topic_settings.editing import NotADomain, domain_from, shown
+from research.services.runs.execution.starting import create_topic
+from research.services.topics import topic_form
+from research.services.topics.settings.editing import NotADomain, domain_from, shown
+from research.services.topics.topic_form import TopicForm
 
 VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
 

@@ -10,8 +10,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Report, Run, TopicNews
-from research.reports import since_read, topic_news
-from research.reports.topic_news import TopicSummary
+from research.services.reports import since_read, topic_news
+from research.services.reports.topic_news import TopicSummary
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 Act = Callable[[Topic], object]

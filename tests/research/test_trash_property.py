@@ -14,9 +14,9 @@ from hypothesis.extra.django import TestCase
 from memory.models import Note, Observation, SeenUrl, Source, Topic, TopicFact, User
 from research.models import Report
 from research.pages import shares
-from research.runs import trash as run_trash
-from research.schedules import scheduling
-from research.topic_settings import editing as topic_editing
+from research.services.runs import trash as run_trash
+from research.services.schedules import scheduling
+from research.services.topics.settings import editing as topic_editing
 from tests.research.archived import state_of
 from tests.research.factories import (
     make_fact,

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.health.invariants import INVARIANTS
 from memory.models import ContentItem, Revision, Topic, User
-from memory.search.bm25 import rebuild_owner
-from research.execution import pipeline
+from memory.services.records.invariants import INVARIANTS
+from memory.services.search.bm25 import rebuild_owner
 from research.models import Delivery, Run, Schedule, Step
-from research.reports import topic_news
-from research.schedules import scheduling
+from research.services.reports import topic_news
+from research.services.runs.execution import pipeline
+from research.services.schedules import scheduling
 from tests.research.factories import make_hit, make_run, make_topic
 from tests.research.notice_cast import body_in_style, email, saved_run
 from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
@@ -21,7 +21,7 @@ from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.broker.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

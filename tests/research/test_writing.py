@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.llm.base import Answer, Usage
-from beacon_site.llm.fakes import FakeFetcher, FakeSearch
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm.base import Answer, Usage
+from beacon_site.providers.llm.fakes import FakeFetcher, FakeSearch
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, Schedule, TopicSettings
-from research.reporting import writing
+from research.services.runs.reporting import writing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memory.files.services import append_to
 from memory.models import User
-from memory.notes.services import write_note
+from memory.services.files.saving import append_to
+from memory.services.notes.saving import write_note
 from tests.research.factories import make_hits, make_report, make_run, make_topic
 
 UNUSUAL = "tab\there, \\N, \\., “quotes”, a\r\nb, 電池, 💾\nCOPY x FROM stdin;\n\\.\n\\restrict x"

@@ -21,12 +21,12 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, connections
 
 from beacon_site.launcher import backups
-from memory.files import mirror_disk
-from memory.files.services import append_to
 from memory.management.commands import restore
 from memory.models import Note, Revision, SearchTerm, Topic, User
-from memory.notes.services import write_note
-from memory.search.recall import recall
+from memory.services.files import mirror_disk
+from memory.services.files.saving import append_to
+from memory.services.notes.saving import write_note
+from memory.services.search.recall import recall
 from research.models import Worker
 from tests.conftest import Say
 from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rewritten, rows  # noqa: F401

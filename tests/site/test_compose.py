@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from beacon_site.embedded import processes
-from beacon_site.variables import VARIABLES
+from research.management.variables import VARIABLES
 from tests.site.waiting import eventually
 
 ROOT = Path(__file__).parents[2]

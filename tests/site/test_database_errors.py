@@ -27,8 +27,8 @@ from beacon_site.db.errors import (
 from memory import tasks
 from memory.accounts import deletion
 from memory.models import BulkAct, Note
-from memory.notes import services as notes
 from memory.pages.records import bulk
+from memory.services.notes import saving as notes
 from research.mcp import calls
 from tests.api.cast import Program, problem
 from tests.research.test_mcp import program

@@ -21,7 +21,7 @@ from beacon_site.launcher.up import JsonPrinter
 from beacon_site.logs import redact_line
 from beacon_site.net.errors import ProviderError
 from memory.models import Connection, Invitation, Note, User
-from research.run_context import context
+from research.services.runs.context import run_context
 from tests.api.cast import Program
 
 
@@ -154,7 +154,7 @@ def test_a_program_is_named_by_the_number_of_its_token(
 def test_threads_of_a_run_log_with_its_ids(objects: Callable[[], list[dict[str, Any]]]) -> None:
     say = structlog.get_logger("thread").info
     with structlog.contextvars.bound_contextvars(run=7, task_id="t"):
-        list(context.outcomes([lambda: say("asked")] * 2, 2, lambda: True))
+        list(run_context.outcomes([lambda: say("asked")] * 2, 2, lambda: True))
 
     assert [(line["run"], line["task_id"]) for line in objects()] == [(7, "t"), (7, "t")]
 

@@ -99,7 +99,7 @@ def test_the_wheel_holds_every_file_that_beacon_reads(wheel: Path):
 
     with zipfile.ZipFile(wheel) as held:
         assert here - set(held.namelist()) == set()
-    for one in ("beacon_site/templates/prompts/", "beacon_site/search_services/sample_articles/"):
+    for one in ("beacon_site/templates/prompts/", "beacon_site/providers/search/sample_articles/"):
         assert any(name.startswith(one) for name in here)
 
 

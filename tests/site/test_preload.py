@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from beacon_site.embedded.installed import PROJECT
+from beacon_site.embedded.places import PROJECT
 
 BY_WEB_SERVER = """
 from types import SimpleNamespace
-from beacon_site import web_server
+from beacon_site.launcher import web_server
 from beacon_site.wsgi import application
 
 web_server.on_starting(SimpleNamespace(app=SimpleNamespace(wsgi=lambda: application)))

@@ -299,7 +299,7 @@ def test_the_commands_for_several_hosts_are_those_of_the_design(tmp_path: Path):
     assert {"--worker-class=gthread", "--no-control-socket", "--bind=[::1]:8000"} <= set(
         commands["web"][0]
     )
-    assert "--config=python:beacon_site.web_server" in commands["web"][0]
+    assert "--config=python:beacon_site.launcher.web_server" in commands["web"][0]
     assert "--queues=research" in commands["worker"][0]
     assert "--queues=reflect,maintenance" in commands["upkeep"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
@@ -398,7 +398,7 @@ def test_an_address_may_hold_ten_thousand_chinese_characters(monkeypatch: pytest
     from gunicorn.http import message
 
     monkeypatch.setattr(message, "MAX_REQUEST_LINE", message.MAX_REQUEST_LINE)
-    from beacon_site import web_server
+    from beacon_site.launcher import web_server
 
     assert web_server.limit_request_line < message.MAX_REQUEST_LINE
     assert web_server.limit_request_line > len(quote("电" * 10_000))

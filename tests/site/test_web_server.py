@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_site import web_server
+from beacon_site.launcher import web_server
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_folder_that_it_did_not_create_stays(
 
 def test_two_processes_are_one_in_what_is_told(tmp_path: Path) -> None:
     count = (
-        "from beacon_site import request_log as f; "
+        "from beacon_site.web import request_log as f; "
         "f.REQUESTS.labels('home', 'GET', '2xx').inc(); f.SECONDS.labels('home').observe(0.2); "
         "from prometheus_client import generate_latest; "
         "print(generate_latest(f.registry()).decode())"

@@ -8,12 +8,11 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from beacon_site.management_base import MigratedCommand
 from memory.accounts import tokens
-from memory.accounts.command_lookup import account_named
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
+from memory.management.base import MigratedCommand, account_named
 from memory.models import User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
 
 
 class Command(MigratedCommand):

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.launcher import backups
 from beacon_site.launcher.backups import BackupError
-from beacon_site.management_base import MigratedCommand
-from memory.files import mirror, mirror_disk
+from memory.management.base import MigratedCommand
+from memory.services.files import mirror, mirror_disk
 
 
 class Command(MigratedCommand):

@@ -9,9 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from beacon_site.management_base import MigratedCommand
-from memory.accounts.command_lookup import account_named
-from memory.archive import exporter
+from memory.accounts.archive import exporter
+from memory.management.base import MigratedCommand, account_named
 from memory.models import Activity
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memory.accounts.command_lookup import FilesCommand
-from memory.archive import files as carrying
-from memory.core.errors import MemoryRefused
+from memory.accounts.archive import files as carrying
+from memory.management.base import FilesCommand
 from memory.models import Activity
+from memory.models.errors import MemoryRefused
 
 
 class Command(FilesCommand):

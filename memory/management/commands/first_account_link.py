@@ -8,7 +8,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from beacon_site.management_base import MigratedCommand
+from memory.management.base import MigratedCommand
 from memory.models import Invitation, User
 
 

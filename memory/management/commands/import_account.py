@@ -9,12 +9,11 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from beacon_site.management_base import MigratedCommand
-from memory.accounts.command_lookup import account_named
-from memory.archive import foreign_formats, importer
-from memory.archive.foreign_formats import Choice, Shape
-from memory.archive.importer import TakingIn
-from memory.archive.zips import ImportRejected
+from memory.accounts.archive import foreign_formats, importer
+from memory.accounts.archive.foreign_formats import Choice, Shape
+from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.zips import ImportRejected
+from memory.management.base import MigratedCommand, account_named
 from memory.models import Note, Observation
 
 

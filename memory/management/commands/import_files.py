@@ -10,11 +10,11 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
-from memory.accounts.command_lookup import FilesCommand
-from memory.archive import files as carrying
-from memory.archive.files import ImportedFile
-from memory.archive.zips import ImportRejected
-from memory.core.actors import Actor
+from memory.accounts.archive import files as carrying
+from memory.accounts.archive.files import ImportedFile
+from memory.accounts.archive.zips import ImportRejected
+from memory.management.base import FilesCommand
+from memory.models.actors import Actor
 
 
 class Command(FilesCommand):

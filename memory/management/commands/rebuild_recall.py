@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from beacon_site.db.statistics import analyze_changed
-from memory.accounts.command_lookup import account_named
+from memory.management.base import account_named
 from memory.models import User
-from memory.search.bm25 import rebuild_owner
+from memory.services.search.bm25 import rebuild_owner
 
 
 class Command(BaseCommand):

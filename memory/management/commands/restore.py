@@ -22,11 +22,11 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.statistics import analyze_changed
 from beacon_site.embedded import places
-from beacon_site.embedded.installed import BY_HAND
+from beacon_site.embedded.places import BY_HAND
 from beacon_site.launcher import backups
 from beacon_site.launcher.backups import Backup, BackupError
-from memory.files import mirror_disk
-from memory.topics import publishing
+from memory.services import topic_memory
+from memory.services.files import mirror_disk
 
 CONFIRM = "replace"  # what a person types to confirm
 DISCONNECT_SECONDS = 2  # Postgres lists connections for a moment after they were closed
@@ -142,7 +142,7 @@ class Command(BaseCommand):
                 call_command("migrate", interactive=False, verbosity=0)
                 self.stdout.write(_("It was created by an older version and is now up to date."))
             call_command("vectors", stdout=io.StringIO())
-            publishing.renew_all()
+            topic_memory.renew_all()
             analyze_changed()
         except DatabaseError as exc:
             raise CommandError(

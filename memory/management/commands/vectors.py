@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory.search import embedding
-from memory.search.vectors import prepare
+from memory.services.search import embedding
+from memory.services.search.vectors import prepare
 
 
 class Command(BaseCommand):

@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site import checks
-from beacon_site.embedded.installed import BY_HAND
-from beacon_site.management_base import MigratedCommand
+from beacon_site.embedded.places import BY_HAND
 from beacon_site.text import secret_scanner
-from memory.health import invariants
+from memory.management.base import MigratedCommand
 from memory.models import Remembered
+from memory.services.records import invariants
 
 SHOWN = 5  # rows of each invariant
 

@@ -22,10 +22,10 @@ from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
 from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
-from memory.core.errors import InvalidValue
 from memory.models import Agent, User
 from memory.models.accounts import LONGEST_NAME
-from memory.web.fields import CleanTextField
+from memory.models.errors import InvalidValue
+from memory.pages.shared.responses import CleanTextField
 
 
 def choices() -> list[tuple[str, str]]:

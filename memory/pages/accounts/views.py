@@ -26,16 +26,15 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest, current_page, page_of_ours, zone_of
+from beacon_site.web.http import BeaconRequest, current_page, page_of_ours, zone_of
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
 from memory.accounts import people, sign_ins, tokens
+from memory.accounts.archive import exporter, jobs
+from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.people import works_here_alone
-from memory.archive import exporter, jobs
-from memory.archive.zips import ImportRejected
-from memory.context import identity
-from memory.core.errors import InvalidValue
 from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
+from memory.models.errors import InvalidValue
 from memory.pages.accounts.forms import (
     AccountDeletionForm,
     AgentForm,
@@ -47,10 +46,10 @@ from memory.pages.accounts.forms import (
     TokenForm,
 )
 from memory.pages.oauth import opened_by_app
-from memory.web.double_submit import submission
-from memory.web.permissions import staff_only
-from memory.web.responses import redirect_to
-from memory.web.undo import offer, offer_settings, settings_now, undoes
+from memory.pages.shared.double_submit import submission
+from memory.pages.shared.responses import redirect_to, staff_only
+from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
+from memory.services.context import identity
 
 
 @never_cache

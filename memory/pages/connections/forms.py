@@ -12,15 +12,15 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.llm.base import DEFAULT_EMBEDDING_MODEL, LlmProfile
-from beacon_site.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
 from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.search_services.catalogue import ADDRESS, KEY, SearchService
-from beacon_site.search_services.serpapi import ENGINE_NAMES, ENGINES
-from memory.llm import connections
+from beacon_site.providers.llm.base import DEFAULT_EMBEDDING_MODEL, LlmProfile
+from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
+from beacon_site.providers.search.catalogue import ADDRESS, KEY, SearchService
+from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from memory.models import Connection, User
 from memory.models.llm import stored_price
+from memory.services.llm import connections
 
 LONGEST_URL = 500
 

@@ -18,17 +18,15 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
-from beacon_site.llm import endpoint_facts
-from beacon_site.llm.base import LlmProfile
-from beacon_site.llm.endpoints import KINDS
-from beacon_site.llm.probing import ProbeResult, probe, try_search
 from beacon_site.logs import redact
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
-from beacon_site.search_services.base import SearchOptions, SearchProfile, get_search
-from beacon_site.search_services.catalogue import ADDRESS, BY_NAME, KEY, SearchService
-from memory.llm import connections, embedders
-from memory.llm.asking import price
+from beacon_site.providers.llm import endpoint_facts
+from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.providers.llm.endpoints import KINDS
+from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
+from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from beacon_site.web.http import BeaconRequest
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
     ConnectionForm,
@@ -39,8 +37,10 @@ from memory.pages.connections.forms import (
     ServiceForm,
     service_form,
 )
-from memory.search import embedding, vectors
-from memory.web.permissions import staff_only
+from memory.pages.shared.responses import staff_only
+from memory.services.llm import connections, embedders
+from memory.services.llm.asking import price
+from memory.services.search import embedding, vectors
 
 YES, NO, UNKNOWN = "confirmed", "warn", ""
 

@@ -17,20 +17,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.llm.tokens import Size, counted
+from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.cleaning import clean, one_line, shorten
-from memory.content.compaction import citation_line, compact_form
-from memory.content.services import change_all, due
-from memory.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
 from memory.models import ContentItem, Revision, SnapshotItem, Trust, Use, User, origins
+from memory.models.actors import Actor
 from memory.models.content import ContentQuerySet
+from memory.models.errors import InvalidValue
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
-from memory.records import history as record_history
-from memory.records.history import Change
-from memory.review.quarantine import reason_of
-from memory.web.filter_bar import first_day
+from memory.pages.shared.filter_bar import first_day
+from memory.services.content.compaction import citation_line, compact_form
+from memory.services.content.items import change_all, due
+from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
+from memory.services.records import history as record_history
+from memory.services.records.history import Change
+from memory.services.review.quarantine import reason_of
 
 PAGE = 50
 BEGINNING = 400  # characters of a content that are read for its first line

@@ -25,24 +25,23 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.http import BeaconRequest
 from beacon_site.text.cleaning import shorten
-from memory.content.snapshots import (
+from beacon_site.web.http import BeaconRequest
+from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.content import items as content_list
+from memory.pages.content.items import BEGINNING, title_of
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import CleanTextField, redirect_to, refused
+from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.services.content.snapshots import (
     named,
     restore_snapshot,
     snapshot_as_json,
     snapshot_from_json,
     take_snapshot,
 )
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, MemoryRefused
-from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
-from memory.pages.content import items as content_list
-from memory.pages.content.items import BEGINNING, title_of
-from memory.web.double_submit import idempotent_post
-from memory.web.fields import CleanTextField
-from memory.web.responses import redirect_to, refused
-from memory.web.undo import offer, offer_revision, undoes
 
 PAGE, ITEMS = 50, 100
 

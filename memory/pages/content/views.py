@@ -16,15 +16,15 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
-from memory.content.services import clear
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import ContentItem, Revision, Sensitivity
+from memory.models.errors import MemoryRefused
 from memory.pages.content import items as content_items
 from memory.pages.content.items import Filters
 from memory.pages.records import saved_views
-from memory.web.responses import redirect_back, redirect_to, refused
-from memory.web.undo import exact_moment, offer, undoes
+from memory.pages.shared.responses import redirect_back, redirect_to, refused
+from memory.pages.shared.undo import exact_moment, offer, undoes
+from memory.services.content.items import clear
 
 
 @require_safe

@@ -17,13 +17,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue
-from memory.core.file_format import (
+from beacon_site.web.http import BeaconRequest
+from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
+from memory.models.file_format import (
     FACTS,
     anchor_of,
     entries_of,
@@ -32,11 +33,19 @@ from memory.core.file_format import (
     path_of_month,
     sections_of,
 )
-from memory.files import section_restore
-from memory.files.drafts import MOST_NOTE
-from memory.files.reading import files_of, read_file
-from memory.files.services import Budget, SaveResult, append_to, facts_budget, lock_section
-from memory.files.texts import (
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, DayField
+from memory.pages.shared.undo import offer_revision
+from memory.services.files import section_restore
+from memory.services.files.reading import files_of, read_file
+from memory.services.files.saving import (
+    MOST_NOTE,
+    Budget,
+    SaveResult,
+    append_to,
+    facts_budget,
+    lock_section,
+)
+from memory.services.files.texts import (
     MOST_EPISODES,
     MOST_FACTS,
     FileConflict,
@@ -47,10 +56,7 @@ from memory.files.texts import (
     merge_changes,
     size_of,
 )
-from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
-from memory.records import history as record_history
-from memory.web.fields import AsksAboutSecrets, CleanTextField, DayField
-from memory.web.undo import offer_revision
+from memory.services.records import history as record_history
 
 
 def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:

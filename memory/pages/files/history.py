@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import page_of
 from beacon_site.text import diff as text_diff
-from memory.core.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
-from memory.files.texts import BlameLine, Runs, content_at, lines_blamed
 from memory.models import MemoryFile, Revision, origins
-from memory.records import history as record_history
+from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
+from memory.services.files.texts import BlameLine, Runs, content_at, lines_blamed
+from memory.services.records import history as record_history
 
 # --- history -----------------------------------------------------------------------------------
 

@@ -18,16 +18,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
-from beacon_site.http import BeaconRequest
-from memory.core.errors import MemoryRefused
-from memory.core.file_format import month_of
-from memory.files import condensing as file_condensing
-from memory.files import drafts as file_drafts
-from memory.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
-from memory.files.services import SaveResult, restore_version, save_file
-from memory.files.texts import FileConflict, NoSuchFile, OverBudget
-from memory.llm import connections
+from beacon_site.web.http import BeaconRequest
 from memory.models import FileDraft, FileEntry, MemoryFile
+from memory.models.errors import MemoryRefused
+from memory.models.file_format import month_of
 from memory.models.remembered import Lock
 from memory.pages.files import editing
 from memory.pages.files import history as file_history
@@ -43,14 +37,19 @@ from memory.pages.files.editing import (
     tree_of,
 )
 from memory.pages.remember import new_lines, warn_of
-from memory.records import acts as record_acts
-from memory.records import history as record_history
-from memory.web import filter_bar
-from memory.web.as_of import at_a_date
-from memory.web.fields import cleaned_of
-from memory.web.filter_bar import Choice, Facet, FilterBar
-from memory.web.responses import next_of, redirect_to, refused, report_cleaned
-from memory.web.undo import offer
+from memory.pages.shared import filter_bar
+from memory.pages.shared.as_of import at_a_date
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.responses import cleaned_of, next_of, redirect_to, refused, report_cleaned
+from memory.pages.shared.undo import offer
+from memory.services.files import condensing as file_condensing
+from memory.services.files import saving as file_drafts
+from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
+from memory.services.files.saving import SaveResult, restore_version, save_file
+from memory.services.files.texts import FileConflict, NoSuchFile, OverBudget
+from memory.services.llm import connections
+from memory.services.records import acts as record_acts
+from memory.services.records import history as record_history
 
 
 @require_http_methods(["GET", "POST"])

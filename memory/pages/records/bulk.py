@@ -24,19 +24,19 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
-from beacon_site.http import BeaconRequest, page_of_ours
 from beacon_site.text.cleaning import clean, one_line, shorten
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import BulkAct, Note, Observation, Revision, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
-from memory.notes.checks import comma_problem
-from memory.notes.services import PINNED, expiry
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
-from memory.web.undo import offer, undoes
+from memory.pages.shared.undo import offer, undoes
+from memory.services.notes.checks import comma_problem
+from memory.services.notes.saving import PINNED, expiry
 
 UNDO = "undo"
 

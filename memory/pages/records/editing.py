@@ -18,23 +18,28 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
 from beacon_site.text.diff import Merge, merge
-from memory.conflicts import contradictions
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, MemoryRefused, StaleWrite
+from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
-from memory.notes import services as notes
-from memory.notes.checks import TYPICAL, NoteChecks
-from memory.notes.services import edit_note
-from memory.observations.services import edit_observation, write_observation
-from memory.records import history as record_history
-from memory.web.double_submit import idempotent_post
-from memory.web.fields import AsksAboutSecrets, CleanTextField
-from memory.web.responses import next_of, redirect_to, report_cleaned
-from memory.web.undo import offer, offer_revision
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    next_of,
+    redirect_to,
+    report_cleaned,
+)
+from memory.pages.shared.undo import offer, offer_revision
+from memory.services.notes import saving as notes
+from memory.services.notes.checks import TYPICAL, NoteChecks
+from memory.services.notes.saving import edit_note
+from memory.services.observations.saving import edit_observation, write_observation
+from memory.services.records import history as record_history
+from memory.services.review import contradictions
 
 NOTHING = gettext_lazy("Enter some text.")
 USUAL = ""  # the default stability of the kind

@@ -21,25 +21,24 @@ from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
-from beacon_site.http import zone_of
 from beacon_site.text.cleaning import clean, in_brief, one_line
 from beacon_site.text.terms import ENGLISH, query_terms
-from memory.core.bulk_queries import address
+from beacon_site.web.http import zone_of
 from memory.models import Note, Observation, Revision, Topic, User, origins
-from memory.models.remembered import TRASH_DAYS, Trust
+from memory.models.remembered import TRASH_DAYS, Trust, address
 from memory.models.search_index import Recalled
 from memory.pages.records.record import Mark, mark_of
-from memory.search import bm25_sql
-from memory.search.filters import holding, narrowed
-from memory.search.query import (
+from memory.pages.shared.filter_bar import Choice, Facet
+from memory.services.search import bm25_sql
+from memory.services.search.filters import holding, narrowed
+from memory.services.search.query import (
     MOST_TEXT,
     Question,
     parse,
     values_of,
     with_values,
 )
-from memory.search.snippets import marked, passage
-from memory.web.filter_bar import Choice, Facet
+from memory.services.search.snippets import marked, passage
 
 NEWEST, OLDEST, CHANGED, EXPIRES, BEST = "newest", "oldest", "changed", "expires", "best"
 SORTS: dict[str, tuple[str, bool, Promise]] = {

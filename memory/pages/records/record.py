@@ -16,7 +16,6 @@ from django.utils.translation import ngettext
 
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
-from memory.conflicts.services import MODELS
 from memory.models import (
     Conflict,
     Note,
@@ -28,11 +27,12 @@ from memory.models import (
     User,
     origins,
 )
-from memory.notes.services import chain
-from memory.records import history as record_history
-from memory.records.history import Change
-from memory.records.kinds import kind_of
-from memory.review.quarantine import reason_of
+from memory.services.notes.saving import chain
+from memory.services.records import history as record_history
+from memory.services.records.history import Change
+from memory.services.records.kinds import kind_of
+from memory.services.review.conflicts import MODELS
+from memory.services.review.quarantine import reason_of
 
 TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
 FEW_CHANGES, FEW_USES, FEW_NEAR, FEW_PAIRS = 5, 8, 5, 3

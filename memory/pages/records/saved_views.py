@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
-from beacon_site.http import BeaconRequest, page_of_ours
 from beacon_site.text.cleaning import clean, is_visible, one_line
-from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
+from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import SavedView, User
-from memory.web.undo import act, offer, undoes
+from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.pages.shared.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
 

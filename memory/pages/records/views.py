@@ -20,14 +20,10 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
-from memory.core.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
-from memory.llm import connections
+from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
+from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock
-from memory.notes import merging
-from memory.notes.services import edit_note
-from memory.observations import edit_observation
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import listing as record_listing
 from memory.pages.records import record as record_page
@@ -44,16 +40,9 @@ from memory.pages.records.listing import (
     title_of,
     words_of,
 )
-from memory.pages.trash import listing as trash_listing
-from memory.records import acts as record_acts
-from memory.records import history as record_history
-from memory.records import kinds as record_kinds
-from memory.records import traces
-from memory.records.kinds import kind_of, models
-from memory.search.query import MOST_TEXT
-from memory.web import filter_bar
-from memory.web.filter_bar import FilterBar
-from memory.web.responses import (
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import FilterBar
+from memory.pages.shared.responses import (
     list_of,
     next_of,
     redirect_back,
@@ -61,7 +50,18 @@ from memory.web.responses import (
     refused,
     report_cleaned,
 )
-from memory.web.undo import offer, offer_revision, undoes
+from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.pages.trash import listing as trash_listing
+from memory.services.llm import connections
+from memory.services.notes import merging
+from memory.services.notes.saving import edit_note
+from memory.services.observations import edit_observation
+from memory.services.records import acts as record_acts
+from memory.services.records import history as record_history
+from memory.services.records import kinds as record_kinds
+from memory.services.records import traces
+from memory.services.records.kinds import kind_of, models
+from memory.services.search.query import MOST_TEXT
 
 
 def _asked(data: Any) -> list[UUID]:

@@ -13,18 +13,18 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.context import identity
-from memory.core.actors import Actor
-from memory.core.errors import MemoryRefused
 from memory.models import Note, Proposal, Revision, User
+from memory.models.actors import Actor
+from memory.models.errors import MemoryRefused
 from memory.models.origins import HEURISTIC
-from memory.notes import merging
 from memory.pages.review.proposals import title_of
-from memory.records import history as record_history
-from memory.review import risks
-from memory.review import services as review_services
-from memory.review.outdated import outdated
-from memory.review.services import held_in, wait_again
+from memory.services.context import identity
+from memory.services.notes import merging
+from memory.services.records import history as record_history
+from memory.services.review import proposals as review_services
+from memory.services.review import risks
+from memory.services.review.outdated import outdated
+from memory.services.review.proposals import held_in, wait_again
 
 
 def undo_change(proposal: Proposal, *, by: Actor) -> None:

@@ -21,8 +21,6 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
-from memory.core.actors import Actor
-from memory.core.errors import MemoryRefused
 from memory.models import (
     MemoryFile,
     Note,
@@ -33,11 +31,13 @@ from memory.models import (
     User,
     origins,
 )
+from memory.models.actors import Actor
+from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
-from memory.review import services as review_services
-from memory.review.outdated import Outdated, outdated, with_newer_texts
-from memory.review.risks import reasons_of
-from memory.review.verdict import MERGE, TRASH, MergeConflict
+from memory.services.review import proposals as review_services
+from memory.services.review.outdated import Outdated, outdated, with_newer_texts
+from memory.services.review.risks import reasons_of
+from memory.services.review.verdict import MERGE, TRASH, MergeConflict
 
 Span = tuple[int, int]
 _MARK = '<mark class="offending">{}</mark>'

@@ -18,20 +18,13 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
+from beacon_site.web.http import BeaconRequest
 from memory.accounts.agents import agents_of
-from memory.core.errors import MemoryRefused
 from memory.models import Proposal, RefusedSource, ReviewLevel, origins
+from memory.models.errors import MemoryRefused
 from memory.pages.review import acts as review_acts
 from memory.pages.review import proposals as review_page
-from memory.review import blocking, outdated, trust
-from memory.review import quarantine as aside
-from memory.review import services as review_services
-from memory.review.quarantine import MODELS
-from memory.review.services import DEFAULT_LEVEL, LEVEL_NAMES, REVIEWED_KINDS
-from memory.review.track_record import track_records
-from memory.review.verdict import TRASH, MergeConflict
-from memory.web.responses import (
+from memory.pages.shared.responses import (
     in_inbox,
     is_in_inbox,
     next_of,
@@ -39,7 +32,14 @@ from memory.web.responses import (
     redirect_to,
     refused,
 )
-from memory.web.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
+from memory.pages.shared.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
+from memory.services.review import blocking, outdated, trust
+from memory.services.review import proposals as review_services
+from memory.services.review import quarantine as aside
+from memory.services.review.proposals import DEFAULT_LEVEL, LEVEL_NAMES, REVIEWED_KINDS
+from memory.services.review.quarantine import MODELS
+from memory.services.review.track_record import track_records
+from memory.services.review.verdict import TRASH, MergeConflict
 
 USUAL = "usual"  # a kind without its own rule uses the default
 # The end of a sentence that begins with a kind of write, such as “Notes by agents …”.

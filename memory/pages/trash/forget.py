@@ -26,8 +26,6 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import clean, one_line
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models import (
     Activity,
     ContentItem,
@@ -43,9 +41,11 @@ from memory.models import (
     Trust,
     User,
 )
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.origins import HEURISTIC
 from memory.pages.review import acts as review_acts
-from memory.records.kinds import kind_of
+from memory.services.records.kinds import kind_of
 
 MOST = 5_000  # records in one action; more would take too long for one request
 LONGEST = 200  # characters of a source

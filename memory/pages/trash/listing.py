@@ -35,8 +35,6 @@ from django.utils.translation import ngettext
 from beacon_site.db.errors import retried
 from beacon_site.db.keyset import Page, cursor_of, keyset
 from beacon_site.text.cleaning import one_line, plain, shorten
-from memory.core.actors import Actor
-from memory.core.errors import InvalidValue, MemoryRefused
 from memory.models import (
     ContentItem,
     LibraryDocument,
@@ -47,13 +45,15 @@ from memory.models import (
     User,
     origins,
 )
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.remembered import TRASH_DAYS, in_scopes
-from memory.records import acts as record_acts
-from memory.records import history as record_history
-from memory.records import kinds as trash_along
-from memory.records import traces
-from memory.records.kinds import kind_of
-from memory.records.kinds import models as record_models
+from memory.services.records import acts as record_acts
+from memory.services.records import history as record_history
+from memory.services.records import kinds as trash_along
+from memory.services.records import traces
+from memory.services.records.kinds import kind_of
+from memory.services.records.kinds import models as record_models
 
 PAGE = 50
 WHO = ("you", "others")

@@ -15,18 +15,18 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.http import BeaconRequest
-from memory.core.errors import InvalidValue, MemoryRefused
+from beacon_site.web.http import BeaconRequest
 from memory.models import origins
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.remembered import TRASH_DAYS
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
+from memory.pages.shared.responses import next_of, redirect_back, redirect_to
+from memory.pages.shared.undo import offer, undoes
 from memory.pages.trash import forget as trash_forget
 from memory.pages.trash import listing as trash_listing
 from memory.pages.trash.listing import Filters, SelectedRecords
-from memory.records import kinds as record_kinds
-from memory.web import filter_bar
-from memory.web.filter_bar import Choice, Facet, FilterBar
-from memory.web.responses import next_of, redirect_back, redirect_to
-from memory.web.undo import offer, undoes
+from memory.services.records import kinds as record_kinds
 
 
 @require_http_methods(["GET", "POST"])

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from research.reference import PAGES, stale
+from research.management.reference import PAGES, stale
 
 
 class Command(BaseCommand):

@@ -10,10 +10,9 @@ import redis
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from beacon_site.management_base import MigratedCommand
-from memory.accounts.command_lookup import account_named, only_account
+from memory.management.base import MigratedCommand, account_named, only_account
 from memory.models import User
-from research.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
+from research.services.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
 
 SECONDS = 10.0  # timeout of a response
 

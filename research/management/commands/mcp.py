@@ -13,10 +13,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from beacon_site.embedded.installed import BY_HAND
-from beacon_site.management_base import MigratedCommand
+from beacon_site.embedded.places import BY_HAND
 from memory.accounts import tokens
 from memory.accounts.agents import mcp_url
+from memory.management.base import MigratedCommand
 from research.mcp import server, web
 from research.mcp.calls import Caller, close_connection
 

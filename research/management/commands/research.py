@@ -14,17 +14,16 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from beacon_site.http import zone_of
-from beacon_site.management_base import MigratedCommand
-from memory.accounts.command_lookup import account_named, only_account
-from memory.core.actors import Actor
-from memory.core.errors import MemoryRefused
+from beacon_site.web.http import zone_of
+from memory.management.base import MigratedCommand, account_named, only_account
 from memory.models import Topic, User
-from research.budgets.budget import DEFAULTS
-from research.execution import pipeline, starting
-from research.execution.starting import NotNow
+from memory.models.actors import Actor
+from memory.models.errors import MemoryRefused
 from research.models import Report, Run, RunAlreadyActive
-from research.runs import page as run_page
+from research.services.budgets.budget import DEFAULTS
+from research.services.runs import page as run_page
+from research.services.runs.execution import pipeline, starting
+from research.services.runs.execution.starting import NotNow
 
 POLL_SECONDS = 0.5
 WAITS_FOR_A_PERSON = 3  # the exit code if --wait ends because a plan must be reviewed first

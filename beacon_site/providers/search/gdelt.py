@@ -1,0 +1,211 @@
+"""GDELT: news of the last three months in 65 languages; no key, one request every six seconds.
+
+It often refuses requests when it's busy, even within the rate limit, and sends its refusals as
+plain text with status 200.  It returns only titles, no text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.http import Reply, ServiceHttp
+from beacon_site.net.rate_limit import MinInterval
+from beacon_site.providers.search.answers import (
+    LONGEST_REASON,
+    AnswerCache,
+    endpoint,
+    failure,
+    hit_of,
+    json_object,
+    list_of,
+    odd_shape,
+    plain_text,
+)
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.keywords import keywords, phrase
+from beacon_site.providers.search.results import one_line, parse_date
+
+# GDELT asks for five seconds, but counts them on arrival, after network delays.
+PACE = MinInterval("GDELT", "gdeltproject.org", seconds=6)
+VENDOR_URL = BY_NAME["gdelt"].vendor_url
+MOST_RECORDS = 250
+REPRINTS = 3  # times as many articles as wanted, since many papers print the same agency stories
+DAYS_KEPT = 90  # it refuses dates before the last three months
+SHORTEST_WORD, SHORTEST_PHRASE = 3, 5  # bytes, characters; it refuses shorter ones
+LONGEST_QUERY = 240  # characters; it refuses slightly longer ones
+MOST_LANGUAGES = 3
+
+_LANGUAGES = {
+    "ar": "arabic",
+    "bg": "bulgarian",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "he": "hebrew",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "id": "indonesian",
+    "it": "italian",
+    "ja": "japanese",
+    "ko": "korean",
+    "nb": "norwegian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "th": "thai",
+    "tr": "turkish",
+    "uk": "ukrainian",
+    "vi": "vietnamese",
+    "zh": "chinese",
+}
+_TOO_OFTEN = re.compile(r"limit (?:your )?requests|too many requests|rate limit", re.I)
+_PASSING = re.compile(r"try again|later|time(?:d )?-?out|unavailable|overload|upstream|busy", re.I)
+_ESCAPE = re.compile(rb'\\(["\\/bfnrtu]?)')
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_BEFORE_POINT = re.compile(r"\s+([,.;:!?%’)])")
+
+
+class GdeltSearch:
+    """A SearchProvider for GDELT.  It doesn't retry; that is up to the caller."""
+
+    service = "gdelt"
+
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base_url = profile.base_url.strip() or VENDOR_URL
+        self._http = ServiceHttp("GDELT", contact=profile.contact)
+        self._once = AnswerCache()
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether its rate limit applies, which it doesn't to a server set by the admin."""
+        return PACE.covers(self._base_url)
+
+    def worded(self, query: str, options: SearchOptions) -> str:
+        """Return the query for GDELT: words that an article must contain, quoted phrases, and the
+        languages; "" if every word is too short for GDELT.
+        """
+        languages = _in_languages(options.languages)
+        words = ""
+        for term in filter(
+            None, map(_term, keywords(query, about=options.about, languages=options.languages))
+        ):
+            longer = f"{words} {term}".strip()
+            if len(f"{longer} {languages}") > LONGEST_QUERY:
+                break
+            words = longer
+        return f"{words} {languages}".strip() if words else ""
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` articles, best or newest first.
+
+        There is only one page. If many papers print a story, only the first one is returned. Raises
+        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (URL, request, a query
+        with only short words).
+        """
+        url = endpoint(self._http.name, self._base_url, "/api/v2/doc/doc")
+        worded = self.worded(query, options)
+        if not worded:
+            raise ProviderRejected(
+                _("GDELT needs words of at least 3 letters, and “%(query)s” has none.")
+                % {"query": one_line(query, LONGEST_REASON)}
+            )
+        params = {
+            "query": worded,
+            "mode": "artlist",
+            "format": "json",
+            "maxrecords": str(min(options.limit * REPRINTS, MOST_RECORDS)),
+            "sort": "datedesc" if options.newest_first else "hybridrel",
+            **_time_frame(options.since),
+        }
+        asked = {"query": worded}  # without the time frame, whose end changes every second
+        return self._once.hits(asked, options, lambda: [self._page(url, params)])
+
+    def _page(self, url: str, params: Mapping[str, str]) -> list[SearchHit]:
+        with PACE.turn(url):
+            reply = self._http.get(url, params)
+        body = json_object(self._http, self._checked(reply), keyed=False)
+        if body and "articles" not in body:  # {} means that there are none
+            raise odd_shape(self._http)
+        hits = [self._hit(item) for item in list_of(self._http, body, "articles")]
+        # Only the first of each title, since many papers print an agency's story word for word.
+        first: dict[str, SearchHit] = {}
+        for hit in filter(None, hits):
+            first.setdefault(hit.title.casefold(), hit)
+        return list(first.values())
+
+    def _checked(self, reply: Reply) -> Reply:
+        """Return a reply that may be JSON, with its known errors fixed; raise for plain text."""
+        content = reply.content.strip()
+        if content.startswith((b"{", b"[", b"<")) or not content:
+            escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\", content)
+            return replace(reply, content=_CONTROL.sub(b" ", escaped))
+        why = plain_text(self._http, reply)
+        if _TOO_OFTEN.search(why):  # with status 200 or 429
+            text = _("GDELT rate limit reached (%(why)s). Try again later.")
+            raise ProviderUnavailable(text % {"why": why}, retry_after=PACE.seconds)
+        if reply.status != HTTPStatus.OK:
+            raise failure(self._http, reply, why, keyed=False)
+        if _PASSING.search(why):
+            text = _("GDELT isn’t available (%(why)s). Try again later.")
+            raise ProviderUnavailable(text % {"why": why})
+        raise ProviderRejected(_("GDELT didn’t accept the search (%(why)s).") % {"why": why})
+
+    def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
+        title = item.get("title")
+        return hit_of(
+            self._http,
+            self.service,
+            item,
+            url=item.get("url"),
+            title=_BEFORE_POINT.sub(r"\1", title) if isinstance(title, str) else "",
+            published_at=_seen(item.get("seendate")),
+            leave_out=("socialimage", "url_mobile"),
+        )
+
+
+def _term(word: str) -> str:
+    """Return a word or phrase in GDELT's syntax, or "" if it is too short."""
+    plain = phrase(word)
+    if " " in plain:
+        return f'"{plain}"' if len(plain) >= SHORTEST_PHRASE else ""
+    return plain if len(plain.encode()) >= SHORTEST_WORD else ""
+
+
+def _in_languages(codes: tuple[str, ...]) -> str:
+    """Return the filter for the articles' original languages, as far as GDELT supports them."""
+    known = (_LANGUAGES.get(code.lower().replace("_", "-").partition("-")[0]) for code in codes)
+    names = list(dict.fromkeys(f"sourcelang:{name}" for name in known if name))[:MOST_LANGUAGES]
+    return f"({' OR '.join(names)})" if len(names) > 1 else "".join(names)
+
+
+def _time_frame(since: date | None) -> dict[str, str]:
+    """Return the parameters of a time frame, at most as long as GDELT allows."""
+    now = datetime.now(UTC)
+    if since is None or since < now.date() - timedelta(days=DAYS_KEPT):
+        return {"timespan": "3months"}
+    return {"startdatetime": f"{since:%Y%m%d}000000", "enddatetime": f"{now:%Y%m%d%H%M%S}"}
+
+
+def _seen(value: object) -> date | None:
+    """Return the day when GDELT found an article, usually within an hour: 20261120T101500Z."""
+    digits = value[:8] if isinstance(value, str) else ""
+    return parse_date(f"{digits[:4]}-{digits[4:6]}-{digits[6:]}") if digits.isdigit() else None

@@ -1,0 +1,94 @@
+"""Hacker News stories, through Algolia's search; no key, 10,000 requests per hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, time
+from typing import Any
+
+from beacon_site.net.http import ServiceHttp
+from beacon_site.providers.search.answers import (
+    MAX_PAGES,
+    AnswerCache,
+    endpoint,
+    hit_of,
+    json_object,
+    list_of,
+    odd_shape,
+)
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.keywords import keywords
+from beacon_site.providers.search.results import parse_date, usable_url
+
+VENDOR_URL = BY_NAME["hackernews"].vendor_url
+ITEM_URL = "https://news.ycombinator.com/item?id="
+MOST_A_PAGE = 100
+_BY_RELEVANCE, _BY_DATE = "/api/v1/search", "/api/v1/search_by_date"
+_NOT_KEPT = ("_highlightResult", "_tags", "children", "story_text")
+
+
+class HackerNewsSearch:
+    """A SearchProvider for Hacker News.  It doesn't retry; that is up to the caller."""
+
+    service = "hackernews"
+
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base_url = profile.base_url.strip() or VENDOR_URL
+        self._http = ServiceHttp("Hacker News", contact=profile.contact)
+        self._once = AnswerCache()
+
+    def worded(self, query: str, options: SearchOptions) -> str:
+        """Return the words that are searched for `query`; a story must contain all of them."""
+        words = keywords(query, about=options.about, languages=options.languages)
+        return " ".join(f'"{word}"' if " " in word else word for word in words)
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` stories, best or newest first.
+
+        A hit's URL is the story's link, or its discussion if it has none (Ask HN).  The
+        discussion's URL, points and number of comments are in `raw`.  Raises ProviderUnavailable
+        (down, slow, rate limited) or ProviderRejected (URL, request).
+        """
+        path, other = _BY_RELEVANCE, _BY_DATE
+        if options.newest_first:
+            path, other = other, path
+        url = endpoint(self._http.name, self._base_url, path, also=(other,))
+        params = {
+            "query": self.worded(query, options),
+            "tags": "story",
+            "hitsPerPage": str(min(options.limit, MOST_A_PAGE)),
+        }
+        if not params["query"]:
+            return []
+        if '"' in params["query"]:
+            params["advancedSyntax"] = "true"  # Algolia's name for quoted phrases
+        if options.since:
+            moment = datetime.combine(options.since, time.min, UTC)
+            params["numericFilters"] = f"created_at_i>={int(moment.timestamp())}"
+        return self._once.hits(params, options, lambda: self._pages(url, params))
+
+    def _pages(self, url: str, params: Mapping[str, str]) -> Iterator[list[SearchHit | None]]:
+        for page in range(MAX_PAGES):
+            reply = self._http.get(url, {**params, "page": str(page)})
+            body = json_object(self._http, reply, keyed=False)
+            if "hits" not in body:
+                raise odd_shape(self._http)
+            yield [self._hit(item) for item in list_of(self._http, body, "hits")]
+            pages = body.get("nbPages")
+            if not isinstance(pages, int) or page + 1 >= pages:
+                return
+
+    def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
+        number = item.get("objectID")
+        discussion = f"{ITEM_URL}{number}" if str(number or "").isdigit() else ""
+        return hit_of(
+            self._http,
+            self.service,
+            {**item, "discussion": discussion},
+            url=usable_url(item.get("url")) or discussion,
+            title=item.get("title") or item.get("story_title"),
+            snippet=item.get("story_text"),
+            published_at=parse_date(item.get("created_at")),
+            leave_out=_NOT_KEPT,
+        )

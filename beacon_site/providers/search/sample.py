@@ -1,0 +1,294 @@
+"""The sample: bundled articles instead of the web, with another batch for each run.
+
+Nothing leaves the machine.  The articles are in `sample_articles/`, whose README says which parts
+are facts.  `repeats.json` lists the articles that later batches repeat, and `pages/` has the pages
+that change from batch to batch: a table and a changelog.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache, lru_cache
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import Stemmer
+import structlog
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.net.fetch import WebPage
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+
+logger = structlog.get_logger(__name__)
+
+SERVICE = "sample"
+ARTICLES = Path(__file__).parent / "sample_articles"
+NEW_BATCHES = (1, 2, 3)
+REPEATS_ONLY = 4
+
+WORD = re.compile(r"\w+")
+YEAR = re.compile(r"(19|20)\d\d")
+MONTHS = frozenset(
+    {"january", "february", "march", "april", "may", "june", "july", "august", "september"}
+    | {"october", "november", "december"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTopic:
+    """The topic that the "Try the sample topic" button creates."""
+
+    title: str
+    objective: str
+    focus: str
+
+
+SAMPLE_TOPIC = SampleTopic(
+    title="PostgreSQL releases",
+    objective=(
+        "What is new in PostgreSQL releases, when versions reach their end of life, "
+        "and what an operator must do about it."
+    ),
+    focus="Major and minor releases, security fixes, upgrades, end-of-life dates",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """One bundled article; with `headline`, every query in its own batch finds it."""
+
+    url: str
+    title: str
+    author: str
+    published_at: date
+    batch: int
+    text: str
+    keywords: str = ""
+    headline: bool = False
+    copy_of: str = ""
+
+    @property
+    def snippet(self) -> str:
+        """The first paragraph, as a search service would show."""
+        return self.text.split("\n\n", 1)[0]
+
+
+def read_article(path: Path, batch: int) -> Article:
+    """Read one article: a head of `name: value` lines between `---`, then its paragraphs.
+
+    The head must have url, title, author and date (ISO).  Raises ValueError or KeyError for an
+    invalid file, which is a bug, since the files are ours.
+    """
+    _before, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
+    fields = dict(line.split(": ", 1) for line in head.splitlines())
+    return Article(
+        url=fields["url"],
+        title=fields["title"],
+        author=fields["author"],
+        published_at=date.fromisoformat(fields["date"]),
+        batch=batch,
+        text="\n\n".join(map(_block, body.strip().split("\n\n"))),
+        keywords=fields.get("keywords", ""),
+        headline=fields.get("headline") == "yes",
+        copy_of=fields.get("copy_of", ""),
+    )
+
+
+def _block(text: str) -> str:
+    """Return a paragraph as one line; a heading, a table or a list keeps its lines."""
+    return text.strip() if text.lstrip().startswith(("#", "|", "- ")) else " ".join(text.split())
+
+
+@cache
+def articles() -> tuple[Article, ...]:
+    """All bundled articles, ordered by batch and date."""
+    return tuple(
+        read_article(path, batch)
+        for batch in NEW_BATCHES
+        for path in sorted((ARTICLES / f"batch{batch}").glob("*.md"))
+    )
+
+
+@cache
+def page_versions() -> tuple[Article, ...]:
+    """The changing pages, with one version for each batch that has new articles."""
+    folders = sorted((ARTICLES / "pages").iterdir())
+    return tuple(
+        read_article(folder / f"{batch}.md", batch) for folder in folders for batch in NEW_BATCHES
+    )
+
+
+def page_addresses() -> list[str]:
+    """Return the URLs of the changing pages, which the sample topic always includes."""
+    return list(dict.fromkeys(page.url for page in page_versions()))
+
+
+def is_sample_url(url: str) -> bool:
+    """Whether the URL, in any spelling, is that of a bundled article."""
+    return _key(url) in _articles_by_key()
+
+
+class SampleSearch:
+    """A SearchProvider for the bundled articles."""
+
+    service = SERVICE
+
+    def __init__(self, profile: SearchProfile | None = None) -> None:
+        """The profile is accepted because every service has one; the sample doesn't use it."""
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` hits of the batch `options.batch`, best first.
+
+        Batches 2 and 3 also repeat some earlier articles; batch 4 and later ones contain only
+        repeats.  The same query always gets the same hits.  `options.since` is ignored, because the
+        articles are from 2024 and 2025, and a time frame counted from today would match none.
+        """
+        offers = _offers(max(1, options.batch))
+        scores = _scores(query, [offer.article for offer in offers])
+        ranked = sorted(zip(offers, scores, strict=True), key=lambda pair: -pair[1])
+        # Headlines are admitted first, so that articles repeated later have certainly been seen.
+        # The list is then sorted by rank, so that it looks like an answer to the query.
+        admitted = sorted(ranked, key=lambda pair: pair[0].precedence)[: max(0, options.limit)]
+        admitted.sort(key=ranked.index)
+        logger.info("search answered", service=self.service, hits=len(admitted))
+        return [_hit(offer, rank, self.service) for rank, (offer, _score) in enumerate(admitted, 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFetcher:
+    """A PageFetcher for the bundled articles, under any spelling of their URLs.
+
+    A changing page has its version of `batch`.
+    """
+
+    batch: int = REPEATS_ONLY
+
+    def fetch(self, url: str) -> WebPage:
+        """Return the article at `url`; `final_url` is its published URL.
+
+        Raises ProviderRejected for every other URL.
+        """
+        article = _article_at(url, self.batch)
+        if article is None:
+            raise ProviderRejected(
+                _(
+                    "%(url)s isn’t one of the sample articles, and the sample can’t open anything "
+                    "else."
+                )
+                % {"url": url[:200]}
+            )
+        return WebPage(
+            url=url,
+            final_url=article.url,
+            title=article.title,
+            text=article.text,
+            published_at=article.published_at,
+            language="en",
+            content_type="text/markdown",
+            bytes_read=len(article.text.encode()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchArticle:
+    """An article in a batch: its URL there, and whether it is a repeat."""
+
+    article: Article
+    url: str
+    repeated: bool
+
+    @property
+    def precedence(self) -> int:
+        """The order of admission under a small limit: headlines, repeats, all others."""
+        if self.repeated:
+            return 1
+        return 0 if self.article.headline else 2
+
+
+def _offers(batch: int) -> list[_BatchArticle]:
+    """The articles of a batch, its own before repeats, each by date."""
+    own = [_BatchArticle(a, a.url, repeated=False) for a in articles() if a.batch == batch]
+    repeats = json.loads((ARTICLES / "repeats.json").read_text(encoding="utf-8"))
+    again = [
+        _BatchArticle(_articles_by_key()[_key(url)], url, repeated=True)
+        for url in repeats.get(str(min(batch, REPEATS_ONLY)), [])
+    ]
+    return own + again
+
+
+def _hit(offer: _BatchArticle, rank: int, service: str) -> SearchHit:
+    article = offer.article
+    return SearchHit(
+        url=offer.url,
+        title=article.title,
+        snippet=article.snippet,
+        service=service,
+        rank=rank,
+        published_at=article.published_at,
+        raw={"batch": article.batch, "author": article.author},
+    )
+
+
+def _scores(query: str, candidates: Sequence[Article]) -> list[float]:
+    """Score each article by the query's words it contains: rare words count more, and those in the
+    title or keywords count twice.
+
+    A word in every article has no weight.  Years and months are ignored, since planners append the
+    current date, which doesn't matter here.
+    """
+    asked = _stems(" ".join(w for w in WORD.findall(query.lower()) if not _is_time(w)))
+    titles = [_stems(f"{article.title} {article.keywords}") for article in candidates]
+    texts = [
+        title | _stems(article.text) for title, article in zip(titles, candidates, strict=True)
+    ]
+    spread = Counter(stem for text in texts for stem in text)
+    return [
+        sum(
+            math.log(len(candidates) / spread[stem]) * (2 if stem in title else 1)
+            for stem in sorted(asked & text)
+        )
+        for title, text in zip(titles, texts, strict=True)
+    ]
+
+
+def _is_time(word: str) -> bool:
+    return word in MONTHS or YEAR.fullmatch(word) is not None
+
+
+@lru_cache(maxsize=256)
+def _stems(text: str) -> frozenset[str]:
+    # A new stemmer each time, because stemmers keep state and queries run in parallel.
+    stemmer = Stemmer.Stemmer("english")
+    return frozenset(stemmer.stemWords(WORD.findall(text.lower())))
+
+
+@cache
+def _articles_by_key() -> dict[str, Article]:
+    return {_key(article.url): article for article in (*articles(), *page_versions())}
+
+
+def _article_at(url: str, batch: int) -> Article | None:
+    """Return the article at a URL, or the version of a changing page in a batch."""
+    key = _key(url)
+    version = min(max(1, batch), NEW_BATCHES[-1])
+    pages = (page for page in page_versions() if page.batch == version and _key(page.url) == key)
+    return next(pages, None) or _articles_by_key().get(key)
+
+
+def _key(url: str) -> str:
+    """Return the URL without parts that don't distinguish pages: case of scheme and host, fragment,
+    utm parameters, trailing slash.  A URL that can't be parsed stays unchanged."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        return url
+    query = [pair for pair in parse_qsl(parts.query) if not pair[0].lower().startswith("utm_")]
+    path = parts.path.rstrip("/")
+    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, urlencode(query), ""))

@@ -1,0 +1,74 @@
+"""Tavily: web search for agents, one POST per query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from beacon_site.net.http import ServiceHttp
+from beacon_site.providers.search import answers
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.results import parse_date
+
+VENDOR = BY_NAME["tavily"]
+LONGEST_QUERY = 399  # characters; Tavily answers 400 to longer ones
+MOST = 20  # results per query; there are no further pages
+KEY_LIMIT, PLAN_LIMIT = 432, 433  # Tavily's own statuses: the key's or the account's credits
+
+
+class TavilySearch:
+    """A SearchProvider for Tavily.  It doesn't retry; that is up to the caller."""
+
+    service = VENDOR.name
+
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base = profile.base_url or VENDOR.vendor_url
+        key = profile.api_key.strip()
+        self._keyless = not key and self._base == VENDOR.vendor_url
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = ServiceHttp("Tavily", secret_headers=headers, contact=profile.contact)
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` hits, and never more than twenty.
+
+        A long query is cut after a word.  An empty list means that Tavily found nothing.  Raises
+        ProviderUnavailable (down, slow, rate limited) or ProviderRejected (key, request, credits).
+        """
+        if self._keyless:
+            raise answers.no_key(VENDOR)
+        url = answers.endpoint("Tavily", self._base, "/search")
+        reply = self._http.post(url, _asked(query, options))
+        if reply.status in (KEY_LIMIT, PLAN_LIMIT):
+            raise answers.used_up(self._http, answers.said(self._http, answers.parsed(reply)))
+        found = answers.json_object(self._http, reply)
+        if "results" not in found:
+            raise answers.odd_shape(self._http, answers.said(self._http, found))
+        items = answers.list_of(self._http, found, "results")
+        return answers.gathered([[self._hit(item) for item in items]], options)
+
+    def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
+        return answers.hit_of(
+            self._http,
+            self.service,
+            item,
+            url=item.get("url"),
+            title=item.get("title"),
+            snippet=item.get("content"),
+            published_at=parse_date(item.get("published_date")),
+            leave_out=("raw_content", "favicon", "images"),
+        )
+
+
+def _asked(query: str, options: SearchOptions) -> dict[str, object]:
+    """Return the body of a search.  Tavily doesn't support languages, so they are left out."""
+    asked: dict[str, object] = {
+        "query": answers.shortened(query, characters=LONGEST_QUERY),
+        "search_depth": "basic",  # one credit; "advanced" costs two
+        # The engine Google News means Tavily's news topic, whose results have dates.
+        "topic": "news" if options.engine == "google_news" else "general",
+        "max_results": max(1, min(options.limit, MOST)),
+    }
+    if options.since:
+        asked["start_date"] = options.since.isoformat()
+    return asked

@@ -1,0 +1,135 @@
+"""The request of a signed-in person, and the middleware around every page."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import zoneinfo
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django_htmx.middleware import HtmxDetails
+
+if TYPE_CHECKING:
+    from memory.models import User
+    from memory.models.actors import Actor
+    from memory.pages.shared.as_of import DateChoice
+
+
+class BeaconRequest(HttpRequest):
+    """A request by a signed-in person; for htmx's details see django-htmx."""
+
+    user: User
+    htmx: HtmxDetails
+    date: DateChoice  # on pages that can be shown as of a date
+
+    @property
+    def actor(self) -> Actor:
+        """Return the person as the one who acts."""
+        return self.user.actor
+
+
+def page_of_ours(asked: str, default: str) -> str:
+    """Return `asked` if it is the path of a page of this site, else `default`.
+
+    An attacker can choose it.  A URL of another site isn't a path, and neither is a word, which
+    Django would look up as the name of a route.
+    """
+    ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
+    return asked if ours else default
+
+
+def current_page(request: BeaconRequest) -> str:
+    """Return the path of the page that sent the htmx request, or "".  The client sets the header."""
+    try:
+        return request.htmx.current_url_abs_path or ""
+    except ValueError:  # not a URL, such as `http://[`
+        return ""
+
+
+Respond = Callable[[HttpRequest], HttpResponse]
+
+
+class ForwardedMiddleware:
+    """Take the visitor's IP address from X-Forwarded-For, if the admin trusts a proxy."""
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "")
+        # The nearest proxy appends the address it saw; the client can invent the others.
+        address = bare_address(forwarded.rsplit(",", 1)[-1].strip())
+        if settings.BEACON_TRUST_PROXY and address:
+            request.META["REMOTE_ADDR"] = address
+        return self.get_response(request)
+
+
+def bare_address(told: str) -> str:
+    """Return a proxy's IP address for a client, without the port that some add; "" if invalid."""
+    bracketed = re.fullmatch(r"\[([^\]]+)\](?::\d+)?", told)
+    with_port = re.fullmatch(r"([\d.]+):\d+", told)
+    found = bracketed or with_port
+    try:
+        return str(ipaddress.ip_address(found[1] if found else told))
+    except ValueError:
+        return ""
+
+
+class PersonMiddleware:
+    """Activate the signed-in person's time zone, set them as the actor, and forbid caching.
+
+    A cached page could still be seen after signing out, with the browser's Back button.
+    """
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        is_signed_in = request.user.is_authenticated
+        if request.user.is_authenticated:
+            request.actor = request.user.actor  # type: ignore[attr-defined]
+            structlog.contextvars.bind_contextvars(user_id=request.user.pk)
+            timezone.activate(zone_of(request.user.time_zone))
+        try:
+            response = self.get_response(request)
+        finally:
+            timezone.deactivate()
+        if is_signed_in and _is_page(response):
+            response.headers.setdefault("Cache-Control", "private, no-store")
+        return response
+
+
+class PackedPagesMiddleware(GZipMiddleware):
+    """Compress pages: a list of fifty rows shrinks to a tenth.
+
+    Only pages are compressed.  API clients need exact entity tags, which compression would weaken,
+    and exports are streams.  Django adds a header of random length, so that the compressed size
+    reveals no secret.
+    """
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        """Compress the response if it is a page and the browser accepts that."""
+        if not _is_page(response) or response.streaming:
+            return response
+        return super().process_response(request, response)
+
+
+def _is_page(response: HttpResponseBase) -> bool:
+    return response.headers.get("Content-Type", "").startswith("text/html")
+
+
+def zone_of(name: str) -> zoneinfo.ZoneInfo:
+    """Return the named time zone, or UTC if the system no longer knows it."""
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return zoneinfo.ZoneInfo("UTC")

@@ -1,0 +1,485 @@
+"""Import from other apps: zips of Markdown files, and JSON lines.
+
+Each file is read into entries (future notes or observations) and problems, then the entries are
+stored or only previewed. A file's text and dates are trusted, but nothing else that it claims.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.dates import in_utc
+from memory.accounts.archive.exporter import CHUNK, MANIFEST
+from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.kinds import InvalidLine, parsed
+from memory.accounts.archive.zips import ImportRejected, check_plain, lines, opened
+from memory.models import Activity, Note, Observation, Revision, Trust, User
+from memory.models.errors import InvalidValue
+from memory.services.notes.checks import NoteChecks, listed, usual_stability
+from memory.services.notes.saving import expiry
+from memory.services.observations.lines import single
+
+LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file
+_MARKDOWN = (".md", ".markdown", ".txt")
+_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$")
+_FENCE = re.compile(r"^\s*(```|~~~)")
+_PAIR = re.compile(r"^([A-Za-z_][\w -]{0,40}):\s*(.*)$")
+_HIDDEN = ("__MACOSX/",)
+
+
+class Shape(models.TextChoices):
+    """The format of an uploaded file."""
+
+    BEACON = "beacon", gettext_lazy("Beacon archive")
+    MARKDOWN = "markdown", gettext_lazy("Markdown")
+    LINES = "lines", gettext_lazy("JSON lines")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One future note or observation; `where` names its file and line.
+
+    `fields` has only the fields that the file sets: content, kind or category, tags, created, source …
+    """
+
+    where: str
+    is_note: bool
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A part of the file that can't be read, and why."""
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The import options: how a Markdown file is divided, and the default type of an entry."""
+
+    bullets: bool = False
+    kind: str = "log"
+    category: str = "finding"
+
+
+def shape_of(path: Path, name: str) -> Shape:
+    """Detect a file's format from its content.  Raises ImportRejected for a damaged zip."""
+    check_plain(path)
+    with path.open("rb") as file:
+        begins = file.read(4)
+    if begins.startswith(b"PK") or name.lower().endswith(".zip"):
+        with opened(path) as archive:
+            return Shape.BEACON if MANIFEST in archive.namelist() else Shape.MARKDOWN
+    is_text = PurePosixPath(name.lower()).suffix in _MARKDOWN
+    return Shape.MARKDOWN if is_text else Shape.LINES
+
+
+def entries(path: Path, name: str, shape: Shape, choice: Choice) -> Iterator[Entry | Problem]:
+    """Yield the entries of a file.  Raises ImportRejected if it can't be read completely."""
+    if shape == Shape.LINES:
+        with path.open("rb") as file:
+            yield from _of_lines(lines(file, name), name, choice)
+    elif zipfile.is_zipfile(path):
+        yield from _of_zip(path, choice)
+    else:
+        yield from _of_file(name, path.read_bytes()[: LARGEST_FILE + 1], choice)
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
+    others = 0
+    with opened(path) as archive:
+        for info in sorted(archive.infolist(), key=lambda info: info.filename):
+            name = info.filename
+            if info.is_dir() or name.startswith(_HIDDEN):
+                continue
+            if PurePosixPath(name.lower()).suffix not in _MARKDOWN:
+                others += 1
+                continue
+            with archive.open(info) as file:
+                yield from _of_file(name, file.read(LARGEST_FILE + 1), choice)
+    if others:
+        yield Problem(
+            _("other files"),
+            _("%(count)d files aren’t Markdown (.md, .markdown, .txt) and are skipped")
+            % {"count": others},
+        )
+
+
+def _of_file(name: str, raw: bytes, choice: Choice) -> Iterator[Entry | Problem]:
+    if len(raw) > LARGEST_FILE:
+        yield Problem(name, _("it’s larger than %(most)d MiB") % {"most": LARGEST_FILE // 1024**2})
+        return
+    try:
+        text = clean(raw.decode("utf-8-sig"))[0].replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        yield Problem(name, _("it isn’t UTF-8 text"))
+        return
+    head, body, first = _front_matter(text)
+    if not body.strip():
+        yield Problem(name, _("it has no text"))
+    elif choice.bullets:
+        yield from _bullets(name, body, first, head, choice)
+    else:
+        kind = str(head.pop("kind", "") or choice.kind).lower()
+        words = body.strip()
+        if not words.startswith("#"):  # in a folder of notes the file name is the title
+            words = f"# {PurePosixPath(name).stem}\n\n{words}"
+        yield Entry(name, True, {**head, "kind": kind, "content": words})
+
+
+def _bullets(
+    name: str, body: str, first: int, head: dict[str, Any], choice: Choice
+) -> Iterator[Entry | Problem]:
+    """Yield an observation for each bullet with its continuation lines."""
+    head = {key: head[key] for key in ("tags", "created", "category") if key in head}
+    head.setdefault("category", choice.category)
+    found: list[tuple[int, list[str]]] = []
+    in_fence = False
+    for number, line in enumerate(body.split("\n"), start=first):
+        in_fence ^= bool(_FENCE.match(line))
+        bullet = None if in_fence else _BULLET.match(line)
+        if bullet:
+            found.append((number, [bullet[1]]))
+        elif found and line.startswith((" ", "\t")) and line.strip():
+            found[-1][1].append(line.strip())
+    for number, words in found:
+        where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
+        yield Entry(where, False, {**head, "content": " ".join(words)})
+    if not found:
+        yield Problem(name, _("it has no bullets, so there’s nothing to import"))
+
+
+def _front_matter(text: str) -> tuple[dict[str, Any], str, int]:
+    """Return the front matter, the text after it, and the line number of that text.
+
+    Values are text or lists of text. Anything more complex is ignored, so that the note can still
+    be imported.
+    """
+    rows = text.split("\n")
+    if rows[0].strip() != "---":
+        return {}, text, 1
+    end = next((n for n, row in enumerate(rows[1:], start=1) if row.strip() in ("---", "...")), 0)
+    if not end:
+        return {}, text, 1
+    found: dict[str, Any] = {}
+    key = ""
+    for row in rows[1:end]:
+        pair = _PAIR.match(row)
+        if pair:
+            key = pair[1].strip().lower()
+            found[key] = _scalar_or_list(pair[2])
+        elif key and row.strip().startswith("- "):
+            held = found[key] if isinstance(found[key], list) else []
+            found[key] = [*held, _bare(row.strip()[2:])]
+    return _known(found), "\n".join(rows[end + 1 :]), end + 2
+
+
+def _scalar_or_list(text: str) -> Any:
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        return [_bare(part) for part in text[1:-1].split(",") if part.strip()]
+    return _bare(text)
+
+
+def _bare(text: str) -> str:
+    return text.strip().strip("\"'").removeprefix("#")
+
+
+# --- JSON lines -----------------------------------------------------------------------------------
+
+_NAMES = {
+    "content": ("content", "text", "memory"),
+    "kind": ("kind",),
+    "category": ("category",),
+    "tags": ("tags", "labels"),
+    "created": ("created", "created_at", "date"),
+    "source": ("source",),
+    "stability": ("stability",),
+    "ttl_days": ("ttl_days",),
+    "confidence": ("confidence",),
+    "evidence": ("evidence",),
+    "step_name": ("step_name",),
+    "step_type": ("step_type",),
+}
+
+
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the known fields under Beacon's names, without empty ones."""
+    found = {
+        name: next((given[one] for one in names if given.get(one) not in (None, "", [])), None)
+        for name, names in _NAMES.items()
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_lines(
+    found: Iterator[tuple[int, str]], name: str, choice: Choice
+) -> Iterator[Entry | Problem]:
+    for number, text in found:
+        where = _("%(file)s, line %(line)d") % {"file": name, "line": number}
+        try:
+            fields = _known(parsed(text))
+        except InvalidLine as exc:
+            yield Problem(where, str(exc))
+            continue
+        if not isinstance(fields.get("content"), str):
+            yield Problem(where, _("its “content” is missing or empty"))
+            continue
+        is_note = "kind" in fields
+        if not is_note:
+            fields.setdefault("category", choice.category)
+        for word in ("kind", "category"):
+            if word in fields:
+                fields[word] = str(fields[word]).lower().removesuffix("s")
+        yield Entry(where, is_note, fields)
+
+
+def moment(value: Any) -> Any:
+    """Parse a date and time from a file; None if it isn't one."""
+    text = str(value).strip()
+    try:
+        found = parse_datetime(text)
+        return in_utc(found) if found is not None else parse_date(text[:10])
+    except ValueError:
+        return None
+
+
+# --- store or preview ---
+
+MOST_ENTRIES = 100_000
+MOST_SHOWN = 20  # rows of the preview
+MOST_PROBLEMS = 100  # problems that are listed; the others are only counted
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of an import, or of its preview."""
+
+    notes: int = 0
+    observations: int = 0
+    here: int = 0
+    refused: int = 0
+    first: list[dict[str, str]] = field(default_factory=list)
+    problems: list[dict[str, str]] = field(default_factory=list)
+
+    def refuse(self, where: str, why: str) -> None:
+        """Count a refused entry, and list the first hundred."""
+        self.refused += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append({"where": shorten(where, 200), "why": shorten(why, 400)})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the outcome for the import's row."""
+        return asdict(self)
+
+
+def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look: bool) -> Outcome:
+    """Store the entries, or only preview that.  Raises ImportRejected if there are too many."""
+    outcome, given = Outcome(), iter(found)
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=taking_in.owner.pk)
+        while batch := list(islice(given, CHUNK)):
+            _batch(batch, taking_in, outcome)
+            taking_in.done += len(batch)
+            if taking_in.done > MOST_ENTRIES:
+                raise ImportRejected(
+                    _("The file has more than %(most)s entries. Import it in parts.")
+                    % {"most": f"{MOST_ENTRIES:,}"}
+                )
+            taking_in.tell(taking_in.done)
+        if outcome.notes or outcome.observations:
+            Activity.log(
+                taking_in.owner, taking_in.by, "imported", label=taking_in.source,
+                notes=outcome.notes, observations=outcome.observations,
+            )  # fmt: skip
+        if only_look:
+            transaction.set_rollback(True)
+    return outcome
+
+
+def _batch(batch: Sequence[Entry | Problem], taking_in: TakingIn, outcome: Outcome) -> None:
+    notes: list[Note] = []
+    observations: list[Observation] = []
+    for one in batch:
+        if isinstance(one, Problem):
+            outcome.refuse(one.where, one.why)
+            continue
+        try:
+            if one.is_note:
+                notes.append(_note(one, taking_in))
+            else:
+                observations.append(_observation(one, taking_in))
+        except InvalidValue as exc:
+            outcome.refuse(one.where, str(exc))
+    new_notes = list(_unknown_notes(notes, taking_in.owner))
+    new_observations = list(_unknown_observations(observations, taking_in.owner))
+    outcome.here += len(notes) + len(observations) - len(new_notes) - len(new_observations)
+    outcome.notes += _store(Note, new_notes, taking_in)
+    outcome.observations += _store(Observation, new_observations, taking_in)
+    for record in [*new_notes, *new_observations]:
+        if len(outcome.first) < MOST_SHOWN:
+            outcome.first.append(_shown(record))
+
+
+def _shown(record: Any) -> dict[str, str]:
+    is_note = isinstance(record, Note)
+    return {
+        "what": str(record.get_kind_display() if is_note else record.get_category_display()),
+        "type": str(_("note") if is_note else _("observation")),
+        "content": shorten(record.content, 300),
+        "tags": ", ".join(record.tags),
+        "created": f"{record.created:%Y-%m-%d}",
+        "source": record.source,
+    }
+
+
+def _store(model: Any, records: Sequence[Any], taking_in: TakingIn) -> int:
+    model.objects.bulk_create(records)
+    Revision.record_first(records, by=taking_in.by, source=taking_in.source)
+    model.follow(records)
+    return len(records)
+
+
+# --- one entry ------------------------------------------------------------------------------------
+
+
+def _note(entry: Entry, taking_in: TakingIn) -> Note:
+    """Return a note, not stored yet.  Raises InvalidValue."""
+    given = entry.fields
+    kind = str(given["kind"])
+    if kind in Note.IDENTITY:
+        raise InvalidValue(
+            _("%(kind)s notes can’t be imported, only edited under Agents or Settings")
+            % {"kind": kind}
+        )
+    wanted = {
+        "kind": kind,
+        "content": given["content"],
+        "tags": _tags(given),
+        "confidence": given.get("confidence", 1.0),
+        "stability": given.get("stability") or usual_stability(kind),
+        "ttl_days": given.get("ttl_days"),
+        "evidence": _listed(given.get("evidence", ())),
+    }
+    checks = NoteChecks()
+    fields = {name: checks.one(name, value) for name, value in wanted.items()}
+    # A temporary note without an expiry is imported as it is (decision 12): maintenance merges it.
+    has_days = fields["stability"] != Note.Stability.VOLATILE or fields["ttl_days"] is not None
+    if has_days or kind == Note.Kind.RULE:
+        checks.together(fields, by_person=True)  # a person imports it
+    checks.raise_refused()
+    at = _created(given)
+    return Note(
+        owner=taking_in.owner,
+        source=_source(given, taking_in),
+        trust=Trust.EXTERNAL,
+        created=at,
+        updated=at,
+        expires_at=expiry(fields["ttl_days"], at),
+        **fields,
+    )
+
+
+def _observation(entry: Entry, taking_in: TakingIn) -> Observation:
+    """Return an observation, not stored yet.  Raises InvalidValue."""
+    given = entry.fields
+    checks = NoteChecks()
+    category = checks.choice("category", given["category"], Observation.Category.values)
+    tags = checks.tags(_tags(given))
+    step_type = str(given.get("step_type", "")).upper()
+    checks.raise_refused()
+    line = single(category, str(given["content"]).strip())
+    at = _created(given)
+    return Observation(
+        owner=taking_in.owner,
+        category=line.category,
+        content=line.content,
+        digest=line.digest,
+        tags=tags,
+        step_name=one_line(clean(str(given.get("step_name", "")))[0])[:200],
+        step_type=step_type if step_type in Observation.StepType.values else "",
+        source=_source(given, taking_in),
+        trust=Trust.EXTERNAL,
+        created=at,
+        updated=at,
+    )
+
+
+def _listed(value: Any) -> Any:
+    """Return a list field such as tags, which can be a list or a comma-separated text."""
+    return value if isinstance(value, str) else list(value if isinstance(value, list) else [])
+
+
+def _tags(given: dict[str, Any]) -> list[str]:
+    """Return the tags. One that contains commas becomes several."""
+    found = _listed(given.get("tags", ()))
+    return (
+        listed(found)
+        if isinstance(found, str)
+        else [part for one in found for part in listed(str(one))]
+    )
+
+
+def _created(given: dict[str, Any]) -> datetime:
+    """Return the entry's date from the file, or the present time."""
+    now = timezone.now()
+    at = moment(given["created"]) if "created" in given else None
+    if at is None:
+        return now
+    if not isinstance(at, datetime):
+        at = datetime(at.year, at.month, at.day)
+    try:
+        aware = at if timezone.is_aware(at) else timezone.make_aware(at)
+        return min(aware, now)
+    except (ValueError, OverflowError):
+        return now
+
+
+def _source(given: dict[str, Any], taking_in: TakingIn) -> str:
+    """Return `import:<name>`, followed by the source that the file names."""
+    named = one_line(clean(str(given.get("source", "")))[0])
+    source = f"{taking_in.source}:{named}" if named else taking_in.source
+    return source[:200]
+
+
+def _unknown_notes(notes: Sequence[Note], owner: User) -> Iterator[Note]:
+    """Yield the notes whose exact text isn't stored yet from the same source."""
+    texts = {note.content for note in notes}
+    here = Note.objects.of(owner).live().filter(content__in=texts) if texts else []
+    seen = {(note.kind, note.content, note.source) for note in here}
+    for note in notes:
+        mark = (note.kind, note.content, note.source)
+        if mark not in seen:
+            seen.add(mark)
+            yield note
+
+
+def _unknown_observations(found: Sequence[Observation], owner: User) -> Iterator[Observation]:
+    """Yield the observations that aren't stored yet from the same source."""
+    digests = {one.digest for one in found}
+    here = Observation.objects.of(owner).live().filter(digest__in=digests) if digests else []
+    seen = {(one.category, one.digest, one.source) for one in here}
+    for one in found:
+        mark = (one.category, one.digest, one.source)
+        if mark not in seen:
+            seen.add(mark)
+            yield one

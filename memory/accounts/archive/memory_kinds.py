@@ -1,0 +1,707 @@
+"""Record types of memory in an archive: how each is exported and imported, and why some are left out.
+
+Imported work never starts by itself, citations lead only to the owner's own records, and another
+person's words never count as the owner's, because agents' permissions rely on those (decision 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.text.markdown import MARK
+from memory import models as memory
+from memory.accounts.archive.kinds import Kind, register
+from memory.accounts.archive.zips import ImportRejected
+from memory.models import (
+    Conflict,
+    ContentItem,
+    FileDraft,
+    FileEntry,
+    MemoryFile,
+    Message,
+    Proposal,
+    Reflection,
+    Remembered,
+    Revision,
+    Section,
+    Session,
+    Trust,
+    User,
+)
+from memory.models.actors import SYSTEM
+from memory.models.conflicts import CONFLICT_TYPES
+from memory.models.content import SNAPSHOT_FORMAT
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.file_format import (
+    by_rule,
+    checked_path,
+    is_fact,
+    locked_text,
+    summary_of,
+    with_summary,
+)
+from memory.models.notes import MOST_CONTENT
+from memory.services.content.items import MOST_BYTES, check_no_circle, check_size
+from memory.services.files import texts
+from memory.services.files.saving import facts_budget
+from memory.services.files.texts import carried, cleaned
+from memory.services.records import kinds as record_kinds
+from memory.services.records.kinds import named
+from memory.services.review import risks
+from memory.services.review.apply import APPLY
+from memory.services.review.risks import Risk
+from memory.services.search.kinds import KINDS
+
+_TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
+_ROLES = ("user", "assistant")
+_NOT_SEEN = 0  # a version that no file has, so a write based on it is shown the current text
+MOST_LINES = 300_000  # entries in a file's blame, more than any file has
+
+
+# --- sessions and messages ------------------------------------------------------------------------
+
+
+def end_strangers(session: Session, taking_in: Any) -> None:
+    """End sessions from another person's archive, since their messages aren't the owner's words."""
+    if not taking_in.is_own and session.ended_at is None:
+        session.ended_at = timezone.now()
+
+
+def message_problem(message: Message) -> str:
+    """Return why a row can't be a message, or ""."""
+    if message.role not in _ROLES:
+        return _("its role is unknown")
+    if not isinstance(message.cites, list) or not isinstance(message.tool_calls, list):
+        return _("its citations or tool calls aren’t a list")
+    return ""
+
+
+def fail_pending_answer(message: Message, taking_in: Any) -> None:
+    """Fail answers that were still pending in the archive, and keep only valid citations and calls."""
+    if message.is_unfinished:
+        message.state = Message.State.FAILED
+        message.notice = _("The answer wasn’t finished when the archive was created.")
+    message.lease_until = None
+    cites = [_texts(one, taking_in) for one in message.cites if isinstance(one, Mapping)]
+    message.cites = [one for one in cites if _may_be_cited(one, message.role)]
+    calls = [_call(one, taking_in) for one in message.tool_calls if isinstance(one, Mapping)]
+    message.tool_calls = [call for call in calls if call["tool"]]
+
+
+def _texts(given: Mapping[str, Any], taking_in: Any) -> dict[str, str]:
+    """Return the text fields of a record that an answer names."""
+    kept = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str)}
+    if "trust" in kept:
+        kept["trust"] = _trust(kept["trust"], taking_in)
+    return {"type": "", "id": "", "title": "", **kept}
+
+
+def _trust(text: str, taking_in: Any) -> str:
+    """Return the trust: external for another person's archive, or if the value is unknown."""
+    known = text in Trust.values and (taking_in.is_own or text == Trust.QUARANTINED)
+    return text if known else Trust.EXTERNAL.value
+
+
+def _may_be_cited(cite: Mapping[str, str], role: str) -> bool:
+    is_marked = role == "user" or MARK.fullmatch(f"[{cite.get('mark', '')}]") is not None
+    return is_marked and bool(cite["type"]) and _is_uuid(cite["id"])
+
+
+def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
+    """Return a tool call in the form of `CallRecord`."""
+    number, arguments = given.get("round"), given.get("arguments")
+    kept = {
+        "round": number if type(number) is int else 1,
+        "tool": _text(given.get("tool"))[:64],
+        "arguments": arguments if isinstance(arguments, dict) else {},
+        "result": _text(given.get("result")),
+        "is_error": bool(given.get("is_error")),
+        "records": [_texts(one, taking_in) for one in _dicts(given.get("records"))],
+        "trust": _trust(_text(given.get("trust")), taking_in),
+        "seen": _seen(given.get("seen"), taking_in),
+    }
+    proposal = _text(given.get("proposal"))
+    return {**kept, "proposal": proposal} if _is_uuid(proposal) else kept
+
+
+def _seen(given: Any, taking_in: Any) -> dict[str, int]:
+    """Return the file versions that were read; none for another person's archive."""
+    versions = given.items() if isinstance(given, Mapping) else ()
+    kept = {path: version for path, version in versions if type(version) is int and version >= 0}
+    return kept if taking_in.is_own else dict.fromkeys(kept, _NOT_SEEN)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def remap_citations(taking_in: Any, messages: list[Message]) -> None:
+    """Point the citations and proposals of messages to the owner's records, and remove others."""
+    telling = [one for one in messages if one.cites or one.tool_calls]
+    places = _places(taking_in.owner, [cite for one in telling for cite in one.cites])
+    held = [call["proposal"] for one in telling for call in one.tool_calls if "proposal" in call]
+    found = Proposal.objects.of(taking_in.owner).filter(pk__in=held).values_list("pk", flat=True)
+    waiting = set(map(str, found))
+    for message in telling:
+        if message.role == "user":  # its notes, which have their own links
+            message.cites = [cite for cite in message.cites if places.get(cite["id"])]
+        for cite in message.cites:
+            cite["url"] = places.get(cite["id"], "")
+        for call in message.tool_calls:
+            if call.get("proposal") not in waiting:
+                call.pop("proposal", None)
+    Message.objects.bulk_update(telling, ["cites", "tool_calls"], batch_size=200)
+
+
+def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the URLs of the existing records by ID, with one query per type."""
+    keys: dict[str, set[str]] = {}
+    places: dict[str, str] = {}
+    files = {one.get_absolute_url() for one in MemoryFile.objects.of(owner).live().only("path")}
+    for cite in cites:
+        keys.setdefault(cite["type"], set()).add(cite["id"])
+        # A section is created again with its file, so only its place on the file's page is kept.
+        if cite.get("url", "").partition("#")[0] in files:
+            places[cite["id"]] = cite["url"]
+    for name, wanted in keys.items():
+        model = KINDS[name].model if name in KINDS else record_kinds.models().get(name)
+        for record in model.objects.filter(owner=owner, pk__in=wanted) if model else ():
+            places[str(record.pk)] = named(record)["url"]
+    return places
+
+
+# --- reflections ----------------------------------------------------------------------------------
+
+
+def reflection_problem(reflection: Reflection) -> str:
+    """Return why a row can't be a reflection, or ""."""
+    calls, changes = reflection.calls, reflection.changes
+    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+        return _("“calls” isn’t a list of calls")
+    if not isinstance(changes, list) or not all(map(_is_change, changes)):
+        return _("“changes” isn’t a list of changes")
+    return ""
+
+
+def _is_call(one: Any) -> bool:
+    wanted = {"tool": str, "arguments": dict, "result": str, "is_error": bool}
+    return isinstance(one, dict) and all(type(one.get(name)) is of for name, of in wanted.items())
+
+
+def _is_change(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("path"), str):
+        return False
+    if one.get("act") == "held":
+        return _is_uuid(_text(one.get("proposal")))
+    return one.get("act") == "written" and type(one.get("version")) is int
+
+
+def skip_pending_reflection(reflection: Reflection, _taking_in: Any) -> None:
+    """Skip reflections that were still pending in the archive."""
+    if reflection.is_unfinished:
+        reflection.state = Reflection.State.SKIPPED
+        reflection.why = _("the archive was created before its reflection ran")
+        reflection.finished_at = timezone.now()
+
+
+# --- proposals, drafts, revisions -----------------------------------------------------------------
+
+
+def proposal_problem(proposal: Proposal) -> str:
+    """Return why a row can't be a proposal, or ""."""
+    texts = (proposal.before, proposal.after, proposal.edited)
+    if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
+        return _("it proposes a kind of change that this version of Beacon doesn’t support")
+    results = proposal.results
+    if not isinstance(results, list) or not all(map(_is_result, results)):
+        return _("“%(field)s” isn’t valid") % {"field": "results"}
+    try:
+        APPLY[proposal.record_type].check(proposal)
+    except MemoryRefused as exc:
+        return str(exc)
+    except (TypeError, AttributeError, ValueError):
+        return _("its proposed change isn’t valid")
+    return ""
+
+
+def _is_result(one: Any) -> bool:
+    """Whether the value names a revision by record type, record and version."""
+    if not isinstance(one, list) or [type(part) for part in one] != [str, str, int]:
+        return False
+    return _is_uuid(one[1])
+
+
+def mark_foreign_proposals(proposal: Proposal, taking_in: Any) -> None:
+    """Mark proposals from another person's archive, and rate their danger again, since an archive can claim any."""
+    stranger = () if taking_in.is_own else (Risk("stranger"),)
+    risks.rate(proposal, proposal.held_because, more=stranger)
+    if stranger:
+        proposal.source = taking_in.source
+        why = [stranger[0].words, proposal.held_because]
+        proposal.held_because = "; ".join(filter(None, why))
+
+
+def conflict_problem(conflict: Conflict) -> str:
+    """Return why a row can't be a conflict, or ""."""
+    if not {conflict.left_type, conflict.right_type} <= set(CONFLICT_TYPES):
+        return _("its records are of types that can’t conflict")
+    if conflict.left_id == conflict.right_id:
+        return _("a record can’t conflict with itself")
+    results = conflict.results
+    if not isinstance(results, list) or not all(map(_is_result, results)):
+        return _("“%(field)s” isn’t valid") % {"field": "results"}
+    return ""
+
+
+def resolve_duplicate_conflict(conflict: Conflict, taking_in: Any) -> None:
+    """Resolve an imported conflict that is already open here."""
+    here = Conflict.objects.of(taking_in.owner).between(conflict.left_id, conflict.right_id)
+    if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
+        conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
+        conflict.settled_by, conflict.settled_at = str(taking_in.by), timezone.now()
+
+
+def draft_problem(draft: FileDraft) -> str:
+    """Return why a row can't be a draft, or ""."""
+    try:
+        checked_path(draft.path)
+    except MemoryRefused as exc:
+        return str(exc)
+    return ""
+
+
+def revision_problem(revision: Revision) -> str:
+    """Return why a row can't be a revision, or ""."""
+    sides = (revision.before, revision.after)
+    if not all(isinstance(side, dict) for side in sides):
+        return _("its values before and after the change aren’t valid")
+    if revision.record_type == MemoryFile.record_type():
+        if not all(isinstance(side.get("content", ""), str) for side in sides):
+            return _("“%(field)s” isn’t text") % {"field": "content"}
+        if not all(_is_blame(side.get("blame", [])) for side in sides):
+            return _("“%(field)s” isn’t valid") % {"field": "blame"}
+    return ""
+
+
+def _is_blame(given: Any) -> bool:
+    """Whether the value is a list of `[lines, version]`, with no more lines than a file can have."""
+    runs: list[Any] = given if isinstance(given, list) else [None]
+    if not all(
+        isinstance(run, list) and [type(one) for one in run] == [int, int] and min(run) >= 0
+        for run in runs
+    ):
+        return False
+    return sum(int(run[0]) for run in runs) <= MOST_LINES
+
+
+# --- content items and snapshots ---------------------------------------------------------------
+
+
+def item_problem(row: Any) -> str:
+    """Return why a row can't be an item of the store or of a snapshot, or ""."""
+    try:
+        check_size(row.content)
+    except InvalidValue:
+        return _("it’s larger than %(most)d bytes, the limit for one item") % {"most": MOST_BYTES}
+    return ""
+
+
+def measure(row: Any, _taking_in: Any) -> None:
+    """Set an item's size from its content, since the archive's value may be wrong."""
+    row.size = len(row.content)
+
+
+def snapshot_problem(row: Any) -> str:
+    """Return why this Beacon can't read a snapshot, or ""."""
+    if row.format > SNAPSHOT_FORMAT:
+        told = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
+        return (
+            _(
+                "its format is %(theirs)d, but this version of Beacon supports formats up to %(ours)d"
+            )
+            % told
+        )
+    return ""
+
+
+def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
+    """Raises ImportRejected if the items have circular relations."""
+    through = ContentItem.related_to.through.objects
+    links: dict[Any, list[Any]] = {item.pk: [] for item in items}
+    rows = through.filter(from_contentitem_id__in=links)
+    for here, there in rows.values_list("from_contentitem_id", "to_contentitem_id"):
+        links[here].append(there)
+    try:
+        check_no_circle(links, {item.pk: str(item) for item in items})
+    except InvalidValue as exc:
+        raise ImportRejected(_("%(why)s Nothing was imported.") % {"why": exc}) from exc
+
+
+# --- memory files ------------------------------------------------------------------------------
+
+
+def problem(file: MemoryFile) -> str:
+    """Return why a row can't be one of the owner's files, or ""."""
+    try:
+        checked_path(file.path)
+        text = _memory_kinds_text(file)
+        texts.check_lines(text)
+        texts.check_size(file.path, texts.size_of(text), _others(file))
+    except MemoryRefused as exc:
+        return str(exc)
+    if is_fact(file.path) and file.trashed_at is not None:
+        return _("a fact file can’t be in Trash")
+    return ""
+
+
+def make_room(file: MemoryFile, taking_in: Any) -> None:
+    """Recompute what derives from the text; the file replaces an unedited default file of its path."""
+    text = _memory_kinds_text(file)
+    if not _fits(file.blame, text):
+        file.blame = carried([], "", text, file.version)
+    file.content, file.summary = text, summary_of(text) or ""
+    if file.summary_by not in MemoryFile.SummaryBy.values or file.summary == by_rule(
+        file.path, text
+    ):
+        file.summary_by = MemoryFile.SummaryBy.BEACON
+    file.size = texts.size_of(text)
+    file.section_locks = _locks(file)
+    if file.trashed_at is not None:
+        return
+    here = MemoryFile.objects.of(taking_in.owner).live().filter(path=file.path, version=1)
+    for standing in here.exclude(pk=file.pk):
+        first = Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
+        if first.exists():
+            Remembered.purge(standing, by=taking_in.by)
+
+
+def finish(taking_in: Any, files: list[MemoryFile]) -> None:
+    """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
+    budget = facts_budget(taking_in.owner)
+    if budget.used > budget.most:
+        told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
+        raise ImportRejected(
+            _(
+                "The import would bring the fact files to %(have)s bytes, but the limit is "
+                "%(most)s. Nothing was imported."
+            )
+            % told
+        )
+    for file in files:
+        Section.follow_file(file)
+        file.tell()
+
+
+def entry_problem(entry: FileEntry) -> str:
+    """Return why a row can't be a section removed from a file, or ""."""
+    try:
+        checked_path(entry.path)
+    except MemoryRefused as exc:
+        return str(exc)
+    if (size := texts.size_of(entry.content)) > texts.MOST_EPISODES:
+        told = {"have": f"{size:,}", "most": f"{texts.MOST_EPISODES:,}"}
+        return _("it’s %(have)s bytes, but a file can be at most %(most)s") % told
+    if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
+        return _("its heading isn’t a list of strings")
+    if cleaned(entry.content).text != entry.content:
+        return _("it contains characters that can’t be stored")
+    return ""
+
+
+def _memory_kinds_text(file: MemoryFile) -> str:
+    text = cleaned(file.content).text
+    return text if summary_of(text) else with_summary(text, by_rule(file.path, text))
+
+
+def _others(file: MemoryFile) -> int:
+    """Return the size of the other fact file, if it was edited."""
+    rows = MemoryFile.objects.of(file.owner).live().facts().exclude(path=file.path)
+    return sum(rows.filter(version__gt=1).values_list("size", flat=True))
+
+
+def _fits(blame: Any, text: str) -> bool:
+    """Whether it is a valid blame of this text, since someone could have edited the archive."""
+    try:
+        lines = sum(int(number) for number, _version in blame)
+    except (TypeError, ValueError):
+        return False
+    return lines == sum(number for number, _version in carried([], "", text, 1))
+
+
+def _locks(file: MemoryFile) -> list[list[str]]:
+    given = file.section_locks if isinstance(file.section_locks, list) else []
+    paths = [one for one in given if isinstance(one, list) and all(isinstance(s, str) for s in one)]
+    return [path for path in paths if path and locked_text(file.content, path) is not None]
+
+
+# --- all record types --------------------------------------------------------------------------
+
+
+def _too_long(row: Any) -> str:
+    size = len((getattr(row, "content", "") or "").encode())
+    if size <= MOST_CONTENT:
+        return ""
+    return _("it’s %(have)d bytes, but the limit is %(most)d") % {
+        "have": size,
+        "most": MOST_CONTENT,
+    }
+
+
+def _make_room(note: Any, taking_in: Any) -> None:
+    """Import a soul, agent or user note although there is a current one.
+
+    It replaces one that was never edited. Otherwise it is imported as superseded, since an import
+    never replaces what is here.
+    """
+    stands = note.kind in memory.Note.IDENTITY and note.superseded_by_id is None
+    if not stands or note.trashed_at is not None:
+        return
+    here = memory.Note.objects.of(taking_in.owner).current_identity().filter(kind=note.kind)
+    standing = here.exclude(pk=note.pk).first()
+    if standing is None:
+        return
+    made = memory.Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
+    if standing.version == 1 and made.exists():
+        standing.purge(by=taking_in.by)
+    else:
+        note.superseded_by_id = standing.pk
+
+
+def _follow_topics(_taking_in: Any, topics: list[Any]) -> None:
+    for topic in topics:
+        memory.Topic.notify_changed(topic.owner_id, topic.pk)
+
+
+MEMORY_KINDS = [
+    Kind(
+        "agents",
+        gettext_lazy("agents"),
+        memory.Agent,
+        key=("name",),
+        without=("created", "read_trust", "read_at"),
+    ),
+    Kind(
+        "agent-scopes",
+        gettext_lazy("scopes used by agents"),
+        memory.AgentScope,
+        key=("scope",),
+        own_alone=True,
+    ),
+    Kind(
+        "review-levels",
+        gettext_lazy("review rules"),
+        memory.ReviewLevel,
+        key=("kind", "writer"),
+    ),
+    Kind(
+        "refused-sources",
+        gettext_lazy("blocked sources"),
+        memory.RefusedSource,
+        key=("kind", "name"),
+        own_alone=True,
+    ),
+    Kind(
+        "saved-views",
+        gettext_lazy("saved views"),
+        memory.SavedView,
+        key=("page", "name"),
+    ),
+    Kind(
+        "source-rules",
+        gettext_lazy("source rules for all topics"),
+        memory.SourceRule,
+        key=("place",),
+    ),
+    Kind(
+        "documents",
+        gettext_lazy("library documents"),
+        memory.LibraryDocument,
+        only=Q(path=""),  # the watched folder's documents stay with the folder
+    ),
+    Kind("topics", gettext_lazy("topics"), memory.Topic, finish=_follow_topics),
+    Kind("facts", gettext_lazy("topic facts"), memory.TopicFact),
+    Kind(
+        "seen-urls",
+        gettext_lazy("seen URLs"),
+        memory.SeenUrl,
+        owner="topic__owner",
+        key=("topic_id", "url"),
+    ),
+    Kind(
+        "sources",
+        gettext_lazy("sources"),
+        memory.Source,
+        owner="topic__owner",
+        key=("topic_id", "url"),
+    ),
+    Kind(
+        "put-away",
+        gettext_lazy("parts of runs in Trash"),
+        memory.TrashedRows,
+        key=("record_id",),
+    ),
+    Kind(
+        "sessions",
+        gettext_lazy("sessions"),
+        memory.Session,
+        named={"agent_id": "name"},
+        prepare=end_strangers,
+    ),
+    Kind(
+        "messages",
+        gettext_lazy("messages"),
+        memory.Message,
+        owner="session__owner",
+        key=("session_id", "position"),
+        citing=("content",),
+        problem=message_problem,
+        prepare=fail_pending_answer,
+        finish=remap_citations,
+    ),
+    Kind(
+        "content",
+        gettext_lazy("content items"),
+        memory.ContentItem,
+        many=("related_to",),
+        problem=item_problem,
+        prepare=measure,
+        finish=check_relations,
+    ),
+    Kind(
+        "snapshots",
+        gettext_lazy("content store snapshots"),
+        memory.Snapshot,
+        problem=snapshot_problem,
+    ),
+    Kind(
+        "snapshot-items",
+        gettext_lazy("snapshot items"),
+        memory.SnapshotItem,
+        owner="snapshot__owner",
+        key=("snapshot_id", "item_id"),
+        citing=("item_id", "related_to"),
+        problem=item_problem,
+        prepare=measure,
+    ),
+    Kind(
+        "notes",
+        gettext_lazy("notes"),
+        memory.Note,
+        problem=_too_long,
+        prepare=_make_room,
+    ),
+    Kind("observations", gettext_lazy("observations"), memory.Observation, problem=_too_long),
+    Kind("scratchpad", gettext_lazy("scratchpad entries"), memory.ScratchpadEntry),
+    Kind(
+        "files",
+        gettext_lazy("memory files"),
+        memory.MemoryFile,
+        problem=problem,
+        prepare=make_room,
+        finish=finish,
+    ),
+    Kind(
+        "file-entries",
+        gettext_lazy("sections in Trash"),
+        memory.FileEntry,
+        problem=entry_problem,
+    ),
+    Kind(
+        "file-drafts",
+        gettext_lazy("memory file drafts"),
+        memory.FileDraft,
+        problem=draft_problem,
+    ),
+    Kind(
+        "reflections",
+        gettext_lazy("reflections"),
+        memory.Reflection,
+        key=("source",),
+        problem=reflection_problem,
+        prepare=skip_pending_reflection,
+    ),
+    Kind(
+        "proposals",
+        gettext_lazy("proposals"),
+        memory.Proposal,
+        problem=proposal_problem,
+        prepare=mark_foreign_proposals,
+    ),
+    Kind(
+        "conflicts",
+        gettext_lazy("conflicts"),
+        memory.Conflict,
+        citing=("topic_ids",),
+        own_alone=True,  # undoing a resolution uses the row's record of its changes
+        problem=conflict_problem,
+        prepare=resolve_duplicate_conflict,
+    ),
+    Kind(
+        "revisions",
+        gettext_lazy("revisions"),
+        memory.Revision,
+        key=("record_id", "version", "created"),
+        problem=revision_problem,
+    ),
+    Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
+    Kind(
+        "model-calls",
+        gettext_lazy("model calls"),
+        memory.ModelCall,
+        key=("source", "created", "purpose"),
+        own_alone=True,
+    ),
+    Kind(
+        "activity",
+        gettext_lazy("activity log entries"),
+        memory.Activity,
+        key=("created", "kind", "subject_id"),
+        own_alone=True,
+    ),
+]
+
+LEFT_OUT = {
+    "memory.ApiToken": "a secret: only its hash is stored, and it only works on this instance",
+    "memory.OAuthClient": "an app that connected to this instance",
+    "memory.OAuthGrant": "a secret, like its token",
+    "memory.CallReservation": "a reservation for a model call in progress; the call itself is exported",
+    "memory.ApiAnswer": "a response kept for a day in case the same request is sent again",
+    "memory.SignIn": "the log of a person’s sign-ins to this instance",
+    "memory.Invitation": "a one-time link to this instance: only its hash is stored",
+    "memory.SearchSpace": "the search index, which is rebuilt from the imported records",
+    "memory.SearchEntry": "the search index",
+    "memory.SearchTerm": "the search index",
+    "memory.Embedding": "recomputed from the text by the importing instance’s embedder",
+    "memory.EmbeddingDue": "a record queued for embedding on this instance",
+    "memory.BulkAct": "work in progress on this instance’s rows",
+    "memory.Undo": "refers to versions of this instance’s rows",
+    "memory.PublishDue": "an outdated copy in this instance’s Redis",
+    "memory.LibraryFolder": "the state of a folder on this machine",
+    "memory.Archive": "an export or import itself",
+    "memory.Section": "a part of a memory file, recreated from its text on import",
+    "memory.MirroredFile": "the state of a folder on this machine",
+    "memory.MirrorFolder": "the state of a folder on this machine",
+}
+
+
+def register_kinds() -> None:
+    """Register memory's models; called when the app is ready."""
+    register(MEMORY_KINDS, LEFT_OUT)

@@ -1,0 +1,560 @@
+"""Decides whether finished work is worth a reflection, and writes it with a model or by rules."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.net.errors import ProviderError, ProviderUnavailable
+from beacon_site.providers.llm.base import Message, Tool
+from beacon_site.providers.llm.tokens import (
+    BYTES_PER_TOKEN,
+    SHARE,
+    tokens_of,
+    tokens_of_tools,
+    trimmed,
+)
+from beacon_site.text.cleaning import (
+    clean,
+    cut,
+    ended,
+    for_prompt,
+    one_line,
+    plain,
+    shorten,
+    width,
+    without_citations,
+)
+from beacon_site.text.injection import injection_reason
+from beacon_site.text.sentences import sentences
+from memory.agents.tools import registry
+from memory.agents.tools.loop import CallRecord, LoopResult, run_loop
+from memory.agents.tools.types import ToolContext
+from memory.models import (
+    Activity,
+    MemoryFile,
+    Note,
+    Proposal,
+    Reflection,
+    Revision,
+    Sensitivity,
+    Topic,
+    Trust,
+    User,
+    origins,
+)
+from memory.models.actors import REFLECTOR
+from memory.models.file_format import MOST_WORDS, is_fact, path_of_month, word_count
+from memory.services.context import identity
+from memory.services.files import reading
+from memory.services.files.saving import facts_budget
+from memory.services.files.texts import size_in_words
+from memory.services.llm import connections
+from memory.services.llm.booking import BudgetReached, Meter
+
+MOST_FINDINGS = 3
+LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300
+
+
+@dataclass(frozen=True, slots=True)
+class EntryContent:
+    """The content of an entry; `findings` are verbatim sentences."""
+
+    title: str
+    summary: str
+    task: str
+    findings: Sequence[str]
+
+
+def findings_in(result: str) -> list[str]:
+    """Return the first sentences of a result that are usable as findings."""
+    said = (without_citations(plain(one.text)) for one in sentences(result))
+    return [one for one in said if one][:MOST_FINDINGS]
+
+
+def entry_of(told: EntryContent) -> str:
+    """Return the entry as Markdown in seed 003's format, without a lesson; "" without findings.
+
+    Sentences with prompt injection are left out.
+    """
+    found = [_line(one, LONGEST_FINDING) for one in told.findings]
+    kept = [one for one in dict.fromkeys(found) if one and not injection_reason(one)]
+    if not kept:
+        return ""
+    return "\n".join(
+        [
+            f"## {_line(told.title, LONGEST_TITLE).lstrip('# ') or '-'}",
+            f"- Summary: {in_few_words(told.summary or kept[0])}",
+            f"- Date: {timezone.localdate().isoformat()}",
+            f"- Task: {_line(told.task, LONGEST_TASK) or '-'}",
+            f"- Findings: {' '.join(map(ended, kept[:MOST_FINDINGS]))}",
+        ]
+    )
+
+
+def in_few_words(text: str) -> str:
+    """Return the beginning of a text, less than ten words (R148)."""
+    text = _line(text, 120)
+    if word_count(text) <= MOST_WORDS:
+        return text
+    words = text.split()
+    while words and word_count(" ".join(words)) > MOST_WORDS:
+        words.pop()
+    # Scripts without spaces are cut by width: two East Asian characters count as a word.
+    short = " ".join(words) or cut(text, MOST_WORDS * 4 - 4)
+    return f"{short.rstrip(' ,;:.')}…"
+
+
+def _line(text: str, most: int) -> str:
+    return shorten(one_line(clean(text)[0]), most)
+
+
+# --- whether work is worth a reflection, which costs model calls (seed 003, 7) ---
+
+SHORT = 500  # characters of a result; shorter results of little work aren't reflected on
+MOST_TRIVIAL, MOST_READ_ONLY = 1, 2  # iterations
+LEAST_MESSAGES, LEAST_OF_USER = 6, 2  # of a conversation (decision 7, "the session gate")
+
+
+def should_reflect(iterations: int, actions: int, read_only: bool, result: object) -> bool:
+    """Return whether a finished task is worth a reflection (R170 to R173).
+
+    `iterations` are model calls; `actions` are searches, pages read and tool calls. A result that
+    isn't text is measured as JSON. East Asian wide characters count as two.
+    """
+    return not why_not(iterations, actions, read_only, result)
+
+
+def why_not(iterations: int, actions: int, read_only: bool, result: object) -> str:
+    """Return why a finished task isn't reflected on; "" if it is."""
+    length = length_of(result)
+    told = {"n": length, "least": SHORT}
+    if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
+        return (
+            _("it was a small task: one step and a result of %(n)d characters (under %(least)d)")
+            % told
+        )
+    if actions <= 0 and iterations <= MOST_TRIVIAL:
+        return _("nothing was done: no searches, pages or tool calls")
+    if read_only and iterations <= MOST_READ_ONLY and length < SHORT:
+        return (
+            _(
+                "it only looked things up, in a few steps, with a result of %(n)d characters (under "
+                "%(least)d)"
+            )
+            % told
+        )
+    return ""
+
+
+def length_of(result: object) -> int:
+    if result is None:
+        return 0
+    if not isinstance(result, str):
+        result = json.dumps(result, ensure_ascii=False, default=str)
+    return width(result)
+
+
+def why_not_talk(messages: int, by_user: int) -> str:
+    """Return why a conversation isn't reflected on, or "".
+
+    It needs at least six messages, two of them the person's.
+    """
+    if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
+        return ""
+    return _(
+        "it was short: %(n)d messages, %(own)d of them yours (the minimum is %(least)d and %(least_own)d)"
+    ) % {
+        "n": messages,
+        "own": by_user,
+        "least": LEAST_MESSAGES,
+        "least_own": LEAST_OF_USER,
+    }
+
+
+# --- the prompt --------------------------------------------------------------------------------
+
+ROUNDS = 5  # R178
+NEAR = 0.8  # of the budget; above it the prompt asks to condense the facts first
+RESULT_SHARE = 0.15  # of the window for the result, beside the history
+MOST_ANSWER = 4_096  # tokens of one answer, enough for a whole fact file
+FOR_CALLS = 10  # a tenth of the window is kept free for calls and their results
+_RESERVE = 400  # tokens for the prompt around the texts
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The first messages, the files included in them in full, and the maximum length of an answer."""
+
+    messages: list[Message]
+    files: list[MemoryFile]
+    max_tokens: int
+
+
+def build(
+    owner: User,
+    *,
+    task: str,
+    result: str,
+    history: Sequence[Message],
+    window: int,
+    tools: Sequence[Tool],
+) -> Prompt:
+    """Return the reflector's prompt for a model with a window of so many tokens.
+
+    It leaves room for an answer and for the results of tool calls.
+    """
+    files = [file for file in reading.files_of(owner) if not _is_sensitive(file)]
+    facts = [MemoryFile.objects.get(pk=file.pk) for file in files if is_fact(file.path)]
+    system = Message("system", _system(owner, facts, files))
+    most_answer = min(MOST_ANSWER, window // 4)
+    for_calls = window // FOR_CALLS + tokens_of_tools(tools) + _RESERVE
+    left = window - most_answer - tokens_of(system) - for_calls
+    result = _begun(result, int(min(RESULT_SHARE * window, left * 0.25)))
+    told = Message("user", task)
+    room = left - tokens_of(Message("user", result))
+    most = int(min(SHARE * window, room))
+    kept = trimmed([told, *history], max(most, 200))
+    context = {
+        "task": for_prompt(kept[0].content),
+        "history": for_prompt(transcript(kept[1:])) or _("(nothing was kept)"),
+        "result": for_prompt(result) or "-",
+    }
+    user = Message("user", render_to_string("prompts/reflect_user.txt", context))
+    return Prompt([system, user], facts, most_answer)
+
+
+def _is_sensitive(file: MemoryFile) -> bool:
+    return bool(file.sensitivity == Sensitivity.SENSITIVE or file.trust == Trust.QUARANTINED)
+
+
+def _system(owner: User, facts: Sequence[MemoryFile], files: Sequence[MemoryFile]) -> str:
+    budget = facts_budget(owner)
+    today = timezone.localdate()
+    context: dict[str, Any] = {
+        **persona_of(owner),
+        "person": one_line(str(owner)),
+        "rounds": ROUNDS,
+        "month": path_of_month(today),
+        "today": today.isoformat(),
+        "budget": budget,
+        "is_near": budget.used >= NEAR * budget.most,
+        "facts": facts,
+        # Random, so that no text in a file can close its marks.
+        "mark": secrets.token_hex(4),
+        "episodes": [_index_line(file) for file in files if not is_fact(file.path)],
+    }
+    return render_to_string("prompts/reflect_system.txt", context).strip()
+
+
+def _index_line(file: MemoryFile) -> str:
+    return f"- {file.path} ({size_in_words(file.size)}): {for_prompt(file.summary)}"
+
+
+def persona_of(owner: User) -> dict[str, str]:
+    """Return name, personality, style and values from the agent note and the soul (R175).
+
+    A sensitive note is never sent to a provider; the default persona replaces it.
+    """
+    agent, soul = (_shown(owner, kind) for kind in (Note.Kind.AGENT, Note.Kind.SOUL))
+    persona = identity.Persona.of_text(agent) if agent else identity.first_persona()
+    return {
+        "name": one_line(persona.name) or identity.first_persona().name,
+        "personality": persona.personality,
+        "style": persona.style,
+        "values": soul,
+    }
+
+
+def _shown(owner: User, kind: str) -> str:
+    note = identity.active(owner, kind)
+    if note is None or note.sensitivity == Sensitivity.SENSITIVE or note.trust == Trust.QUARANTINED:
+        return ""
+    return note.content.strip()
+
+
+def transcript(messages: Sequence[Message]) -> str:
+    """Return a history as text, with each call's result below it."""
+    names = {
+        "user": _("Person"),
+        "assistant": _("Agent"),
+        "tool": _("Result"),
+    }
+    told = []
+    for message in messages:
+        if message.content:
+            told.append(f"{names.get(message.role, message.role)}: {message.content}")
+        for call in message.tool_calls:
+            arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
+            told.append(f"{_('Call')}: {call.name} {arguments}")
+    return clean("\n".join(told))[0]
+
+
+def _begun(text: str, tokens: int) -> str:
+    """Return as much of the text as fits into so many tokens."""
+    content = clean(text)[0].strip().encode()
+    most = max(tokens, 50) * BYTES_PER_TOKEN
+    if len(content) <= most:
+        return content.decode()
+    return f"{content[:most].decode('utf-8', 'ignore')}…"
+
+
+# --- reflecting --------------------------------------------------------------------------------
+
+logger = structlog.get_logger(__name__)
+
+TOOLS = ("memory_read", "memory_write", "memory_patch", "memory_append")  # R177, R178: no list
+MODEL, RULES = "model", "rules"
+MOST_ASSESSMENT = 4_000
+MOST_REASON = 600  # characters of it in a proposal
+_ENDED = (Reflection.State.DONE, Reflection.State.SKIPPED, Reflection.State.FAILED)
+
+
+def skip(
+    owner: User,
+    *,
+    source: str,
+    why: str,
+    topic: Topic | None = None,
+    claimed: Reflection | None = None,
+) -> Reflection:
+    """Record that work is not reflected on, and why.  `claimed` is its row, if that is a job."""
+    reflection = claimed or _row(owner, source, topic)
+    if reflection.state not in _ENDED:
+        _end(reflection, Reflection.State.SKIPPED, why)
+    return reflection
+
+
+def reflect(
+    owner: User,
+    *,
+    source: str,
+    task: str,
+    result: str,
+    history: Sequence[Message],
+    trust: str,
+    topic: Topic | None = None,
+    meter: Meter | None = None,
+    messages: Sequence[str] = (),
+    told: EntryContent | None = None,
+    last_try: bool = True,
+    claimed: Reflection | None = None,
+) -> Reflection:
+    """Reflect on finished work, once per source however often it is called.
+
+    `trust` is the lowest trust of the work's origins: `external` for web text, and then every write
+    waits for a person.  `messages` are the owner's own words in it.  `told` is the text of the entry
+    without a model (default: the first sentences of the result).  `claimed` is its row, if that is
+    a job.  Errors are stored in the row.  Raises only ProviderUnavailable, if nothing was written
+    yet and it isn't the `last_try`, and JobLost.
+    """
+    reflection = claimed or _row(owner, source, topic)
+    if reflection.state in _ENDED:
+        return reflection
+    if changes_of(owner, source):
+        # A worker was lost after its first write, which is kept and not repeated.
+        why = _("It was interrupted after saving some changes, which were kept.")
+        return _end(reflection, Reflection.State.DONE, why)
+    context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
+    told = told or EntryContent(title=task, summary="", task=task, findings=findings_in(result))
+    try:
+        looped = _by_model(reflection, context, task, result, history, meter)
+    except BudgetReached as exc:
+        return _by_rules(reflection, context, told, warning=str(exc))
+    except ProviderUnavailable as exc:
+        if not last_try:
+            raise
+        return _failed(reflection, exc)
+    except ProviderError as exc:
+        return _failed(reflection, exc)
+    if looped is None:
+        return _by_rules(reflection, context, told)
+    reflection.rounds, reflection.assessment = looped.rounds, _kept(looped.text)
+    has_failed = looped.failure is not None and not changes_of(owner, source)
+    state = Reflection.State.FAILED if has_failed else Reflection.State.DONE
+    return _end(reflection, state, looped.notice)
+
+
+def changes_of(owner: User, source: str) -> list[dict[str, Any]]:
+    """Return what the reflector has changed for this source so far, from the revisions."""
+    mine = {"source": source, "actor": str(REFLECTOR)}
+    written = Revision.objects.of(owner).filter(record_type="memoryfile", **mine)
+    held = Proposal.objects.of(owner).filter(record_type="memoryfile", **mine)
+    return [
+        *(
+            {"act": "written", "path": one.label, "version": one.version}
+            for one in written.order_by("id")
+        ),
+        *(
+            {"act": "held", "path": one.after.get("path", ""), "proposal": str(one.pk)}
+            for one in held.order_by("created", "id")
+        ),
+    ]
+
+
+# --- by a model -----------------------------------------------------------------------------------
+
+
+def _by_model(
+    reflection: Reflection,
+    context: ToolContext,
+    task: str,
+    result: str,
+    history: Sequence[Message],
+    meter: Meter | None,
+) -> LoopResult | None:
+    """Let the model reflect; None without a model."""
+    model = connections.model_for(context.topic)
+    if model is None:
+        return None
+    reflection.by = MODEL
+    prompt = build(
+        context.owner,
+        task=task,
+        result=result,
+        history=history,
+        window=model.profile.context_tokens,
+        tools=registry.tools_for(TOOLS),
+    )
+    # Its writes are based on the versions that it saw, and derive from them too.
+    context.read(prompt.files)
+    context.seen.update({file.path: file.version for file in prompt.files})
+    reflection.calls = []
+
+    def keep(call: CallRecord) -> None:
+        calls = [*reflection.calls, call.as_json()]
+        _save(reflection, calls=calls, rounds=call.round, by=reflection.by)
+
+    return run_loop(
+        "reflect",
+        prompt.messages,
+        context=context,
+        tools=TOOLS,
+        rounds=ROUNDS,
+        source=context.source,
+        topic=context.topic,
+        meter=meter,
+        max_tokens=prompt.max_tokens,
+        on_call=keep,
+    )
+
+
+def _kept(text: str) -> str:
+    cleaned = clean(text)[0].strip()
+    return cleaned if len(cleaned) <= MOST_ASSESSMENT else f"{cleaned[:MOST_ASSESSMENT]}…"
+
+
+def _failed(reflection: Reflection, exc: ProviderError) -> Reflection:
+    told = {"why": shorten(str(exc), 300)}
+    return _end(reflection, Reflection.State.FAILED, _("The model failed: %(why)s") % told)
+
+
+# --- without a model ------------------------------------------------------------------------------
+
+
+def _by_rules(
+    reflection: Reflection, context: ToolContext, told: EntryContent, *, warning: str = ""
+) -> Reflection:
+    """Add a rule-based entry to this month's file, with the same tool that a model would call."""
+    reflection.by = RULES
+    entry = entry_of(told)
+    if not entry:
+        why = _("no findings could be identified without a model")
+        return _end(reflection, Reflection.State.SKIPPED, _joined(warning, why))
+    arguments = {"path": path_of_month(timezone.localdate()), "entry": entry}
+    result = registry.call_tool(context, "memory_append", arguments, among=TOOLS)
+    call = CallRecord(1, "memory_append", arguments, result.text, result.is_error)
+    reflection.calls = [call.as_json()]
+    reflection.assessment = _("Written without a model: one dated entry, no facts.")
+    if result.is_error:
+        return _end(reflection, Reflection.State.FAILED, _joined(warning, result.text))
+    return _end(reflection, Reflection.State.DONE, warning)
+
+
+def _joined(warning: str, why: str) -> str:
+    return f"{warning}; {why}" if warning else why
+
+
+# --- the row --------------------------------------------------------------------------------------
+
+
+def _row(owner: User, source: str, topic: Topic | None) -> Reflection:
+    row, _made = Reflection.objects.get_or_create(
+        owner=owner, source=source, defaults={"topic": topic}
+    )
+    return row
+
+
+def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflection:
+    """Store the outcome; Activity gets a line if anything was written.  Raises JobLost."""
+    _save(
+        reflection,
+        **{name: getattr(reflection, name) for name in ("by", "rounds", "assessment", "calls")},
+        state=state,
+        why=clean(why)[0],
+        changes=changes_of(reflection.owner, reflection.source),
+        finished_at=timezone.now(),
+        lease_until=None,
+    )
+    _add_reasoning(reflection)
+    if state == Reflection.State.SKIPPED:
+        return reflection
+    Activity.log(
+        reflection.owner,
+        REFLECTOR,
+        "reflected" if state == Reflection.State.DONE else "reflection-failed",
+        subject=reflection,
+        label=_label(reflection),
+        warning=state == Reflection.State.FAILED,
+        why=shorten(reflection.why, 300),
+        changes=len(reflection.changes),
+    )
+    logger.info("reflected", source=reflection.source, state=state, by=reflection.by)
+    return reflection
+
+
+def _save(reflection: Reflection, **fields: Any) -> None:
+    """Save fields.  Raises JobLost if it is a job that another worker has, or that has ended."""
+    if reflection.state == Reflection.State.RUNNING:
+        reflection.put(**fields)
+        return
+    for name, value in fields.items():
+        setattr(reflection, name, value)
+    reflection.save(update_fields=list(fields))
+
+
+def _add_reasoning(reflection: Reflection) -> None:
+    """Add the model's reasoning to the proposals in Review, for the person who decides."""
+    if reflection.assessment:
+        mine = Proposal.objects.of(reflection.owner).filter(
+            source=reflection.source, actor=str(REFLECTOR), state=Proposal.State.WAITING, reason=""
+        )
+        mine.update(reason=shorten(reflection.assessment, MOST_REASON))
+
+
+def _label(reflection: Reflection) -> str:
+    """Return the label of the work that was reflected on."""
+    source = reflection.source
+    return origins.of(reflection.owner, [source])[source].words[:300]
+
+
+def changes_in_words(reflection: Reflection) -> str:
+    """Return the outcome in one line, such as “1 file changed, 2 writes are waiting for you”."""
+    held = sum(one["act"] == "held" for one in reflection.changes)
+    files = len({one["path"] for one in reflection.changes if one["act"] == "written"})
+    parts = []
+    if files:
+        parts.append(ngettext("%(n)d file changed", "%(n)d files changed", files) % {"n": files})
+    if held:
+        words = ngettext("%(n)d write is waiting for you", "%(n)d writes are waiting for you", held)
+        parts.append(words % {"n": held})
+    return ", ".join(parts) or _("nothing changed")

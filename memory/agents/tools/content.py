@@ -1,0 +1,242 @@
+"""Content store tools: keep full results outside the conversation (seed 002).
+
+They return a view of an item, which isn't stored a second time.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, time, timedelta
+from typing import Annotated, Any, ClassVar, Literal
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from pydantic import BeforeValidator, Field
+
+from beacon_site.text.cleaning import as_data, clean, shorten
+from beacon_site.text.dates import day_of, moment_of
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.models import ContentItem
+from memory.models.errors import InvalidValue
+from memory.models.remembered import OWNER_SCOPE
+from memory.services.content.compaction import is_outside
+from memory.services.content.items import (
+    MOST_BYTES,
+    MOST_QUERIED,
+    USUAL_QUERIED,
+    as_text,
+    query,
+    retrieve,
+    store,
+)
+from memory.services.content.transforms import TRANSFORMS, UNITS, View, transform
+from memory.services.notes.checks import listed
+from memory.services.records.kinds import named
+from memory.services.review.proposals import check_unreviewed
+
+MOST_ITEMS = 100_000  # of a JSON list
+SOURCE = "user"  # R241: the source of what this tool stores
+NAMES = ("store_in_memory", "retrieve_from_memory", "query_memory")
+_TYPES = ", ".join(ContentItem.Type.values)
+_TRANSFORMS = ", ".join(TRANSFORMS)
+
+
+def _joined(value: Any) -> Any:
+    """Also accept a JSON list: models write one where comma-separated words are expected."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+Listed = Annotated[str, BeforeValidator(_joined)]
+
+
+class StoreArguments(Arguments):
+    """What to keep."""
+
+    MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # limited in bytes when it is stored
+
+    content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
+        description=f"The text or JSON to store, at most {MOST_BYTES // 1024**2} MiB."
+    )
+    type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")
+    tags: Listed = Field("", description="Tags, separated by commas.")
+    title: str = Field("", description="A title, if it has one.")
+    related_to: Listed = Field("", description="IDs of related items, separated by commas.")
+
+
+class RetrieveArguments(Arguments):
+    """Which item, and which part of it."""
+
+    id: str = Field(min_length=1, description="The item's ID, from a result or query_memory.")
+    transform: str = Field(
+        "full",
+        description=f"One of: {_TRANSFORMS}. filtered needs q and returns the lines that contain all its words. excerpt returns n characters or lines around the first match of q.",
+    )
+    n: int | None = Field(
+        None, description="Number of characters or lines, if the transform uses one."
+    )
+    q: str = Field("", description="Words to search for. Only for filtered and excerpt.")
+    unit: str = Field(UNITS[0], description="Unit of n: characters or lines.")
+
+
+class QueryArguments(Arguments):
+    """Filters, all of which must match."""
+
+    type: Literal["", "action_result", "web_content", "database_result", "custom"] = Field(
+        "", description="Only this type."
+    )
+    source: str = Field("", description="Only this source: the name of an action, or “user”.")
+    tags: Listed = Field("", description="Only items with all of these tags, separated by commas.")
+    after: str = Field("", description="Stored at or after this date or time (ISO 8601).")
+    before: str = Field("", description="Stored at or before this date or time (ISO 8601).")
+    limit: int = Field(USUAL_QUERIED, ge=1, le=MOST_QUERIED, description="Maximum number of items.")
+
+
+def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
+    content = as_text(asked.content)
+    if not content.strip():
+        return refused("invalid", _("Nothing was stored because “content” is empty."))
+    related = [part.strip() for part in listed(asked.related_to)]
+    for key in related:
+        other = retrieve(context.owner, key, scopes=context.content_scopes)
+        if other is None or not context.may_read(other):
+            return _not_found(key)
+    if context.content_scope == OWNER_SCOPE:
+        act = _("Storing content for all agents")
+        check_unreviewed(context.owner, "content", by=context.by, act=act)
+    item = store(
+        context.owner,
+        content,
+        by=context.by,
+        type=asked.type,
+        source=SOURCE,
+        scope=context.content_scope,
+        tags=asked.tags,
+        related_to=related,
+        title=asked.title,
+        topic=context.topic,
+        trust=context.trust_of(content),
+    )
+    text = _("Stored in memory with ID: %(id)s") % {"id": item.pk}
+    data = {"id": str(item.pk), "size": item.size, "records": [named(item)]}
+    return ToolResult(text, data=data)
+
+
+def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
+    item = retrieve(context.owner, asked.id, scopes=context.content_scopes)
+    if item is None:
+        return _not_found(asked.id)
+    if not context.may_read(item):
+        words = _("Only people can see memory item %(id)s.")
+        return refused("sensitive", words % {"id": item.pk})
+    view = transform(item.content, asked.transform, n=asked.n, q=asked.q, unit=asked.unit)
+    context.read([item])
+    data = {
+        "id": str(item.pk),
+        "transform": asked.transform,
+        "shown": view.shown,
+        "of": view.of,
+        "unit": view.unit,
+        "records": [named(item)],
+    }
+    return ToolResult(_told(item, view, asked), data=data | {"content": view.text})
+
+
+def _told(item: ContentItem, view: View, asked: RetrieveArguments) -> str:
+    """Return the view for a model: the size shown and the full size, then the text."""
+    if not view.text:
+        if asked.q:
+            words = _("No match for “%(q)s” in the item’s %(of)s %(unit)s. Try different words.")
+            told = {"of": f"{view.of:,}", "unit": _unit(view), "q": shorten(asked.q, 80)}
+            return words % told
+        return _("The item is empty.")
+    text = as_data(view.text) if is_outside(item) else view.text
+    return text if view.is_all else f"({view.in_words()})\n{text}"
+
+
+def _unit(view: View) -> str:
+    return _("lines") if view.unit == "lines" else _("characters")
+
+
+def _query(context: ToolContext, asked: QueryArguments) -> ToolResult:
+    found = query(
+        context.owner,
+        scopes=context.content_scopes,
+        type=asked.type,
+        source=asked.source,
+        tags=asked.tags,
+        after=_moment("after", asked.after),
+        before=_moment("before", asked.before, is_end=True),
+        limit=asked.limit,
+        for_agent=True,
+    )
+    items = [_metadata(item) for item in found]
+    if not items:
+        return ToolResult(_("No matching items in memory."), data={"items": []})
+    text = json.dumps(items, ensure_ascii=False, indent=1)
+    if any(is_outside(item) for item in found):
+        # Titles and URLs can come from outside, too.
+        context.shown(*found)
+        text = as_data(text)
+    return ToolResult(text, data={"items": items})
+
+
+def _metadata(item: ContentItem) -> dict[str, Any]:
+    """Return the item's metadata, never its content (R116)."""
+    told = {
+        "id": str(item.pk),
+        "type": item.type,
+        "source": item.source,
+        "timestamp": item.created.isoformat(),
+        "size": item.size,
+        "tags": item.tags,
+    }
+    more = {"title": shorten(item.title, 200), "url": item.url, "scope": item.scope}
+    return told | {name: value for name, value in more.items() if value}
+
+
+def _moment(field: str, text: str, *, is_end: bool = False) -> datetime | None:
+    """Return the time of an ISO 8601 value; a date counts to its end.  Raises InvalidValue."""
+    text = clean(text)[0].strip()
+    if not text:
+        return None
+    at = moment_of(text) if "T" in text or " " in text else None
+    day = None if at else day_of(text)
+    if day is not None:
+        at = datetime.combine(day, time.min) + (
+            timedelta(days=1, microseconds=-1) if is_end else timedelta()
+        )
+    if at is None:
+        problem = _(
+            "“%(name)s” must be a date such as 2026-02-23 or 2026-02-23T14:30:00Z, not “%(value)s”."
+        ) % {"name": field, "value": shorten(text, 40)}
+        raise InvalidValue(problem, errors={field: [problem]})
+    return at if timezone.is_aware(at) else timezone.make_aware(at)
+
+
+def _not_found(key: str) -> ToolResult:
+    """Return the “not found” answer of seed 002, with the next step."""
+    words = _("Memory item not found: %(id)s. Use query_memory to list the items.")
+    return refused("not_found", words % {"id": shorten(clean(key)[0], 80)})
+
+
+TOOLS = (
+    MemoryTool(
+        "store_in_memory",
+        "Store a text or JSON in full, outside the conversation. Returns an ID for retrieve_from_memory, which returns all or part of it.",
+        StoreArguments,
+        _store,
+        writes=True,
+    ),
+    MemoryTool(
+        "retrieve_from_memory",
+        "Get all or part of a stored item by its ID.",
+        RetrieveArguments,
+        _retrieve,
+    ),
+    MemoryTool(
+        "query_memory",
+        "List stored items by type, source, tags and time. Returns their metadata, not their content.",
+        QueryArguments,
+        _query,
+    ),
+)

@@ -1,0 +1,328 @@
+"""The tools for memory files: list, read, write, patch and append (seed 003, "Memory Tools").
+
+Data flow of a write: lock the owner's rows -> compute the text that the file's rules would store
+-> review it -> store it, or keep a proposal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from django.utils.translation import gettext as _
+from pydantic import AliasChoices, Field
+
+from beacon_site.text.cleaning import as_data
+from beacon_site.text.diff import lines_of
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    held_for_person,
+    refused,
+    why_held,
+)
+from memory.models import MemoryFile, Trust
+from memory.models.as_of import AS_OF_WORDS
+from memory.models.file_format import checked_path, is_fact
+from memory.services.files.mirror import take_in
+from memory.services.files.reading import files_of, index_text, read_file
+from memory.services.files.saving import (
+    Act,
+    NewText,
+    Rows,
+    SaveResult,
+    appended,
+    facts_budget,
+    held,
+    patched_file,
+    replaced,
+    rows_held,
+    store,
+)
+from memory.services.files.texts import FileConflict, size_in_words
+from memory.services.records.kinds import named
+from memory.services.review.risks import adds_only_own
+
+_PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
+_OWN_WORDS = " New lines in facts/user.md must quote the person, such as - Name: Alice (“I'm Alice”), or they wait for approval."
+_VERSION = "The version you read, if known. A newer version is never overwritten."
+
+
+class DateArguments(Arguments):
+    """As of which date."""
+
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+
+
+class PathArguments(Arguments):
+    """Which file."""
+
+    path: str = Field(description=_PATH)
+
+
+class ReadArguments(PathArguments):
+    """Which file, which lines, and as of which date."""
+
+    first_line: int | None = Field(None, ge=1, description="First line to read, for large files.")
+    last_line: int | None = Field(None, ge=1, description="Last line to read.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+
+
+class WriteArguments(PathArguments):
+    """A file's whole text."""
+
+    content: str = Field(description="The whole new text in Markdown. It replaces the old text.")
+    version: int | None = Field(None, ge=0, description=_VERSION)
+
+
+class Pair(Arguments):
+    """A piece of text and its replacement."""
+
+    old_text: str = Field(
+        validation_alias=AliasChoices("old_text", "oldText"),
+        description="Text exactly as it is in the file, where it must occur once.",
+    )
+    new_text: str = Field(
+        validation_alias=AliasChoices("new_text", "newText"), description="The replacement."
+    )
+
+
+class PatchArguments(PathArguments):
+    """Replacements in a file, all or none."""
+
+    patches: list[Pair] = Field(
+        min_length=1,
+        max_length=100,
+        description="The replacements. Either all are applied, or none.",
+    )
+    version: int | None = Field(None, ge=0, description=_VERSION)
+
+
+class AppendArguments(PathArguments):
+    """An entry to add at the end of a file."""
+
+    entry: str = Field(
+        description="Markdown. An episode is “## Title” with the lines “- Summary: …” (under 10 words), “- Date: 2026-02-26”, “- Task: …”, “- Findings: …”, “- Lesson: …”."
+    )
+    summary: str | None = Field(
+        None, description="The file's summary line. A line written by a person is kept."
+    )
+
+
+# --- reading ---
+
+
+def _list(context: ToolContext, asked: DateArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of):
+        return _listed(context)
+
+
+def _listed(context: ToolContext) -> ToolResult:
+    files = [file for file in files_of(context.owner) if context.may_read(file)]
+    context.shown(*files)  # from their summary lines
+    budget = facts_budget(context.owner)
+    told = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
+    text = index_text(context.owner) + "\n"
+    text += _("The fact files together use %(used)s of %(most)s bytes.") % told
+    rows = [{"path": one.path, "summary": one.summary, "size": one.size} for one in files]
+    return ToolResult(text, data={"files": rows, "used": budget.used, "most": budget.most})
+
+
+def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of) as past:
+        file = read_file(context.owner, asked.path)
+    if not context.may_read(file):
+        told = {"path": file.path}
+        return refused("sensitive", _("Only people can see %(path)s.") % told)
+    if past is None:
+        context.seen[file.path] = file.version
+    context.read([file])
+    lines = lines_of(file.content)
+    first, last = asked.first_line or 1, asked.last_line or len(lines)
+    if lines and first > min(last, len(lines)):
+        asked_for = {"path": file.path, "n": len(lines), "first": first, "last": last}
+        text = (
+            _("%(path)s has %(n)d lines, so there are none from %(first)d to %(last)d.") % asked_for
+        )
+        return refused("invalid", text)
+    content = "".join(lines[first - 1 : last])
+    outside = file.trust not in (Trust.OWNER, Trust.AGENT)
+    data = {"content": content, "lines": len(lines), **_of_file(file)}
+    return ToolResult(as_data(content) if outside else content, data=data)
+
+
+def _of_file(file: MemoryFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "version": file.version,
+        "size": file.size,
+        "summary": file.summary,
+        "summary_by": file.summary_by,
+        "records": [named(file)],
+    }
+
+
+# --- writing ---
+
+
+def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        seen = _seen(context, asked)
+        return replaced(context.owner, path, rows, asked.content, act, seen=seen)
+
+    return saved_if_allowed(context, asked.path, edit)
+
+
+def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
+    pairs = [(one.old_text, one.new_text) for one in asked.patches]
+
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        seen = _seen(context, asked)
+        return patched_file(context.owner, path, rows, pairs, act, seen=seen)
+
+    return saved_if_allowed(context, asked.path, edit, applied=len(pairs))
+
+
+def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
+    def edit(path: str, rows: Rows, act: Act) -> NewText:
+        act = replace(act, summary=asked.summary, appends=True)
+        return appended(context.owner, path, rows, asked.entry, act)
+
+    more = {"entry": asked.entry, **({"summary": asked.summary} if asked.summary else {})}
+    return saved_if_allowed(context, asked.path, edit, more=more)
+
+
+def _seen(context: ToolContext, asked: WriteArguments | PatchArguments) -> int | None:
+    """Return the version that the caller gave, or the one it read."""
+    return context.seen.get(asked.path) if asked.version is None else asked.version
+
+
+def saved_if_allowed(
+    context: ToolContext,
+    path: str,
+    edit: Callable[[str, Rows, Act], NewText],
+    *,
+    more: dict[str, str] | None = None,
+    applied: int | None = None,
+) -> ToolResult:
+    """Store the text that `edit` returns if the review allows it; otherwise keep a proposal.
+
+    `edit` takes the checked path, the locked rows and who writes. A held text has already passed
+    the file's own rules: its budget, locks and lines.
+    """
+    path, owner = checked_path(path), context.owner
+    take_in(owner)
+
+    def write() -> ToolResult:
+        rows = rows_held(owner, path)
+        before = rows.get(path)
+        if before is not None and not context.may_read(before):
+            told = {"path": path}
+            return refused("sensitive", _("Only people can see %(path)s.") % told)
+        try:
+            new = edit(path, rows, Act(context.by, source=context.source))
+        except FileConflict as exc:
+            if before is not None:
+                context.shown(before)
+            return _conflict(context, exc)
+        trust = _trust(context, new)
+        why = why_held(context, "file", target=before, path=path, after=new.text, trust=trust)
+        if why and new.changes_text:
+            return held_for_person(
+                context,
+                "file",
+                why,
+                after={"path": path, "content": new.text, **(more or {})},
+                before={} if before is None else {"content": before.content},
+                target=before,
+            )
+        saved = store(new, trust=trust)
+        context.seen[path] = saved.file.version
+        return _told(context, saved, applied)
+
+    return held(write)
+
+
+def _trust(context: ToolContext, new: NewText) -> Trust:
+    """Return the trust of the write: a quote of the owner's words derives from those only."""
+    if context.write_trust != Trust.EXTERNAL or not context.messages:
+        return context.write_trust
+    stood = "" if new.file is None else str(new.file.content)
+    is_own = adds_only_own(new.path, stood, new.text, context.messages)
+    return context.believed(is_own=is_own)
+
+
+def _conflict(context: ToolContext, exc: FileConflict) -> ToolResult:
+    """Return the current text, on which the caller can base its next write."""
+    context.seen[exc.path] = exc.version
+    told = {"version": exc.version}
+    shown = _("Version %(version)d, the current text:") % told
+    return ToolResult(f"{exc}\n\n{shown}\n{exc.theirs}", is_error=True, data=exc.as_json())
+
+
+def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolResult:
+    file = saved.file
+    told = {
+        "path": file.path,
+        "version": file.version,
+        "size": size_in_words(file.size),
+        "n": applied,
+    }
+    parts = [_("Saved %(path)s: version %(version)d, %(size)s.") % told]
+    if applied is not None:
+        parts.append(_("Patches applied: %(n)d.") % told)
+    if is_fact(file.path):
+        budget = facts_budget(context.owner)
+        room = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
+        parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
+    if saved.merged:
+        parts.append(
+            _("Other lines have changed since you read it. Both sets of changes were kept.")
+        )
+    parts += saved.warnings
+    data = {"success": True, "merged": saved.merged, "warnings": list(saved.warnings)}
+    if applied is not None:
+        data["applied"] = applied
+    return ToolResult(" ".join(parts), data={**data, **_of_file(file)})
+
+
+TOOLS = (
+    MemoryTool(
+        "memory_list",
+        "List the memory files with their summaries and sizes.",
+        DateArguments,
+        _list,
+    ),
+    MemoryTool(
+        "memory_read",
+        "Read a memory file: facts about the person (facts/user.md), lessons learned (facts/memory.md), or a month's work (episodes/YYYY-MM.md).",
+        ReadArguments,
+        _read,
+    ),
+    MemoryTool(
+        "memory_write",
+        "Replace a whole memory file. For small edits, use memory_patch. Both fact files share 15,360 bytes, so shorten them before you add to them."
+        + _OWN_WORDS,
+        WriteArguments,
+        _write,
+        writes=True,
+    ),
+    MemoryTool(
+        "memory_patch",
+        "Replace parts of a memory file. Each old text must occur in it exactly once." + _OWN_WORDS,
+        PatchArguments,
+        _patch,
+        writes=True,
+    ),
+    MemoryTool(
+        "memory_append",
+        "Add an entry at the end of a memory file. A month's first entry creates its file."
+        + _OWN_WORDS,
+        AppendArguments,
+        _append,
+        writes=True,
+    ),
+)

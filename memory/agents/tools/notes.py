@@ -1,0 +1,394 @@
+"""The tools that save memories: notes, observations, transcripts, and the soul.
+
+Each write passes the review (`memory.agents.tools.types`). Text derived from outside keeps that trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from pydantic import AliasChoices, Field
+
+from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.agents.tools.recall import unreadable_reason
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named_source,
+    refused,
+    reviewed,
+    reviewed_lines,
+)
+from memory.models import AgentScope, Note, Observation, Session
+from memory.models.errors import InvalidValue
+from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
+from memory.services.context import identity
+from memory.services.notes.checks import usual_stability
+from memory.services.notes.saving import supersede, write_note
+from memory.services.observations import Remembered, batch, remember_lines
+from memory.services.observations.consolidation import (
+    Turn,
+    keep_lines,
+    lines_in,
+    source_of,
+    trust_in_answers,
+)
+from memory.services.observations.lines import MOST_LINES, checked, checked_size, checked_source
+from memory.services.records.kinds import named
+
+MOST_MESSAGES = 1_000  # in a transcript
+
+
+class RememberArguments(Arguments):
+    """The note to write."""
+
+    content: str = Field(description="The text to remember. One or two sentences.")
+    kind: Literal["log", "summary", "rule"] = Field(
+        "log",
+        description="log: an event; summary: the result of work; rule: an instruction to follow.",
+    )
+    tags: list[str] = Field([], max_length=MOST_TAGS, description="Tags for finding it.")
+    stability: Literal["volatile", "stable", "permanent"] | None = Field(
+        None, description="Default: stable. volatile needs ttl_days, and permanent can't have it."
+    )
+    ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
+    confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
+    evidence: list[str] = Field(
+        [],
+        max_length=MOST_EVIDENCE,
+        description="What it is based on. Required for rules written by agents.",
+    )
+
+
+class FilArguments(Arguments):
+    """Findings, insights and lessons."""
+
+    findings: list[str] = Field([], max_length=MOST_LINES, description="Facts you found.")
+    insights: list[str] = Field([], max_length=MOST_LINES, description="Conclusions and decisions.")
+    lessons: list[str] = Field(
+        [], max_length=MOST_LINES, description="What to do or avoid in the future."
+    )
+    source: str | None = Field(
+        None, description="Where they came from, such as GOAL:check-database. Default: this caller."
+    )
+
+
+class TurnArguments(Arguments):
+    """One message of a transcript."""
+
+    role: str = Field(description="user or assistant. Other roles are skipped.")
+    content: str = Field(description="The text of the message.")
+
+
+class ConsolidateArguments(Arguments):
+    """A transcript."""
+
+    messages: list[TurnArguments] = Field(
+        max_length=MOST_MESSAGES, description="The conversation, in order."
+    )
+    session_id: str | None = Field(
+        None,
+        max_length=100,
+        description="Name of the conversation. Default: one for this transcript.",
+    )
+
+
+class UpdateArguments(Arguments):
+    """A note and its new text."""
+
+    id: str = Field(description="The note's ID, from recall or list_memory.")
+    content: str = Field(description="The whole new text, which replaces the old one.")
+    why: str = Field("", description="Reason for the change, in a few words.")
+
+
+class SoulArguments(Arguments):
+    """A new soul."""
+
+    content: str = Field(
+        validation_alias=AliasChoices("content", "soul"),
+        description="The whole new text of the soul: how the agent thinks and acts.",
+    )
+    why: str = Field("", description="Reason for the change, in a few words.")
+
+
+# --- notes ---
+
+
+def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
+    stability = asked.stability or usual_stability(asked.kind)
+    fields: dict[str, Any] = {
+        "stability": stability, "ttl_days": asked.ttl_days, "tags": asked.tags,
+        "confidence": asked.confidence, "evidence": asked.evidence,
+    }  # fmt: skip
+    saying = [tag for tag in asked.tags if not tag.isalpha()]  # one-word tags can't be injection
+    trust = context.trust_of(asked.content, *asked.evidence, *saying)
+    waits = reviewed(
+        context,
+        "rule" if asked.kind == "rule" else "note",
+        trust=trust,
+        after={"kind": asked.kind, "content": asked.content, **fields, **_of_topic(context)},
+        texts=[asked.content, *asked.evidence, *asked.tags],
+    )
+    if waits is not None:
+        return waits
+    note = write_note(
+        context.owner,
+        asked.kind,
+        asked.content,
+        by=context.by,
+        source=context.source,
+        topic=context.topic,
+        trust=trust,
+        **fields,
+    )
+    day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
+    until = _("until %(day)s") % {"day": day} if day else _("until deleted")
+    told = {"kind": note.kind, "id": note.pk, "until": until}
+    text = _("Saved as a %(kind)s, note:%(id)s, kept %(until)s.") % told
+    return ToolResult(text + _cleaned(note.cleaned), data=_written(note))
+
+
+def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
+    note = _note(context, asked.id)
+    if isinstance(note, ToolResult):
+        return note
+    note.check_may_change(context.by)
+    waits = reviewed(
+        context,
+        "rule" if note.kind == Note.Kind.RULE else "note",
+        before={"content": note.content},
+        after={"kind": note.kind, "content": asked.content},
+        texts=[asked.content],
+        target=note,
+        why=asked.why,
+    )
+    if waits is not None:
+        return waits
+    successor = supersede(
+        note,
+        asked.content,
+        by=context.by,
+        expected_version=note.version,
+        why=asked.why,
+        source=context.source,
+        trust=context.successor_trust(note),
+    )
+    told = {"old": note.pk, "new": successor.pk}
+    text = _("note:%(new)s now replaces note:%(old)s.") % told
+    return ToolResult(text + _cleaned(successor.cleaned), data=_written(successor))
+
+
+def _note(context: ToolContext, text: str) -> Note | ToolResult:
+    """Return the note that can be replaced, or the answer that says why it can't."""
+    try:
+        key = UUID(text.strip().strip("[]").rpartition(":")[2])
+    except ValueError:
+        key = None
+    mine = Note.objects.of(context.owner)
+    note: Note | None = mine.filter(pk=key).first() if key else None
+    if note is None and key and Observation.objects.of(context.owner).filter(pk=key).exists():
+        problem = _("Agents can’t change observations. Save a new one with the remember_fil tool.")
+        return refused("refused", problem)
+    if note is None:
+        problem = _("There is no note “%(id)s”. Use recall or list_memory to get IDs.")
+        return refused("not_found", problem % {"id": shorten(text, 60)})
+    if note.kind in Note.IDENTITY:
+        problem = _(
+            "update_memory can’t change the soul, agent or user note. Use update_soul for the soul. Only people can edit the persona and profile, under Agents or Settings."
+        )
+        return refused("refused", problem)
+    if gone := unreadable_reason(note):
+        return refused("not_found", gone)
+    if not context.may_read(note):
+        return refused("sensitive", _("Only people can see that note, so nothing was changed."))
+    return note
+
+
+def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:
+    standing = identity.active(context.owner, Note.Kind.SOUL)
+    if standing is not None and standing.content == asked.content.strip():
+        return ToolResult(
+            _("Nothing changed. The soul already has this text."), data=_written(standing)
+        )
+    waits = reviewed(
+        context,
+        "soul",
+        before={"content": standing.content if standing else ""},
+        after={"kind": Note.Kind.SOUL.value, "content": asked.content},
+        texts=[asked.content],
+        target=standing,
+        why=asked.why,
+    )
+    if waits is not None:
+        return waits
+    soul = identity.write_soul(
+        context.owner,
+        asked.content,
+        by=context.by,
+        why=asked.why,
+        expected=standing.pk if standing else None,
+        source=context.source,
+        trust=context.write_trust,
+    )
+    text = _("Soul updated. The previous version stays in its history.")
+    return ToolResult(text + _cleaned(soul.cleaned), data=_written(soul))
+
+
+def _of_topic(context: ToolContext) -> dict[str, str]:
+    return {"topic_id": str(context.topic.pk)} if context.topic is not None else {}
+
+
+def _written(record: Any) -> dict[str, Any]:
+    return {"id": str(record.pk), "version": record.version, "records": [named(record)]}
+
+
+def _cleaned(fields: Sequence[str]) -> str:
+    if not fields:
+        return ""
+    told = {"fields": ", ".join(fields)}
+    return " " + _("Characters that can’t be stored were removed from: %(fields)s.") % told
+
+
+# --- observations ---
+
+
+def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
+    many = batch(asked.findings, asked.insights, asked.lessons)
+    checked_size(many)
+    lines = checked(many)
+    source = checked_source(named_source(context, asked.source))
+    waits = reviewed_lines(
+        context, lines, source, topic=context.topic, leaves_topic=context.topic is None
+    )
+    if waits is not None:
+        return waits
+    stored = remember_lines(
+        context.owner,
+        lines,
+        by=context.by,
+        source=source,
+        change_source=context.source,
+        topic=context.topic,
+        trust=context.write_trust,
+    )
+    return _stored(stored, stored.new)
+
+
+def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
+    ids = [str(one.pk) for one in stored.observations]
+    known = len(ids) - len(new)
+    text = _("Saved: %(new)d.") % {"new": len(new)}
+    if known:
+        text += " " + _("Already known: %(known)d.") % {"known": known}
+    if ids:
+        text += " " + _("IDs in order: %(ids)s.") % {"ids": ", ".join(ids)}
+    records = [named(one) for one in stored.observations]
+    return ToolResult(
+        text, data={"ids": ids, "new": [str(one.pk) for one in new], "records": records}
+    )
+
+
+def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResult:
+    turns = [Turn(one.role, one.content) for one in asked.messages]
+    trust = context.write_trust
+    lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust))
+    if not lines:
+        text = _(
+            "Nothing to keep from this transcript. No message contains a decision, a conclusion or a request to remember something."
+        )
+        return ToolResult(text, data={"ids": [], "new": [], "records": []})
+    checked_size(lines)
+    session_id = asked.session_id or _session_id(context, turns)
+    _check_session(context, session_id)
+    if asked.session_id:
+        _claim_session(context, session_id)
+    # Observations from a transcript have no topic: text from the web would spread beyond the
+    # run.
+    waits = reviewed_lines(context, lines, source_of(session_id))
+    if waits is not None:
+        return waits
+    left = keep_lines(context.owner, session_id, lines, by=context.by)
+    if left.problem:
+        return refused("refused", left.problem)
+    return _stored(Remembered(left.observations, left.new), left.new)
+
+
+def _check_session(context: ToolContext, session_id: str) -> None:
+    """Raise InvalidValue for one of the owner's sessions that isn't this caller's."""
+    if source_of(session_id) == context.source:
+        return
+    try:
+        key = UUID(session_id)
+    except ValueError:
+        return  # a conversation elsewhere, nothing of which is stored here
+    session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
+    if session is not None and (session.agent is None or session.agent.actor != context.by):
+        problem = _("That session isn’t yours. Leave session_id out, or use your own.")
+        raise InvalidValue(problem, errors={"session_id": [problem]})
+
+
+def _claim_session(context: ToolContext, session_id: str) -> None:
+    """Reserve the conversation's name for the agent.
+
+    Raises InvalidValue if another agent has it.
+    """
+    by = context.by
+    if by.kind == "agent" and not AgentScope.objects.claim(
+        context.owner, source_of(one_line(clean(session_id)[0])), by.name
+    ):
+        problem = _("Another agent uses this session_id. Leave it out, or choose another.")
+        raise InvalidValue(problem, errors={"session_id": [problem]})
+
+
+def _session_id(context: ToolContext, turns: Sequence[Turn]) -> str:
+    """Return the session's ID; a transcript without one always gets the same ID."""
+    kind, _colon, key = context.source.partition(":")
+    if kind == "session" and key:
+        return key
+    said = "\0".join(f"{turn.role}:{turn.content}" for turn in turns)
+    return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
+
+
+TOOLS = (
+    MemoryTool(
+        "remember",
+        "Save a note. By default a log entry, kept until deleted. Rules need confidence 0.8 or higher and evidence. Facts about the person belong in facts/user.md.",
+        RememberArguments,
+        _remember,
+        writes=True,
+    ),
+    MemoryTool(
+        "remember_fil",
+        "Save findings, insights and lessons in one call (all or none). Returns IDs in input order. Exact duplicates from the same source are ignored.",
+        FilArguments,
+        _remember_fil,
+        writes=True,
+    ),
+    MemoryTool(
+        "consolidate",
+        "Keep what matters from a conversation: decisions, conclusions, requests to remember, and the last long answer as a summary. Exact duplicates are ignored.",
+        ConsolidateArguments,
+        _consolidate,
+        writes=True,
+    ),
+    MemoryTool(
+        "update_memory",
+        "Replace a note's text. The old text stays in its history. Not for the soul, agent and user notes.",
+        UpdateArguments,
+        _update,
+        writes=True,
+    ),
+    MemoryTool(
+        "update_soul",
+        "Rewrite the soul, which is part of every context. It is permanent and replaces the previous one. Usually waits for the person's approval.",
+        SoulArguments,
+        _update_soul,
+        writes=True,
+    ),
+)

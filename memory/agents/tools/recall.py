@@ -1,0 +1,348 @@
+"""The tools that read memory: get_context, recall, retrieve and list_memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+from uuid import UUID
+
+from django.core.exceptions import FieldDoesNotExist
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.models import Note, Remembered, Topic, Trust
+from memory.models.as_of import AS_OF_WORDS
+from memory.models.remembered import in_scopes
+from memory.services.context.layers import build_context, context_data
+from memory.services.records import kinds as record_kinds
+from memory.services.records.kinds import named, recalled_kind
+from memory.services.search.filters import named_topic
+from memory.services.search.query import Filter, Question, parse
+from memory.services.search.recall import RecallHit, recall_page
+from memory.services.search.snippets import passage
+
+
+class ContextArguments(Arguments):
+    """What the context is for."""
+
+    message: str = Field(
+        "",
+        max_length=100_000,
+        description="The task or question. It selects matching rules and summaries.",
+    )
+    topic: str | None = Field(None, description="The slug or title of a topic, if there is one.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+
+
+def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of):
+        return _context_of(context, asked)
+
+
+def _context_of(context: ToolContext, asked: ContextArguments) -> ToolResult:
+    topic = context.topic
+    if asked.topic:
+        topics = Topic.objects.of(context.owner).live()
+        topic = topics.filter(named_topic(clean(asked.topic)[0].strip())).first()
+        if topic is None:
+            text = _("There is no topic “%(topic)s”. Leave it out, or use its exact name.")
+            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
+    built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
+    context.read(built.records)
+    context.shown(*built.files)  # from the summary lines in the list of files
+    records = [named(record) for record in built.records]
+    return ToolResult(built.text, data={**context_data(built), "records": records})
+
+
+CONTEXT_TOOLS = (
+    MemoryTool(
+        "get_context",
+        "Read the context an agent of this person gets before a task: persona, soul, environment, user, rules and recent summaries, and the memory files with their sizes.",
+        ContextArguments,
+        _get_context,
+    ),
+)
+
+
+# --- recall, retrieve and list_memory ---
+
+MOST_HITS = 50
+LONGEST_HIT = 400  # characters of a result's passage
+LONGEST_RECORD = 20_000  # characters of a record read at once
+MOST_LISTED = 200
+
+# What no tool returns to anyone. If scopes exclude results, more are requested.
+_NEVER = (
+    Filter("sensitivity", ("sensitive",), negated=True),
+    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
+)
+_TEXTS = ("content", "text", "value", "body", "summary", "title")
+
+Type = Literal["note", "observation", "fact", "report", "section"]
+
+
+class RecallArguments(Arguments):
+    """A search of memory."""
+
+    query: str = Field(
+        min_length=1,
+        max_length=10_000,
+        description="Words to search for. Narrow it with “phrases” in quotes and operators such as kind:rule, category:lesson, topic:batteries, tag:work or after:7d.",
+    )
+    limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
+    types: list[Type] = Field([], max_length=5, description="Only these types. Empty: all.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+
+
+class RetrieveArguments(Arguments):
+    """Which record."""
+
+    id: str = Field(description="The ID, from recall or list_memory.")
+
+
+class ListArguments(Arguments):
+    """Filters for notes."""
+
+    kind: Literal["log", "summary", "rule", "soul", "agent", "user"] | None = Field(
+        None, description="Only this kind."
+    )
+    tags: list[str] = Field([], max_length=50, description="Only notes with any of these tags.")
+    limit: int = Field(50, ge=1, le=MOST_LISTED, description="Maximum number, newest first.")
+
+
+# --- recall ---
+
+
+def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
+    with context.as_it_was(asked.as_of):
+        return _recalled(context, asked)
+
+
+def _recalled(context: ToolContext, asked: RecallArguments) -> ToolResult:
+    question = parse(asked.query)
+    question = replace(question, filters=(*question.filters, *_NEVER))
+    page = recall_page(context.owner, question, types=asked.types, limit=asked.limit + MOST_HITS)
+    hits = [
+        hit for hit in page.hits if context.may_read(hit.record) and hit.score >= asked.min_score
+    ][: asked.limit]
+    context.read([hit.record for hit in hits])
+    if any(hit.found_later for hit in hits):
+        context.shown(trust=Trust.EXTERNAL)
+    notices = list(page.question.problems)
+    data = {
+        "hits": [_hit_data(hit, question) for hit in hits],
+        "notices": notices,
+        "records": [named(hit.record) for hit in hits],
+    }
+    if not hits:
+        text = _("No results in memory. Try different words, or fewer.")
+        return ToolResult("\n".join([text, *notices]), data=data)
+    own = [_hit_line(hit, question) for hit in hits if not _has_outside_text(hit)]
+    outside = [_hit_line(hit, question) for hit in hits if _has_outside_text(hit)]
+    parts = ["\n".join(own)] if own else []
+    if outside:
+        parts.append(as_data("\n".join(outside)))
+    parts += notices
+    return ToolResult("\n\n".join(parts), data=data)
+
+
+def _has_outside_text(hit: RecallHit) -> bool:
+    """Whether a result's line has text from outside: its own, or from a later run."""
+    return bool(hit.found_later) or _is_outside(hit.record)
+
+
+def _hit_line(hit: RecallHit, question: Question) -> str:
+    told = [hit.type, hit.category, f"{hit.created_at:%Y-%m-%d}"]
+    place = hit.record.file.path if hit.type == "section" else ""
+    head = ", ".join(part for part in (*told, place) if part)
+    return f"- [{hit.type}:{hit.id}] {hit.score:.2f} ({head}) {_passage(hit, question)}"
+
+
+def _passage(hit: RecallHit, question: Question) -> str:
+    return hit.dated(passage(hit.content, question.words, LONGEST_HIT))
+
+
+def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:
+    return {
+        "id": str(hit.id),
+        "type": hit.type,
+        "category": hit.category,
+        "score": round(hit.score, 6),
+        "content": _passage(hit, question),
+        "characters": len(hit.content),
+        "created_at": hit.created_at.isoformat(),
+        "source": hit.source,
+        "trust": hit.record.trust,
+        "title": shorten(hit.title, 200),
+    }
+
+
+# --- retrieve ---
+
+
+def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
+    record = _found(context, asked.id)
+    if record is None:
+        text = _("There is no record “%(id)s”. Use recall or list_memory to get IDs.")
+        return refused("not_found", text % {"id": shorten(asked.id, 60)})
+    if gone := unreadable_reason(record):
+        return refused("not_found", gone)
+    if not context.may_read(record):
+        return refused("sensitive", _("Only people can see that record."))
+    context.read([record])
+    whole = text_of(record)
+    text = whole[:LONGEST_RECORD]
+    if len(whole) > LONGEST_RECORD:
+        told = {"most": f"{LONGEST_RECORD:,}", "have": f"{len(whole):,}"}
+        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
+    about = _about(record)
+    head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
+    body = as_data(text) if _is_outside(record) else text
+    data = {**about, "content": whole[:LONGEST_RECORD], "characters": len(whole)}
+    return ToolResult(f"{head}\n\n{body}", data={**data, "records": [named(record)]})
+
+
+def _found(context: ToolContext, text: str) -> Any:
+    """Return the owner's record with this ID, whatever its type; None if there is none.
+
+    The ID can be in the form of a citation, such as note:0190….
+    """
+    try:
+        key = UUID(text.strip().strip("[]").rpartition(":")[2])
+    except ValueError:
+        return None
+    for model in record_kinds.models().values():
+        record = model.objects.filter(owner=context.owner, pk=key).first()
+        if record is not None:
+            return record
+    return None
+
+
+def unreadable_reason(record: Any) -> str:
+    """Return why a record can no longer be read; empty if it can."""
+    if record.trashed_at is not None or _was_trashed_with_topic(record):
+        return _("That record is in Trash. Only a person can restore it.")
+    if getattr(record, "superseded_by_id", None) is not None:
+        told = {"id": record.superseded_by_id}
+        return _("That note was replaced by note:%(id)s.") % told
+    if isinstance(record, Note) and record.has_expired():
+        return _("That note has expired.")
+    return ""
+
+
+def _was_trashed_with_topic(record: Any) -> bool:
+    """Whether the record went to Trash with its topic."""
+    kind = recalled_kind(record)
+    if kind is None or not kind.of_topic:
+        return False
+    return not kind.rows(record.owner, timezone.now()).filter(pk=record.pk).exists()
+
+
+def text_of(record: Remembered) -> str:
+    texts = (getattr(record, name, "") for name in _TEXTS)
+    return next((str(text) for text in texts if text), "")
+
+
+def _about(record: Any) -> dict[str, Any]:
+    """Return a record's metadata."""
+    expires = getattr(record, "expires_at", None)
+    names = ("path", "key", "kind", "category", "state", "stability", "confidence", "url")
+    return {
+        "id": str(record.pk),
+        "type": named(record)["type"],
+        **{name: getattr(record, name) for name in names if _is_field(record, name)},
+        "tags": list(getattr(record, "tags", ())),
+        "evidence": list(getattr(record, "evidence", ())),
+        "source": record.source,
+        "trust": record.trust,
+        "version": record.version,
+        "created": record.created.isoformat(),
+        "expires": expires.isoformat() if expires else "",
+    }
+
+
+def _is_field(record: Any, name: str) -> bool:
+    try:
+        record._meta.get_field(name)
+    except FieldDoesNotExist:
+        return False
+    return True
+
+
+def _is_outside(record: Any) -> bool:
+    return record.trust not in (Trust.OWNER, Trust.AGENT)
+
+
+# --- list_memory ---
+
+
+def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
+    rows = Note.objects.of(context.owner).active().filter(in_scopes(context.scopes))
+    rows = rows.for_agents()
+    if asked.kind:
+        rows = rows.filter(kind=asked.kind)
+    if asked.tags:
+        rows = rows.tagged(*(clean(tag)[0].strip() for tag in asked.tags))
+    total = rows.count()
+    notes = list(rows.order_by("-created", "-id")[: asked.limit])
+    context.read(notes)
+    data = {
+        "notes": [_note_data(note) for note in notes],
+        "total": total,
+        "records": [named(note) for note in notes],
+    }
+    if not notes:
+        return ToolResult(_("No matching notes."), data=data)
+    own = [_note_line(note) for note in notes if not _is_outside(note)]
+    outside = [_note_line(note) for note in notes if _is_outside(note)]
+    parts = ["\n".join(own)] if own else []
+    if outside:
+        parts.append(as_data("\n".join(outside)))
+    if total > len(notes):
+        told = {"n": len(notes), "total": f"{total:,}"}
+        parts.append(_("These are the newest %(n)d of %(total)s.") % told)
+    return ToolResult("\n\n".join(parts), data=data)
+
+
+def _note_line(note: Note) -> str:
+    tags = f" #{' #'.join(note.tags)}" if note.tags else ""
+    words = shorten(one_line(note.content), 200)
+    return f"- [note:{note.pk}] ({note.kind}, {note.created:%Y-%m-%d}) {words}{tags}"
+
+
+def _note_data(note: Note) -> dict[str, Any]:
+    return {
+        "id": str(note.pk),
+        "kind": note.kind,
+        "content": shorten(one_line(note.content), 200),
+        "tags": list(note.tags),
+        "stability": note.stability,
+        "created": note.created.isoformat(),
+        "expires": note.expires_at.isoformat() if note.expires_at else "",
+    }
+
+
+TOOLS = (
+    MemoryTool(
+        "recall",
+        "Search everything remembered (notes, observations, topic facts, reports, sections of memory files), best match first. Each result has an ID and a score from 0 to 1.",
+        RecallArguments,
+        _recall,
+    ),
+    MemoryTool(
+        "retrieve",
+        "Read one whole record by its ID: a note, observation, fact, report or section.",
+        RetrieveArguments,
+        _retrieve,
+    ),
+    MemoryTool(
+        "list_memory",
+        "List notes by kind and tags, newest first. Expired and replaced notes are left out.",
+        ListArguments,
+        _list,
+    ),
+)

@@ -1,0 +1,166 @@
+"""The tools of the scratchpad: values under keys, for work in progress (seed 001)."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from beacon_site.text.cleaning import as_data, one_line, shorten
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.models import ScratchpadEntry
+from memory.models.errors import NoSuchKey
+from memory.models.remembered import OWNER_SCOPE
+from memory.services import scratchpad
+from memory.services.records.kinds import named
+from memory.services.review.proposals import check_unreviewed
+
+MOST_LISTED = 200
+_ONLY_HERE = (
+    "true: only for this session, run or agent. false: shared by all of the owner's agents."
+)
+
+
+class KeyArguments(Arguments):
+    """Which entry."""
+
+    key: str = Field(description="The key, one line of at most 200 characters.")
+    only_here: bool = Field(False, description=_ONLY_HERE)
+
+
+class SetArguments(KeyArguments):
+    """Which entry, and what to put there."""
+
+    value: str = Field(description="The value, at most 64 KiB. It replaces the old one.")
+
+
+class ListArguments(Arguments):
+    """Which entries."""
+
+    prefix: str = Field("", description="Only keys that begin with this. Empty: all.")
+    only_here: bool = Field(False, description=_ONLY_HERE)
+
+
+class SearchArguments(Arguments):
+    """A text search."""
+
+    text: str = Field(min_length=1, description="Text to find in a key or value, ignoring case.")
+    only_here: bool = Field(False, description=_ONLY_HERE)
+
+
+def _scope(context: ToolContext, *, only_here: bool) -> str:
+    return context.scope if only_here else OWNER_SCOPE
+
+
+def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
+    scope = _scope(context, only_here=asked.only_here)
+    entry = scratchpad.get_entry(context.owner, asked.key, scope=scope)
+    if not context.may_read(entry):
+        return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
+    context.read([entry])
+    data = {"key": entry.key, "value": entry.value, "version": entry.version}
+    return ToolResult(_shown(entry), data={**data, "records": [named(entry)]})
+
+
+def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
+    if hidden := _hidden(context, asked):
+        return hidden
+    scope = _scope(context, only_here=asked.only_here)
+    if scope == OWNER_SCOPE:
+        act = _("Saving a value for all agents")
+        check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
+    entry = scratchpad.set_value(
+        context.owner,
+        asked.key,
+        asked.value,
+        by=context.by,
+        scope=scope,
+        source=context.source,
+        trust=context.write_trust,
+    )
+    told = {"key": entry.key, "who": scratchpad.kept_in_words(entry.scope)}
+    text = _("Set “%(key)s” (%(who)s).") % told
+    return ToolResult(
+        text, data={"key": entry.key, "version": entry.version, "records": [named(entry)]}
+    )
+
+
+def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
+    """Return the answer if agents can't see the key; None if it can be set."""
+    try:
+        entry = scratchpad.get_entry(
+            context.owner, asked.key, scope=_scope(context, only_here=asked.only_here)
+        )
+    except NoSuchKey:
+        return None
+    if context.may_read(entry):
+        return None
+    return refused("sensitive", _("Only people can see “%(key)s”.") % {"key": entry.key})
+
+
+def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
+    scope = _scope(context, only_here=asked.only_here)
+    rows = scratchpad.entries(context.owner, asked.prefix, scope=scope)
+    rows = rows.for_agents()
+    found = list(rows.only("key", "trust")[: MOST_LISTED + 1])
+    context.shown(*found[:MOST_LISTED])
+    keys = [entry.key for entry in found]
+    if not keys:
+        text = (
+            _("No key begins with “%(prefix)s”.") % {"prefix": asked.prefix}
+            if asked.prefix
+            else _("The scratchpad is empty.")
+        )
+        return ToolResult(text, data={"keys": []})
+    text = "\n".join(keys[:MOST_LISTED])
+    if len(keys) > MOST_LISTED:
+        text += "\n" + _("… and more. Use a longer prefix.")
+    return ToolResult(text, data={"keys": keys[:MOST_LISTED]})
+
+
+def _search(context: ToolContext, asked: SearchArguments) -> ToolResult:
+    scope = _scope(context, only_here=asked.only_here)
+    rows = scratchpad.search(context.owner, asked.text, scope=scope)
+    found = [entry for entry in rows[: MOST_LISTED + 1] if context.may_read(entry)]
+    shown = found[:MOST_LISTED]
+    context.read(shown)
+    if not shown:
+        text = _("No key or value contains “%(text)s”.") % {"text": shorten(asked.text, 80)}
+        return ToolResult(text, data={"entries": []})
+    lines = [f"{entry.key}: {_brief(entry)}" for entry in shown]
+    if len(found) > MOST_LISTED:
+        lines.append(_("… and more. Search for a longer text."))
+    entries = [{"key": entry.key, "value": _brief(entry)} for entry in shown]
+    return ToolResult("\n".join(lines), data={"entries": entries})
+
+
+def _brief(entry: ScratchpadEntry) -> str:
+    return shorten(one_line(entry.value), 300)
+
+
+def _shown(entry: ScratchpadEntry) -> str:
+    outside = entry.trust not in ("owner", "agent")
+    return as_data(entry.value) if outside else entry.value
+
+
+TOOLS = (
+    MemoryTool(
+        "scratchpad_get",
+        "Read the value of a scratchpad key.",
+        KeyArguments,
+        _get,
+    ),
+    MemoryTool(
+        "scratchpad_set",
+        "Set the value of a scratchpad key, for work in progress. Old values stay in its history. Use remember or a memory file for anything worth knowing later.",
+        SetArguments,
+        _set,
+        writes=True,
+    ),
+    MemoryTool("scratchpad_list", "List the scratchpad's keys, sorted.", ListArguments, _list),
+    MemoryTool(
+        "scratchpad_search",
+        "Find scratchpad entries by text in their key or value.",
+        SearchArguments,
+        _search,
+    ),
+)

@@ -1,0 +1,330 @@
+"""The types of tools: arguments, results, and the context of a call.
+
+The tools are in the modules beside this one, named for what they reach (`files`, `notes`,
+`recall`, `scratchpad`, `content`); `memory.agents.tools.registry` holds and calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from beacon_site.text.cleaning import clean, shorten
+from beacon_site.web.http import zone_of
+from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
+from memory.models.actors import Actor
+from memory.models.as_of import as_of, at
+from memory.models.remembered import OWNER_SCOPE, is_in_scopes
+from memory.services.notes.saving import lowest_trust
+from memory.services.observations.lines import Line, callers_source
+from memory.services.review import proposals as review_services
+from memory.services.review.risks import are_own
+
+LONGEST_SUBAGENT = 40  # characters of a sub-agent's name
+
+
+LONGEST_TEXT = 1_000_000  # characters of one argument, unless its tool says otherwise
+
+
+class Arguments(BaseModel):
+    """The arguments of a tool; an unknown argument is an error."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True)
+    MOST_CHARACTERS: ClassVar[int] = LONGEST_TEXT
+
+    # Not pydantic's str_max_length, which rejects lone surrogates. Those are removed later.
+    @model_validator(mode="before")
+    @classmethod
+    def _check_lengths(cls, sent: Any) -> Any:
+        for name, value in sent.items() if isinstance(sent, dict) else ():
+            if isinstance(value, str) and len(value) > cls.MOST_CHARACTERS:
+                words = _("“%(name)s” can have at most %(most)s characters, but it has %(have)s.")
+                told = {"most": f"{cls.MOST_CHARACTERS:,}", "have": f"{len(value):,}"}
+                raise ValueError(words % {"name": str(name)[:80], **told})
+        return sent
+
+
+@dataclass(frozen=True, slots=True)
+class FullResult:
+    """What the content store keeps of a result, if it differs from the answer's text.
+
+    For example, a page's text without the marks around it that a model sees.
+    """
+
+    content: str
+    type: str = ContentItem.Type.ACTION_RESULT
+    title: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's answer: a short text that a model can act on, and the same as plain data.
+
+    On an error, `data["error"]` is a code for programs (`invalid`, `not_found`, `locked`,
+    `conflict`, `over_budget` …) and the text says what happened, why, and what to do next.  A
+    write held for a person isn't an error: `data["proposal"]` names it.  `data["records"]` lists
+    the records that were read or written (`type`, `id`, `title`, `url`).  `data["content_item"]`
+    is the ID of the content item with the full result, if the tool stored it itself; otherwise
+    `full` is stored (default: the text).
+    """
+
+    text: str
+    is_error: bool = False
+    data: dict[str, Any] = field(default_factory=dict)
+    full: FullResult | None = None
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """For whom tools are called, and what has been read so far.
+
+    `trust` is the lowest trust of what the caller's words derive from: it falls with each record
+    that a tool returns, and applies to what is written next.  `messages` are the owner's own
+    words, against which identity facts are checked.  `seen` holds the version of each memory file
+    that was read, on which a write is based.  Each record read counts as a use in `place`
+    (default: the source). `agent` has the caller's settings; `is_isolated` marks a sub-agent with
+    its own content store. `asked_by` names the agent that gets the answer, if it isn't the caller,
+    so that a record kept from it isn't read for it.
+    """
+
+    owner: User
+    by: Actor
+    source: str
+    scope: str = OWNER_SCOPE
+    topic: Topic | None = None
+    trust: str = Trust.OWNER
+    messages: Sequence[str] = ()
+    seen: dict[str, int] = field(default_factory=dict)
+    place: str = ""
+    agent: Agent | None = None
+    is_isolated: bool = False
+    asked_by: str = ""
+
+    def as_it_was(self, typed: str) -> AbstractContextManager[Any]:
+        """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
+        return at(self.owner, as_of(typed, zone_of(self.owner.time_zone)))
+
+    def for_subagent(self, name: str) -> ToolContext:
+        """Return the context of a sub-agent, which shares the content store or has its own.
+
+        The agent's setting `share_with_subagents` decides (on, if no agent is known). Its own store
+        is the scope `run:12/<name>`: neither sees what the other stores, unless a snapshot copies
+        it. The sub-agent starts with the trust of what was read so far. A caller that uses its
+        answer gets the sub-agent's trust if that is lower.
+        """
+        shares = self.agent is None or self.agent.share_with_subagents
+        if shares:
+            return replace(self, seen=dict(self.seen))
+        name = shorten(clean(name)[0].replace("/", " "), LONGEST_SUBAGENT)
+        if not name:
+            raise ValueError("a sub-agent with its own store needs a name")
+        scope = self.content_scope if self.content_scope != OWNER_SCOPE else "agent:sub-agents"
+        return replace(self, seen=dict(self.seen), scope=f"{scope}/{name}", is_isolated=True)
+
+    @property
+    def content_scope(self) -> str:
+        """Return the scope in which this caller's content is stored."""
+        is_nowhere = self.scope == OWNER_SCOPE and self.by.kind == "agent"
+        return str(self.by) if is_nowhere else self.scope
+
+    @property
+    def content_scopes(self) -> tuple[str, ...]:
+        """Return the scopes whose content items this caller sees."""
+        return (self.scope,) if self.is_isolated else self.scopes
+
+    @property
+    def write_trust(self) -> Trust:
+        """Return the trust of what is written now: an agent's words have agent trust."""
+        own = Trust.OWNER if self.by.is_person else Trust.AGENT
+        return Trust(lowest_trust([own, self.trust]))
+
+    def successor_trust(self, record: Any) -> str:
+        """Return the trust of a replacement: an agent can't turn outside text into its own."""
+        if self.by.is_person:
+            return self.write_trust
+        return lowest_trust([self.write_trust, record.trust])
+
+    def trust_of(self, *texts: str) -> Trust:
+        """Return the trust of these texts: the owner's own words derive from nothing else."""
+        return self.believed(is_own=are_own(texts, self.messages))
+
+    def believed(self, *, is_own: bool) -> Trust:
+        """Return the trust of a write; `is_own` means that it has only the owner's words."""
+        if is_own and self.write_trust == Trust.EXTERNAL:
+            return Trust.AGENT
+        return self.write_trust
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Return the scopes whose records can be read: the owner's, and this caller's own."""
+        mine = [str(self.by)] if self.by.kind == "agent" else []
+        mine += [f"agent:{self.asked_by}"] if self.asked_by else []
+        return tuple(dict.fromkeys([OWNER_SCOPE, self.scope, *mine]))
+
+    def may_read(self, record: Any) -> bool:
+        """Whether an agent can see the record: nothing sensitive, quarantined or of another scope."""
+        scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
+        return record.is_for_agents and is_in_scopes(getattr(record, "scope", OWNER_SCOPE), scopes)
+
+    def shown(self, *records: Any, trust: str = Trust.OWNER) -> None:
+        """Lower the trust to that of these records and to `trust`: the caller sees some of their
+        text.
+        """
+        self.trust = lowest_trust([self.trust, trust, *(one.trust for one in records)])
+
+    def read(self, records: Iterable[Any]) -> None:
+        """Record that the caller read these: their trust, and a use of each."""
+        found = list(records)
+        if found:
+            self.shown(*found)
+            Use.note_records(self.owner, found, self.place or self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTool:
+    """A tool: its name, its description for a model, its arguments, and the function that runs it.
+
+    `run` can raise memory's errors for a rejected write; the caller turns them into an answer.
+    """
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[ToolContext, Any], ToolResult]
+    writes: bool = False
+
+
+def refused(code: str, text: str, **data: Any) -> ToolResult:
+    """Return the answer that nothing was done, with a reason for a model and a code for programs."""
+    return ToolResult(text, is_error=True, data={"error": code, "message": text, **data})
+
+
+def why_held(
+    context: ToolContext,
+    kind: str,
+    *,
+    texts: Sequence[str] = (),
+    target: Remembered | None = None,
+    path: str = "",
+    after: str = "",
+    leaves_topic: bool = True,
+    trust: Trust | None = None,
+) -> str:
+    """Return why the write is held; empty if it can be stored at once.
+
+    `trust` is the trust of the write, if it differs from that of everything its writer has read.
+    """
+    return review_services.why_held(
+        context.owner,
+        kind,
+        by=context.by,
+        trust=trust or context.write_trust,
+        texts=texts,
+        leaves_topic=leaves_topic,
+        target=target,
+        path=path,
+        after=after,
+        messages=context.messages,
+    )
+
+
+def held_for_person(
+    context: ToolContext,
+    kind: str,
+    held: str,
+    *,
+    after: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+    target: Remembered | None = None,
+    why: str = "",
+) -> ToolResult:
+    """Keep the write as a proposal, and return the answer that says so."""
+    proposal = review_services.hold(
+        context.owner,
+        kind,
+        by=context.by,
+        source=context.source,
+        before=before or {},
+        after=after,
+        why=why,
+        held=held,
+        target_id=target.pk if target is not None else None,
+        version_seen=target.version if target is not None else None,
+    )
+    text = _(
+        "Pending approval: “%(why)s”. Nothing is saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
+    ) % {"why": held, "id": proposal.pk}
+    return ToolResult(text, data={"proposal": str(proposal.pk), "why": held})
+
+
+def reviewed(
+    context: ToolContext,
+    kind: str,
+    *,
+    after: Mapping[str, Any],
+    texts: Sequence[str],
+    before: Mapping[str, Any] | None = None,
+    target: Remembered | None = None,
+    leaves_topic: bool = True,
+    trust: Trust | None = None,
+    why: str = "",
+) -> ToolResult | None:
+    """Return the answer for a write that must be held, which becomes a proposal; else None."""
+    held = why_held(
+        context, kind, texts=texts, target=target, leaves_topic=leaves_topic, trust=trust
+    )
+    if not held:
+        return None
+    return held_for_person(context, kind, held, after=after, before=before, target=target, why=why)
+
+
+def reviewed_lines(
+    context: ToolContext,
+    lines: Sequence[Line],
+    source: str,
+    *,
+    topic: Topic | None = None,
+    sensitivity: str = "normal",
+    leaves_topic: bool = True,
+) -> ToolResult | None:
+    """Hold a whole batch of observations if one of them must be held.
+
+    Every text that agents would see is checked for prompt injection: also tags, steps and source.
+    """
+    rows = [
+        {
+            "category": line.category,
+            "content": line.content,
+            "tags": list(line.tags),
+            "step_name": line.step_name,
+            "step_type": line.step_type,
+        }
+        for line in lines
+    ]
+    after: dict[str, Any] = {"lines": rows, "source": source, "sensitivity": sensitivity}
+    if topic is not None:
+        after["topic_id"] = str(topic.pk)
+    beside = dict.fromkeys(text for line in lines for text in (*line.tags, line.step_name) if text)
+    texts = [*(line.content for line in lines), *beside, source]
+    return reviewed(context, "observation", after=after, texts=texts, leaves_topic=leaves_topic)
+
+
+def named_source(context: ToolContext, named: str | None) -> str:
+    """Return the source of a write: the one that the caller named, or the caller.
+
+    Raises InvalidValue if an agent poses as a person, a run or a session, and Refused for a
+    source that the owner blocks.
+    """
+    if not named:
+        return context.source
+    if context.by.is_person:
+        return named
+    named = callers_source(named)
+    review_services.check_not_blocked(context.owner, context.by, named)
+    return named

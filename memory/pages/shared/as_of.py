@@ -1,0 +1,106 @@
+"""Pages as of a date: `?as_of=2026-03-01` shows what was known at the end of that day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from beacon_site.web.http import BeaconRequest
+from memory.models.as_of import AsOf, as_of, at, first_day
+from memory.models.errors import InvalidValue
+
+View = Callable[..., HttpResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class DateChoice:
+    """A page's date control: the date shown (None: now), and the rest of the page's URL."""
+
+    when: AsOf | None
+    typed: str
+    others: list[tuple[str, str]]  # parameters that the form keeps
+    first: datetime | None = None  # of the first record, if the date is before it
+    problem: str = ""
+
+    @property
+    def is_past(self) -> bool:
+        return self.when is not None
+
+    @property
+    def day(self) -> str:
+        """Return the date for the date input."""
+        return f"{self.when.day:%Y-%m-%d}" if self.when else ""
+
+    @property
+    def today(self) -> str:
+        """Return the last date that can be chosen."""
+        return f"{timezone.localdate():%Y-%m-%d}"
+
+    @property
+    def back(self) -> str:
+        """Return the query of the same page now."""
+        return f"?{urlencode(self.others)}" if self.others else "?"
+
+
+def chosen_date(request: BeaconRequest) -> DateChoice:
+    """Return the date of the URL. Raises InvalidValue for an invalid or future one."""
+    typed = request.GET.get("as_of", "")
+    return DateChoice(as_of(typed, timezone.get_current_timezone()), typed, _others(request))
+
+
+def _others(request: BeaconRequest) -> list[tuple[str, str]]:
+    """Return the other parameters. A page of results belongs to the date that it was made for."""
+    return [
+        (name, value)
+        for name, values in request.GET.lists()
+        if name not in ("as_of", "cursor", "limit")
+        for value in values
+    ]
+
+
+def at_a_date(view: View) -> View:
+    """Show the page as of `?as_of=`, read-only. Without the parameter, it is as it is now.
+
+    The view has `request.date` for its template. A date that can't be shown is explained instead.
+    """
+
+    @wraps(view)
+    def dated(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        found = date_or_problem(request)
+        if isinstance(found, HttpResponse):
+            return found
+        request.date = found
+        with at(request.user, found.when):
+            return view(request, *args, **kwargs)
+
+    return dated
+
+
+def date_or_problem(request: BeaconRequest) -> DateChoice | HttpResponse:
+    """Return the date of the URL, or the page that explains why there is nothing to show."""
+    try:
+        found = chosen_date(request)
+    except InvalidValue as exc:
+        choice = DateChoice(None, request.GET.get("as_of", ""), _others(request), None, str(exc))
+        return _no_page(request, choice, status=400)
+    if found.when is None:
+        return found
+    first = first_day(request.user)
+    if first is None or found.when.until <= first:
+        choice = DateChoice(found.when, found.typed, found.others, first)
+        return _no_page(request, choice, status=200)
+    return found
+
+
+def _no_page(request: BeaconRequest, choice: DateChoice, *, status: int) -> HttpResponse:
+    context: dict[str, Any] = {"choice": choice}
+    template = "_as_of_empty.html" if request.htmx else "as_of_empty.html"
+    return render(request, f"memory/{template}", context, status=status)

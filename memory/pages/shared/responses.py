@@ -1,0 +1,208 @@
+"""Responses shared by pages: redirects and 409 Conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from functools import wraps
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.text import secret_scanner
+from beacon_site.text.cleaning import clean
+from beacon_site.text.dates import day_typed
+from beacon_site.web.http import BeaconRequest, current_page, page_of_ours
+
+
+def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
+    """Redirect to `url`, over htmx by its header. The Inbox swaps the page it's sent to."""
+    by_header = request.htmx and not is_in_inbox(request)
+    return HttpResponseClientRedirect(url) if by_header else redirect(url)
+
+
+def is_in_inbox(request: BeaconRequest) -> bool:
+    """Whether a form of the Inbox was sent over htmx."""
+    return bool(request.htmx) and request.htmx.target == "inbox"
+
+
+def in_inbox(
+    request: BeaconRequest, template: str, context: dict[str, Any], *, key: object
+) -> HttpResponse:
+    """Show an item where the Inbox shows the selected one, and keep its list.
+
+    On a narrow screen the item has the page for itself, like one that was opened.
+    """
+    shown = context | {"is_in_inbox": True, "template": template, "key": key}
+    response = render(request, "memory/_in_inbox.html", shown)
+    response["HX-Retarget"] = "#inbox-detail"
+    response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def next_of(request: BeaconRequest, default: str = "") -> str:
+    """Return the `next` of the form or the URL if it is a page of this site, else `default`."""
+    asked = str(request.POST.get("next") or request.GET.get("next") or "")
+    return page_of_ours(asked, default)
+
+
+def redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
+    """Redirect to `next`, else to `default`."""
+    return redirect_to(request, next_of(request, default))
+
+
+def list_of(request: BeaconRequest) -> str:
+    """Return the list that a panel is beside, with its filters."""
+    return page_of_ours(current_page(request), reverse("memory:recall"))
+
+
+def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:
+    """Return a view of an old address that redirects permanently to the page of this name.
+
+    The query string is kept, with `fixed` added. A form that was open before is sent again as it is.
+    """
+
+    @login_required
+    def redirected(request: BeaconRequest, **named: Any) -> HttpResponse:
+        query = request.GET.copy()
+        query.update(fixed)
+        url = reverse(name, kwargs=named) + (f"?{query.urlencode()}" if query else "")
+        keeps_method = request.method not in ("GET", "HEAD")
+        return redirect(url, permanent=True, preserve_request=keeps_method)
+
+    return redirected
+
+
+def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:
+    """Answer 409 Conflict with the reason; `way` is a link to continue."""
+    return in_notice(request, render(request, "409.html", {"why": why, "way": way}, status=409))
+
+
+def in_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
+    """Show the response in the page's notice area where htmx asked for it."""
+    if request.htmx:
+        response["HX-Retarget"] = "#notice"
+        response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def report_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
+    """Report the fields from which characters were removed that can't be stored or shown."""
+    if labels:
+        words = _("Characters that can’t be stored or shown were removed from: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(map(str, labels))})
+
+
+# --- Checks of typed text: days, characters that can't be stored, and keys and passwords ---
+
+
+class CleanTextField(forms.CharField):
+    """Text without characters that can't be stored (NUL); `cleaned_of` lists where any were removed."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the text cleaned and stripped."""
+        return super().to_python(clean(value)[0] if isinstance(value, str) else value)
+
+
+class DayField(forms.DateField):
+    """A day, written as pages show it: `23 Nov 2026`. What `day_typed()` reads is accepted."""
+
+    widget = forms.TextInput
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the day as text."""
+        return date_format(value, "j M Y") if isinstance(value, date) else value
+
+    def to_python(self, value: Any) -> date | None:
+        """Return the day that was typed."""
+        if isinstance(value, str) and (day := day_typed(value, timezone.localdate())):
+            return day
+        return super().to_python(value)
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        """Return the example of the format."""
+        today = date_format(timezone.localdate(), "j M Y")
+        return super().widget_attrs(widget) | {"placeholder": today, "autocomplete": "off"}
+
+
+def cleaned_of(form: forms.BaseForm) -> list[str]:
+    """Return the labels of the fields from which characters were removed."""
+    return [
+        str(field.label)
+        for name, field in form.fields.items()
+        if isinstance(field, CleanTextField) and clean(str(form.data.get(name, "")))[1]
+    ]
+
+
+KEEP_SECRETS = "keep_secrets"
+
+
+class AsksAboutSecrets(forms.Form):
+    """A form that asks before it saves a key or a password.
+
+    The error has a checkbox to save the text anyway. A secret that the stored text already has
+    isn't asked about again; that text is the field's initial value, or comes from `stored_text`.
+    """
+
+    def stored_text(self) -> str:
+        return " ".join(str(value) for value in self.initial.values())
+
+    def full_clean(self) -> None:
+        super().full_clean()
+        if self.is_bound and not self.data.get(self.add_prefix(KEEP_SECRETS)):
+            self._ask_about_secrets()
+
+    def _ask_about_secrets(self) -> None:
+        typed = {
+            name: value
+            for name, value in self.cleaned_data.items()
+            if isinstance(value, str) and not self.fields[name].widget.is_hidden
+        }
+        for name, value in typed.items():
+            found = secret_scanner.find(value)
+            if not found:
+                continue
+            known = self.stored_text()
+            new = [one for one in found if value[one.start : one.end] not in known]
+            if new:
+                self.add_error(name, self._question(list(dict.fromkeys(one.kind for one in new))))
+
+    def _question(self, kinds: list[str]) -> str:
+        told = _(
+            "This text seems to contain a secret: %(kinds)s. Agents can read what you save, and models can receive it. Remove the secret, or select:"
+        ) % {"kinds": get_text_list(kinds, _("and"))}
+        return format_html(
+            '{} <label class="keep-secrets"><input type="checkbox" name="{}" value="1"> {}</label>',
+            told,
+            self.add_prefix(KEEP_SECRETS),
+            _("Save it anyway"),
+        )
+
+
+# --- Permissions of pages, beyond being signed in ---
+
+
+View = Callable[..., HttpResponse]
+
+
+def staff_only(view: View) -> View:
+    """Allow only staff. Anyone else who is signed in gets a 404."""
+
+    @wraps(view)
+    def guarded(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_staff:
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return login_required(guarded)

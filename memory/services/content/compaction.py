@@ -1,0 +1,441 @@
+"""Compact forms of content items, which say what an item is and how to get the rest of it.
+
+The first compactor that recognizes the text writes the form, or a model if the agent's settings say
+so; each is the other's fallback. A compact form that isn't shorter than the text is replaced by
+the text (R137). External text is put between marks.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import structlog
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from pydantic import BaseModel, Field
+
+from beacon_site.net.errors import ProviderError
+from beacon_site.providers.llm.base import Message
+from beacon_site.text import injection
+from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
+from memory.models import Agent, ContentItem, Sensitivity, Trust
+from memory.services.llm.booking import BudgetReached
+
+# --- shapes of text ---
+
+READ_BY_MODEL = 5_000  # characters that a model is given to compact a text (R130)
+LOOKED_AT = 65_536  # characters searched for the columns of a table
+MOST_HITS, LONGEST_HIT = 8, 140
+MOST_COLUMNS, LONGEST_COLUMN = 30, 40
+LONGEST_SHAPE = 600
+ROWS_SHOWN, LONGEST_ROW = 1, 160
+_LEAST_ROWS = 3  # lines with the same columns that make a table
+_DEEPEST = 3
+_ENTRY = re.compile(r"^(?:\[?p?\d{1,4}[\].:)]+|[-*•])\s+\S")
+_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactParts:
+    """The parts of a compact form: what the item is, the text, and how much of it that is."""
+
+    about: str
+    text: str
+    shown: str
+
+
+# --- search results ---
+
+
+def is_search(item: ContentItem) -> bool:
+    """Whether the item is the result of a search whose hits can be separated."""
+    return "search" in item.action.casefold() and bool(hits_of(item.content))
+
+
+def search_results(item: ContentItem) -> CompactParts:
+    """Return the titles of the first results, and the number of results."""
+    hits = hits_of(item.content)
+    told = {"shown": f"{min(len(hits), MOST_HITS):,}", "of": f"{len(hits):,}"}
+    return CompactParts(
+        _("search results"),
+        "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
+        _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
+        % (told | {"size": f"{item.size:,}"}),
+    )
+
+
+def hits_of(text: str) -> list[str]:
+    """Return one line per result, from numbered or bulleted lines, or JSON with titles."""
+    rows = _loaded(text)
+    if isinstance(rows, dict):
+        rows = next((value for value in rows.values() if isinstance(value, list)), None)
+    if isinstance(rows, list):
+        told = [
+            " — ".join(str(row[key]) for key in ("title", "url") if row.get(key))
+            for row in rows
+            if isinstance(row, dict)
+        ]
+        return [one_line(hit) for hit in told if hit]
+    return [one_line(line) for line in text.split("\n") if _ENTRY.match(line)]
+
+
+# --- JSON ---
+
+
+def is_json(item: ContentItem) -> bool:
+    """Whether the content looks like a JSON object or list."""
+    return _looks_like_json(item.content)
+
+
+def json_shape(item: ContentItem) -> CompactParts:
+    """Return the keys and the lengths of lists and texts, without the values."""
+    value = _loaded(item.content)
+    if value is None:
+        raise ValueError("the content isn't JSON")
+    shape = _shape(value, 0)
+    told = {"size": f"{item.size:,}"}
+    return CompactParts(
+        _("JSON"),
+        shorten(shape, LONGEST_SHAPE),
+        _("Only the structure is shown, with 0 of %(size)s characters of its values.") % told,
+    )
+
+
+def _looks_like_json(text: str) -> bool:
+    begins, ends = text[:64].lstrip()[:1], text[-64:].rstrip()[-1:]
+    return f"{begins}{ends}" in ("{}", "[]")
+
+
+def _loaded(text: str) -> Any:
+    if not _looks_like_json(text):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shape(value: Any, depth: int) -> str:
+    if isinstance(value, dict):
+        if depth >= _DEEPEST:
+            return ngettext("%(n)d key", "%(n)d keys", len(value)) % {"n": len(value)}
+        inside = ", ".join(
+            f"{shorten(key, LONGEST_COLUMN)}: {_shape(one, depth + 1)}"
+            for key, one in islice(value.items(), MOST_COLUMNS)
+        )
+        more = ", …" if len(value) > MOST_COLUMNS else ""
+        return "{" + inside + more + "}"
+    if isinstance(value, list):
+        number = ngettext("list of %(n)s", "list of %(n)s", len(value)) % {"n": f"{len(value):,}"}
+        return f"{number} × {_shape(value[0], depth + 1)}" if value else number
+    if isinstance(value, str):
+        return _("text of %(n)s") % {"n": f"{len(value):,}"}
+    return {bool: _("true or false"), type(None): _("null")}.get(type(value), _("number"))
+
+
+# --- tables ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    columns: Sequence[str]
+    first: Sequence[str]  # rows, unchanged
+    rows: int
+
+
+def is_table(item: ContentItem) -> bool:
+    """Whether the content is a table in Markdown, or separated by commas, tabs or semicolons."""
+    return _table(item.content) is not None
+
+
+def table_shape(item: ContentItem) -> CompactParts:
+    """Return the column names, the first row, and the number of rows."""
+    table = _table(item.content)
+    if table is None:
+        raise ValueError("the content isn't a table")
+    names = [shorten(name, LONGEST_COLUMN) or "-" for name in table.columns]
+    listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
+    first = [shorten(row, LONGEST_ROW) for row in table.first]
+    told = {"shown": len(first), "of": f"{table.rows:,}", "size": f"{item.size:,}"}
+    return CompactParts(
+        _("table"),
+        "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
+        _("%(shown)d of %(of)s rows shown. Total: %(size)s characters.") % told,
+    )
+
+
+def _table(text: str) -> _Table | None:
+    lines = [line for line in text[:LOOKED_AT].split("\n") if line.strip()]
+    if len(lines) < _LEAST_ROWS:
+        return None
+    if "|" in lines[0] and _RULE.match(lines[1]):
+        rows = sum(line.lstrip().startswith("|") or "|" in line for line in text.split("\n")) - 2
+        return _Table(_cells(lines[0]), lines[2 : 2 + ROWS_SHOWN], rows)
+    for mark in ("\t", ",", ";"):
+        parsed = _parsed(lines, mark)
+        if parsed is not None:
+            rows = sum(1 for line in text.split("\n") if line.strip()) - 1
+            return _Table(parsed, lines[1 : 1 + ROWS_SHOWN], rows)
+    return None
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _parsed(lines: Iterable[str], mark: str) -> list[str] | None:
+    """Return the header if the first lines have equally many cells and the header's are short."""
+    some = list(islice(lines, 12))
+    try:
+        rows = list(csv.reader(some, delimiter=mark))
+    except csv.Error:
+        return None
+    wide = {len(row) for row in rows}
+    if len(rows) < _LEAST_ROWS or len(wide) != 1 or wide <= {0, 1}:
+        return None
+    header = [cell.strip() for cell in rows[0]]
+    is_header = all(0 < len(cell) <= LONGEST_COLUMN for cell in header)
+    return header if is_header and not header[-1].endswith((".", "!", "?")) else None
+
+
+# --- written by a model (R130) ---
+
+LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
+MOST_TOKENS = 700
+
+
+class ModelCompaction(BaseModel):
+    """The model's answer."""
+
+    summary: str = Field(max_length=LONGEST_SUMMARY, description="2 or 3 sentences")
+    facts: list[str] = Field(
+        default_factory=list, max_length=MOST_FACTS, description="3 to 5 facts for the goal"
+    )
+    id: str = Field("", max_length=80, description="the memory id that you were given")
+
+
+Ask = Callable[[Sequence[Message]], ModelCompaction | None]
+
+
+def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
+    """Return the messages to the model: goal, action, the first 5,000 characters, and the id.
+
+    `prompt` replaces Beacon's own instructions about what to keep.
+    """
+    told = {
+        "goal": for_prompt(goal),
+        "action": item.action or item.type,
+        "text": for_prompt(item.content[:READ_BY_MODEL]),
+        "read": f"{min(item.size, READ_BY_MODEL):,}",
+        "size": f"{item.size:,}",
+        "id": item.pk,
+        "prompt": prompt,
+    }
+    return [
+        Message("system", render_to_string("prompts/compact_system.txt", told)),
+        Message("user", render_to_string("prompts/compact_user.txt", told)),
+    ]
+
+
+# --- the compact form ---
+
+logger = structlog.get_logger(__name__)
+
+EXCERPT = 500  # characters of a text in its compact form (R128)
+LONGEST_NAME = 40  # characters of an item's name in its citation line
+# What a compactor may raise for unexpected content; then the next one is used.
+_FAILURES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """One way to compact items: which items it handles, and how."""
+
+    name: str
+    matches: Callable[[ContentItem], bool]
+    compact: Callable[[ContentItem], CompactParts]
+
+
+_REGISTRY: list[Compactor] = []
+
+
+def register_compactor(compactor: Compactor) -> None:
+    """Add a compactor before the others; it replaces one of the same name."""
+    _REGISTRY[:] = [compactor, *(one for one in _REGISTRY if one.name != compactor.name)]
+
+
+def compactors() -> tuple[Compactor, ...]:
+    """Return the compactors in the order in which they are tried; the default is the last."""
+    return (*_REGISTRY, DEFAULT)
+
+
+# --- the forms ---
+
+
+def full_form(item: ContentItem, text: str = "") -> str:
+    """Return the whole result (default: the content itself) with the item's id at its end."""
+    if not may_be_shown(item):
+        return withheld(item)
+    told = _("(Stored in memory as %(id)s.)") % {"id": item.pk}
+    return f"{text or shown(item, item.content)}\n\n{told}"
+
+
+def compact_form(
+    item: ContentItem, *, agent: Agent | None = None, goal: str = "", ask: Ask | None = None
+) -> str:
+    """Return the item's compact form, never longer than its text.
+
+    `ask` sends a question to a model: first if the agent's settings say so
+    (`use_model_compaction`), else only if every compactor failed.
+    """
+    if not may_be_shown(item):
+        return withheld(item)
+    by_model = agent is not None and agent.use_model_compaction
+    short = _by_model(item, agent, goal, ask) if by_model else None
+    short = short or _by_compactor(item)
+    short = short or (None if by_model else _by_model(item, agent, goal, ask))
+    short = short or DEFAULT.compact(item)
+    whole = shown(item, item.content)
+    framed = "\n".join(
+        part for part in (short.about, shown(item, short.text), short.shown, hint(item)) if part
+    )
+    return framed if len(framed) < len(whole) else whole
+
+
+def citation_line(item: ContentItem) -> str:
+    """Return one line with the item's name, size and how to get it; never longer than the item."""
+    if not may_be_shown(item):
+        return withheld(item)
+    told = {"id": item.pk, "name": _name(item), "size": f"{item.size:,}"}
+    line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % told
+    whole = shown(item, item.content)
+    return line if len(line) < len(whole) else whole
+
+
+def hint(item: ContentItem) -> str:
+    """Return how to get more of the item."""
+    words = _(
+        'Stored in memory. retrieve_from_memory(id="%(id)s") returns all of it. To get a part, add a transform: filtered (q), excerpt (q, n), summary, first_n or last_n (n).'
+    )
+    return words % {"id": item.pk}
+
+
+def withheld(item: ContentItem) -> str:
+    """Return the placeholder for an item that models can't see."""
+    return _("Only people can see memory item %(id)s.") % {"id": item.pk}
+
+
+def may_be_shown(item: ContentItem) -> bool:
+    """Whether a model can see anything of the item."""
+    return item.sensitivity == Sensitivity.NORMAL and item.trust != Trust.QUARANTINED
+
+
+def is_outside(item: ContentItem) -> bool:
+    """Whether the content came from outside, so that it is data rather than instructions."""
+    return item.trust not in (Trust.OWNER, Trust.AGENT)
+
+
+def shown(item: ContentItem, text: str) -> str:
+    """Return part of the content for a model, between marks if it came from outside."""
+    return as_data(text) if text and is_outside(item) else text
+
+
+def _name(item: ContentItem) -> str:
+    """Return an item's name in one line, without a title that contains instructions."""
+    title = "" if injection.injection_reason(item.title) else for_prompt(item.title)
+    title = shorten(title, LONGEST_NAME)
+    kind = item.action or str(item.get_type_display())
+    return f"{kind} “{title}”" if title else kind
+
+
+# --- choosing a compactor ---
+
+
+def _by_compactor(item: ContentItem) -> CompactParts | None:
+    for compactor in compactors():
+        try:
+            if compactor.matches(item):
+                return compactor.compact(item)
+        except _FAILURES as exc:
+            logger.warning(
+                "compactor failed", compactor=compactor.name, item=str(item.pk), why=repr(exc)
+            )
+            return None
+    return None
+
+
+def _by_model(
+    item: ContentItem, agent: Agent | None, goal: str, ask: Ask | None
+) -> CompactParts | None:
+    """Return the model's compact form; None without a model or if it fails."""
+    if ask is None:
+        return None
+    prompt = agent.compaction_prompt if agent is not None else ""
+    try:
+        written = ask(question(item, goal, prompt))
+    except (ProviderError, BudgetReached) as exc:
+        # The call is recorded with its error; the agent gets the deterministic form.
+        logger.info("not compacted by a model", item=str(item.pk), why=str(exc))
+        return None
+    return _written(item, written) if written is not None else None
+
+
+def _written(item: ContentItem, written: ModelCompaction) -> CompactParts | None:
+    summary = written.summary.strip()
+    facts = [fact.strip() for fact in written.facts if fact.strip()]
+    if not summary:
+        return None
+    told = {"read": f"{min(item.size, READ_BY_MODEL):,}", "of": f"{item.size:,}"}
+    return CompactParts(
+        _("%(name)s, summarized by a model") % {"name": _name(item)},
+        "\n".join([summary, *(f"- {fact}" for fact in facts)]),
+        _("Based on the first %(read)s of %(of)s characters.") % told,
+    )
+
+
+def _default(item: ContentItem) -> CompactParts:
+    text = item.content[:EXCERPT]
+    told = {"shown": f"{len(text):,}", "of": f"{item.size:,}"}
+    return CompactParts(
+        _name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told
+    )
+
+
+def _web_page(item: ContentItem) -> CompactParts:
+    """Return title, URL, the first 500 characters and the length (R128)."""
+    page = _default(item)
+    head = "\n".join(part for part in (item.title, item.url) if part)
+    return CompactParts(_("Web page"), f"{head}\n\n{page.text}" if head else page.text, page.shown)
+
+
+def _is_web_page(item: ContentItem) -> bool:
+    return item.type == ContentItem.Type.WEB_CONTENT
+
+
+def _named(about: Callable[[ContentItem], CompactParts]) -> Callable[[ContentItem], CompactParts]:
+    """Add the item's name to a form, since the compactor only knows the content."""
+
+    def compact(item: ContentItem) -> CompactParts:
+        short = about(item)
+        return CompactParts(f"{_name(item)}: {short.about}", short.text, short.shown)
+
+    return compact
+
+
+DEFAULT = Compactor("default", lambda _item: True, _default)
+
+_BUILT_IN: tuple[tuple[str, Any, Any], ...] = (
+    ("web page", _is_web_page, _web_page),
+    ("search results", is_search, _named(search_results)),
+    ("json", is_json, _named(json_shape)),
+    ("table", is_table, _named(table_shape)),
+)
+for _one in reversed(_BUILT_IN):
+    register_compactor(Compactor(*_one))

@@ -1,0 +1,449 @@
+"""Builds an agent's context in six layers, and chooses the rules and summaries for it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db.models import Q
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers.llm.tokens import Size, counted, how_in_words
+from beacon_site.text.cleaning import clean, for_prompt, shorten
+from beacon_site.text.dates import named
+from memory.models import MemoryFile, Note, Topic, Trust, Use, User, as_of
+from memory.models.notes import NoteQuerySet
+from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded
+from memory.services.context import identity
+from memory.services.files.reading import files_of, index_of
+from memory.services.search.query import Filter, Question
+from memory.services.search.recall import RecallHit, recall_each
+from memory.services.search.retrievers import MEANING
+
+NEAREST = 15  # R219: the hits from which the prompt's notes are chosen
+LONGEST_MESSAGE = 2_000  # characters of a message that are used to choose notes
+MOST_LEFT_OUT = 20  # per layer that are listed by name
+
+_NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
+_NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
+
+
+@dataclass(slots=True)
+class ChosenNotes:
+    """The chosen notes in order, each with the reason, and what was left out."""
+
+    notes: list[tuple[Note, str]] = field(default_factory=list)
+    left_out: list[ContextLine] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    owner: User
+    kind: str
+    topic: Topic | None
+    scopes: tuple[str, ...]
+    now: datetime
+
+    def may_enter(self, note: Note) -> bool:
+        return self.why_not(note) == ""
+
+    def why_not(self, note: Note) -> str:
+        """Return why the note can't be included, or "" if it can."""
+        if note.superseded_by_id is not None:
+            return _("replaced by a newer note")
+        if note.has_expired(self.now):
+            return _("expired")
+        if note.sensitivity == "sensitive":
+            return _("sensitive, so it’s never included")
+        if note.trust == Trust.QUARANTINED:
+            return _("quarantined, so it’s never included")
+        if not note.is_for_agents:
+            return _("its topic is sensitive or quarantined, so it’s never included")
+        if not is_in_scopes(note.scope, self.scopes):
+            if names_excluded(note.scope):
+                return _("never for this agent, by your choice")
+            return _("visible only to %(scope)s") % {"scope": note.scope}
+        if self.topic is not None and note.topic_id not in (None, self.topic.pk):
+            return _("belongs to another topic")
+        return ""
+
+    def allowed(self) -> NoteQuerySet:
+        """Return the notes of this kind that can be included, newest first."""
+        rows = Note.objects.of(self.owner).active(self.now)
+        rows = rows.filter(in_scopes(self.scopes), kind=self.kind)
+        rows = rows.for_agents()
+        if self.topic is not None:
+            rows = rows.filter(Q(topic=None) | Q(topic=self.topic))
+        return rows.order_by("-created", "-id")
+
+
+def chosen_notes(
+    owner: User,
+    most: Mapping[str, int],
+    *,
+    message: str,
+    topic: Topic | None,
+    scopes: Sequence[str],
+    now: datetime,
+) -> dict[str, ChosenNotes]:
+    """Return the notes of each kind: pinned ones, those nearest to the message, then the newest."""
+    asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
+    nearest = _nearest(owner, list(most), message, now)
+    return {
+        kind: _chosen(one, hits, most[kind])
+        for kind, one, hits in zip(most, asked, nearest, strict=True)
+    }
+
+
+def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNotes:
+    notes: dict[Any, tuple[Note, str]] = {
+        note.pk: (note, _("pinned")) for note in asked.allowed().filter(pinned=True)[:most]
+    }
+    beyond = {}
+    for hit in nearest:
+        note = hit.record
+        if note.pk in notes or not asked.may_enter(note):
+            continue
+        if len(notes) < most:
+            notes[note.pk] = note, _why_near(hit)
+        else:
+            beyond[note.pk] = hit.score
+    if len(notes) < most:
+        for note in asked.allowed()[:most]:
+            if len(notes) < most and note.pk not in notes:
+                notes[note.pk] = note, _("among the newest")
+    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most, beyond))
+
+
+def _nearest(
+    owner: User, kinds: Sequence[str], message: str, now: datetime
+) -> list[list[RecallHit]]:
+    """Return the hits of each kind, by words and by meaning if there is an embedder."""
+    message = clean(message)[0][:LONGEST_MESSAGE].strip()
+    if not message:
+        return [[] for _kind in kinds]
+    # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
+    asked = [
+        Question(
+            message,
+            message,
+            filters=(_NOT_SENSITIVE, _NOT_QUARANTINED, Filter("kind", (str(kind),))),
+        )
+        for kind in kinds
+    ]
+    pages = recall_each(owner, asked, types=[Note.record_type()], limit=NEAREST, now=now)
+    return [page.hits for page in pages]
+
+
+def _why_near(hit: RecallHit) -> str:
+    how = _("in meaning") if MEANING in hit.lanes else _("in wording")
+    told = {"how": how, "score": f"{hit.score:.2f}"}
+    return _("similar to the message %(how)s (%(score)s)") % told
+
+
+def _left_out(
+    asked: _Asked, entered: Iterable[Any], most: int, scores: Mapping[Any, float]
+) -> list[ContextLine]:
+    """Return the newest notes that were left out, with reasons, and the number of others.
+
+    `scores` are those of notes that are similar to the message, but less than the chosen ones.
+    """
+    rows = Note.objects.of(asked.owner).live().select_related("topic")
+    rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
+    found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
+    beyond = _("not among the %(most)d most similar or newest") % {"most": most}
+    less = _("similar to the message (%(score)s), but %(most)d others are included")
+    newer = _("pinned, but %(most)d newer ones are pinned, too") % {"most": most}
+    told = []
+    for note in found[:MOST_LEFT_OUT]:
+        why = asked.why_not(note) or (newer if note.pinned else beyond)
+        if why == beyond and note.pk in scores:
+            why = less % {"score": f"{scores[note.pk]:.2f}", "most": most}
+        told.append(ContextLine(str(note), why, note))
+    if len(found) > MOST_LEFT_OUT:
+        more = rows.count() - MOST_LEFT_OUT
+        words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}
+        told.append(ContextLine(words, beyond))
+    return told
+
+
+# --- machine and time -----------------------------------------------------------------------------
+
+
+def place_lines(owner: User, now: datetime) -> list[str]:
+    """Return the lines of the environment layer (R217)."""
+    zone = ZoneInfo(named(owner.time_zone or "") or "UTC")
+    local = now.astimezone(zone)
+    offset = f"{local:%z}"
+    told = {
+        "now": f"{local:%A, %Y-%m-%d %H:%M}",
+        "offset": f"{offset[:3]}:{offset[3:5]}",
+        "zone": zone.key,
+        "system": system_in_words(),
+    }
+    return [
+        _("- Time: %(now)s (UTC%(offset)s), time zone %(zone)s") % told,
+        _("- Machine: %(system)s") % told,
+        _("- Software: Beacon, on this person’s own machine. What you remember stays there"),
+    ]
+
+
+@cache
+def system_in_words() -> str:
+    """Return the operating system and processor type, such as Linux (Debian 12), x86_64."""
+    return ", ".join(part for part in (_system(), platform.machine()) if part) or _("unknown")
+
+
+def _system() -> str:
+    name = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    try:
+        known = platform.freedesktop_os_release()
+    except OSError:
+        release = platform.mac_ver()[0]
+        return f"{name} {release}".strip()
+    distribution = f"{known.get('NAME', '')} {known.get('VERSION_ID', '')}".strip()
+    return f"{name} ({distribution})" if distribution else name
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
+MOST_CHARACTERS = 60_000  # for all layers together, about 15,000 tokens
+CHARACTERS, TOKENS = "characters", "tokens"  # what a budget counts
+LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
+LONGEST_NOTE = 2_000  # characters of a rule or a summary
+
+NAMES = ("agent", "soul", "environment", "user", "rules", "summaries")  # R216: in this order
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """One entry of a layer, with why it is included and its record, if any.
+
+    Or a note that was left out or cut, with its title as the text and why. The model doesn't get that.
+    """
+
+    text: str
+    why: str
+    record: Any = None
+
+
+@dataclass(slots=True)
+class Layer:
+    """One of the six layers; `text` is its part of the prompt, "" if the layer is empty."""
+
+    name: str
+    title: str
+    lines: list[ContextLine] = field(default_factory=list)
+    left_out: list[ContextLine] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return the layer for the model, with external text last, between marks."""
+        own = [line.text for line in self.lines if not _is_outside(line)]
+        outside = [line.text for line in self.lines if _is_outside(line)]
+        told = {"lines": own, "outside": outside}
+        return render_to_string("prompts/_context_layer.txt", told).strip()
+
+    @property
+    def size(self) -> Size:
+        return counted(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The six layers, joined as a system prompt, and the list of memory files."""
+
+    layers: list[Layer]
+    system: str
+    index: str
+    files: Sequence[MemoryFile] = ()  # files that the index lists, and those that it leaves out
+
+    @property
+    def text(self) -> str:
+        """Return the system prompt followed by the list of memory files."""
+        return f"{self.system}\n\n{self.index}"
+
+    @property
+    def records(self) -> list[Any]:
+        """Return the records that it includes, in order."""
+        return [line.record for layer in self.layers for line in layer.lines if line.record]
+
+    def without(self, ids: Collection[str]) -> Context:
+        """Return the context without the records with these IDs. Nothing else takes their place."""
+        layers = [
+            replace(
+                one,
+                lines=[
+                    line
+                    for line in one.lines
+                    if line.record is None or str(line.record.pk) not in ids
+                ],
+            )
+            for one in self.layers
+        ]
+        return Context(layers, _joined(layers), self.index, self.files)
+
+    def layer(self, name: str) -> Layer:
+        return next(one for one in self.layers if one.name == name)
+
+
+def build_context(
+    owner: User,
+    *,
+    message: str = "",
+    topic: Topic | None = None,
+    place: str = "",
+    now: datetime | None = None,
+    scopes: Sequence[str] = (OWNER_SCOPE,),
+    most: int = MOST_CHARACTERS,
+    unit: str = CHARACTERS,
+) -> Context:
+    """Return the agent's context for `message`, read from the database at each call.
+
+    Rules and summaries are the pinned ones, those nearest to the message, and the newest (R219, R220).
+    In `as_of.at()` it is the context of that time.  With a `topic`, those of other topics are left
+    out.  The context has at most `most` characters (or
+    tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
+    a use there.
+    """
+    now = now or as_of.now()
+    chosen = chosen_notes(
+        owner,
+        {Note.Kind.RULE: MOST_RULES, Note.Kind.SUMMARY: MOST_SUMMARIES},
+        message=message,
+        topic=topic,
+        scopes=scopes,
+        now=now,
+    )
+    standing = identity.all_active(owner)
+    layers = [
+        _identity_layer(standing, Note.Kind.AGENT, _("Who you are"), now),
+        _identity_layer(standing, Note.Kind.SOUL, _("How you think and act"), now),
+        Layer("environment", _("Where you run"), place_lines_of(owner, now)),
+        _identity_layer(standing, Note.Kind.USER, _("Who you work for"), now),
+        _notes_layer("rules", _("Rules to follow"), chosen[Note.Kind.RULE]),
+        _notes_layer("summaries", _("Recent work"), chosen[Note.Kind.SUMMARY]),
+    ]
+    _fit(layers, most, unit)
+    files = files_of(owner)
+    context = Context(layers, _joined(layers), index_of(files), files)
+    Use.note_records(owner, context.records, place)
+    return context
+
+
+def place_lines_of(owner: User, now: datetime) -> list[ContextLine]:
+    """Return the layer of the machine, which is never left out (R217)."""
+    return [ContextLine(text, _("always")) for text in place_lines(owner, now)]
+
+
+def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datetime) -> Layer:
+    """Return the layer of the current agent, soul or user note."""
+    layer = Layer(str(kind), title)
+    note = standing.get(str(kind))
+    if note is None:
+        return layer
+    why = why_never(note, now)
+    if why:
+        layer.left_out.append(ContextLine(str(note), why, note))
+        return layer
+    layer.lines.append(ContextLine(_cut(note, LONGEST_IDENTITY, layer), _("always"), note))
+    return layer
+
+
+def why_never(note: Note, now: datetime) -> str:
+    """Return why a note is kept out of every context, or ""."""
+    if note.sensitivity == "sensitive":
+        return _("sensitive, so it’s never included")
+    if note.trust == Trust.QUARANTINED:
+        return _("quarantined, so it’s never included")
+    if note.has_expired(now):
+        return _("expired")
+    return ""
+
+
+def _notes_layer(name: str, title: str, chosen: ChosenNotes) -> Layer:
+    layer = Layer(name, title, left_out=list(chosen.left_out))
+    for note, why in chosen.notes:
+        text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list
+        layer.lines.append(ContextLine(f"- [note:{note.pk}] {text}", why, note))
+    return layer
+
+
+def _cut(note: Note, most: int, layer: Layer) -> str:
+    """Return the note's text; if it is too long it is cut, with a notice to the model and the page."""
+    text = for_prompt(note.content.strip())
+    if len(text) <= most:
+        return text
+    told = {"most": f"{most:,}", "have": f"{len(text):,}"}
+    why = _("cut to its first %(most)s of %(have)s characters") % told
+    layer.left_out.append(ContextLine(shorten(note.content, 120), why, note))
+    return f"{text[:most].rstrip()} … ({why})"
+
+
+def _is_outside(line: ContextLine) -> bool:
+    return line.record is not None and line.record.trust not in (Trust.OWNER, Trust.AGENT)
+
+
+def _fit(layers: list[Layer], most: int, unit: str) -> None:
+    """Drop summaries, then rules, the last ones first, until all layers fit into `most`."""
+    if unit == TOKENS:
+        words = _("no room: all layers together are limited to %(most)s tokens")
+    else:
+        words = _("no room: all layers together are limited to %(most)s characters")
+    why = words % {"most": f"{most:,}"}
+    for name in ("summaries", "rules"):
+        layer = next(one for one in layers if one.name == name)
+        while layer.lines and _length(_joined(layers), unit) > most:
+            gone = layer.lines.pop()
+            layer.left_out.append(ContextLine(str(gone.record), why, gone.record))
+
+
+def _length(text: str, unit: str) -> int:
+    return counted(text).tokens if unit == TOKENS else len(text)
+
+
+def _joined(layers: list[Layer]) -> str:
+    shown = [layer for layer in layers if layer.lines]
+    return render_to_string("prompts/context_system.txt", {"layers": shown}).strip()
+
+
+# --- context as plain data for tools and the API ---
+
+
+def context_data(built: Context) -> dict[str, Any]:
+    """Return the layers with their sizes, the list of memory files, and the text of both together.
+
+    What was left out is only counted, not named, because a title can contain something that agents
+    must not see.
+    """
+    layers = [
+        {
+            "name": one.name,
+            "title": one.title,
+            "lines": len(one.lines),
+            "left_out": len(one.left_out),
+            **size_data(one.size),
+            "text": one.text,
+        }
+        for one in built.layers
+    ]
+    return {
+        "layers": layers,
+        "system": built.system,
+        "index": built.index,
+        "text": built.text,
+        **size_data(counted(built.text)),
+        "tokens_are": how_in_words(),
+    }
+
+
+def size_data(size: Size) -> dict[str, int]:
+    return {"bytes": size.bytes, "tokens": size.tokens}

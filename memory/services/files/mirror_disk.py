@@ -1,0 +1,380 @@
+"""One account's files in the mirror: reading, writing and setting aside, never through a link.
+
+Each folder on the path is opened by name without following links, and its files are reached only
+from there, so no name can lead out of the folder (R145). A stamp identifies what was read, and a
+file is overwritten only if it still has that stamp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from memory.models.file_format import FACTS, month_of
+from memory.services.files.texts import MOST_EPISODES
+
+LARGEST = 4 * MOST_EPISODES  # bytes read at most; no valid file is that large
+MOST_COPIES = 50  # rejected edits beside one file
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_TEMP = 60.0  # seconds after which a partly written file must be from a killed process
+_TRIES = 20  # attempts at a file that keeps changing
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+_CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT}
+_QUIET = 0.1  # seconds without changes before a file is read, in case an editor is writing it
+
+
+class ConcurrentChange(Exception):
+    """The file changed between reading and writing. Check it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFile:
+    """A file on disk: without a stamp if it doesn't exist, without content if it isn't readable
+    text.
+    """
+
+    stamp: str = ""
+    content: bytes | None = None
+    is_large: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the content, or of the stamp if it can't be read."""
+        return digest_of(self.stamp.encode() if self.content is None else self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """An account's folder. `parts` lead to it from `root`."""
+
+    root: Path
+    parts: tuple[str, ...] = ()
+
+    def stamps(self) -> dict[str, str]:
+        """Return the stamp of each memory file, by path. Other files are ignored."""
+        found = {}
+        for folder in ("facts", "episodes"):
+            try:
+                with self._inside(folder) as inside:
+                    for name in os.listdir(inside):  # noqa: PTH208 - a folder's handle
+                        path = f"{folder}/{name}"
+                        if (path in FACTS or month_of(path)) and (mark := _stamp_at(inside, name)):
+                            found[path] = mark
+            except FileNotFoundError:
+                continue
+        return found
+
+    def read(self, path: str, *, settled: bool = False) -> DiskFile:
+        """Return the file at `path`, with `settled` only once it no longer changes.
+
+        Raises ConcurrentChange if it keeps changing, OSError.
+        """
+        folder, _slash, name = path.partition("/")
+        found = None
+        for _try in range(_TRIES):
+            try:
+                with self._inside(folder) as inside:
+                    found, age = _read(inside, name)
+            except FileNotFoundError:
+                return DiskFile()
+            if found is not None and not (settled and 0 <= age < _QUIET):
+                return found
+            time.sleep(_QUIET / 2)
+        if found is None:
+            raise ConcurrentChange(path)
+        return found
+
+    def write(self, path: str, content: bytes, expected: str) -> tuple[str, bytes | None]:
+        """Write `content` to `path` atomically, safe against power loss, and return its stamp.
+
+        An edit that was written in the meantime is returned with it. Raises ConcurrentChange if the
+        file no longer has the stamp `expected`, OSError.
+        """
+        folder, _slash, name = path.partition("/")
+        with self._inside(folder, make=True) as inside, _held(inside, name) as old:
+            _sweep(inside, name)
+            temp = f".{name}.{secrets.token_hex(6)}.tmp"
+            handle, is_swapped = os.open(temp, _NEW, 0o600, dir_fd=inside), False
+            try:
+                _fill(handle, content, like=_mode_at(inside, name))
+                if _stamp_at(inside, name) != expected:
+                    raise ConcurrentChange(path)
+                is_swapped = bool(expected) and _swapped(inside, temp, name)
+                if not is_swapped:
+                    os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
+                stamp = _stamp(os.fstat(handle))
+            except BaseException:
+                if not is_swapped:  # otherwise it is an editor's text
+                    with suppress(FileNotFoundError):
+                        os.unlink(temp, dir_fd=inside)
+                raise
+            finally:
+                os.close(handle)
+            os.fsync(inside)
+            if not is_swapped:
+                return stamp, _late(old, expected)
+            late = _replaced(inside, temp, expected)
+            os.unlink(temp, dir_fd=inside)
+            return stamp, late
+
+    def remove(self, path: str, expected: str) -> None:
+        """Delete the file.  Raises ConcurrentChange, OSError."""
+        folder, _slash, name = path.partition("/")
+        with self._inside(folder) as inside:
+            if _stamp_at(inside, name) != expected:
+                raise ConcurrentChange(path)
+            os.unlink(name, dir_fd=inside)
+            os.fsync(inside)
+
+    def quarantine_reason(self, path: str, content: bytes | None) -> str:
+        """Keep a rejected edit beside the file and return the copy's path. No copy is overwritten.
+
+        An unreadable file is moved as it is. Bytes that are already kept are kept once.
+        """
+        for copy in self.copies(path):
+            if content is not None and self.read(copy).content == content:
+                return copy
+        folder, _slash, name = path.partition("/")
+        with self._inside(folder) as inside:
+            for number in range(1, MOST_COPIES + 1):
+                copy = f"{name}.conflict" + (f".{number}" if number > 1 else "")
+                with suppress(FileExistsError):
+                    if content is None:
+                        _move_aside(inside, name, copy)
+                    else:
+                        handle = os.open(copy, _NEW, 0o600, dir_fd=inside)
+                        try:
+                            _fill(handle, content)
+                        finally:
+                            os.close(handle)
+                    os.fsync(inside)
+                    return f"{folder}/{copy}"
+        raise FileExistsError(f"there are already {MOST_COPIES} copies ({name}.conflict) beside it")
+
+    def copies(self, path: str) -> list[str]:
+        """Return the paths of rejected edits beside the file."""
+        folder, _slash, name = path.partition("/")
+        try:
+            with self._inside(folder) as inside:
+                names = os.listdir(inside)  # noqa: PTH208 - a folder's handle
+        except FileNotFoundError:
+            return []
+        return [f"{folder}/{one}" for one in sorted(names) if one.startswith(f"{name}.conflict")]
+
+    @contextmanager
+    def _inside(self, folder: str, *, make: bool = False) -> Iterator[int]:
+        """Open one of the account's two folders, each step by name."""
+        at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in (*self.parts, folder):
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=at)
+                inner = os.open(name, _FOLDER, dir_fd=at)
+                os.close(at)
+                at = inner
+            yield at
+        finally:
+            os.close(at)
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of a file's content."""
+    return sha256(content).hexdigest()
+
+
+def _stamp(told: os.stat_result) -> str:
+    return f"{told.st_ino}:{told.st_size}:{told.st_mtime_ns}:{told.st_ctime_ns}"
+
+
+def _stamp_at(folder: int, name: str) -> str:
+    try:
+        return _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return ""
+
+
+@contextmanager
+def _held(folder: int, name: str) -> Iterator[int | None]:
+    """Keep the file that is overwritten open, if there is one."""
+    try:
+        handle = os.open(name, _READ, dir_fd=folder)
+    except OSError:  # nothing there, or a link
+        yield None
+        return
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _swapped(folder: int, one: str, other: str) -> bool:
+    """Swap two file names atomically. Returns False if the system or disk doesn't support it.
+
+    A plain rename would lose a file that an editor renamed there in the meantime.
+    """
+    exchange = _exchange()
+    if exchange is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if exchange(folder, names[0], folder, names[1], _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _CANNOT:
+        return False
+    raise OSError(code, os.strerror(code), other)
+
+
+@cache
+def _exchange() -> Any:
+    """Return the C library's function, on Linux or macOS."""
+    library = ctypes.CDLL(None, use_errno=True)
+    for name in ("renameat2", "renameatx_np"):
+        if found := getattr(library, name, None):
+            found.argtypes = [ctypes.c_int, ctypes.c_char_p] * 2 + [ctypes.c_uint]
+            return found
+    return None
+
+
+def _replaced(folder: int, name: str, expected: str) -> bytes | None:
+    """Return the content of the replaced file if it changed after it was last read."""
+    found = None
+    for _try in range(_TRIES):
+        found, _age = _read(folder, name)
+        if found is not None:
+            break
+    # The rename changed the last part of its stamp.
+    if found is None or found.stamp.rpartition(":")[0] == expected.rpartition(":")[0]:
+        return None
+    return found.content
+
+
+def _late(handle: int | None, expected: str) -> bytes | None:
+    """Return the content of the old file if it was written after it was last read."""
+    if handle is None:
+        return None
+    now = _stamp(os.fstat(handle)).rpartition(":")[
+        0
+    ]  # the last link was removed, which changes the ctime
+    if now == expected.rpartition(":")[0]:
+        return None
+    with os.fdopen(os.dup(handle), "rb") as file:
+        return file.read(LARGEST)
+
+
+def _mode_at(folder: int, name: str) -> int | None:
+    """Return the mode of the overwritten file, which is kept."""
+    try:
+        told = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(told.st_mode) & 0o666 if stat.S_ISREG(told.st_mode) else None
+
+
+def _read(folder: int, name: str) -> tuple[DiskFile | None, float]:
+    """Return a file's content (None if it changed while reading), and its age in seconds."""
+    told = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(told.st_mode):  # a link, folder or pipe, which isn't opened
+        return DiskFile(_stamp(told)), 1.0
+    handle = os.open(name, _READ, dir_fd=folder)
+    try:
+        before = os.fstat(handle)
+        age = time.time() - before.st_mtime
+        if before.st_size > LARGEST:
+            return DiskFile(_stamp(before), is_large=True), age
+        with os.fdopen(os.dup(handle), "rb") as file:
+            content = file.read(LARGEST + 1)
+        if _stamp(os.fstat(handle)) != _stamp(before):
+            return None, age
+        return DiskFile(_stamp(before), content), age
+    finally:
+        os.close(handle)
+
+
+def _move_aside(folder: int, name: str, copy: str) -> None:
+    """Move an unreadable file to a free name. Raises FileExistsError, OSError.
+
+    The name is first taken by something of the same type, since a folder can't replace a file.
+    """
+    is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    if is_folder:
+        os.mkdir(copy, 0o700, dir_fd=folder)
+    else:
+        os.close(os.open(copy, _NEW, 0o600, dir_fd=folder))
+    try:
+        os.rename(name, copy, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        (os.rmdir if is_folder else os.unlink)(copy, dir_fd=folder)
+        raise
+
+
+def _fill(handle: int, content: bytes, like: int | None = None) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(handle, left) :]
+    if like is not None:
+        os.fchmod(handle, like | 0o600)
+    os.fsync(handle)
+
+
+def _sweep(folder: int, name: str) -> None:
+    """Delete partly written files of killed processes."""
+    for one in os.listdir(folder):
+        if one.startswith(f".{name}.") and one.endswith(".tmp"):
+            with suppress(FileNotFoundError):
+                if time.time() - os.stat(one, dir_fd=folder).st_mtime > _OLD_TEMP:
+                    os.unlink(one, dir_fd=folder)
+
+
+# --- rejected edits ---
+
+FOLDERS = ("facts", "episodes")
+
+
+def folder() -> Path:
+    """Return the mirror's folder, or the last one used, since `make up` sets the variable itself."""
+    return Path(settings.BEACON_MIRROR_DIR or settings.DATA_DIR / "memory")
+
+
+def refused_edits(root: Path) -> dict[str, Path]:
+    """Return the copies of rejected edits by relative path. Links aren't followed."""
+    return {str(path.relative_to(root)): path for path in _copies(root)}
+
+
+def _copies(root: Path) -> Iterator[Path]:
+    accounts = [entry.path for entry in _folders(root / "users")]
+    for place in (str(root), *accounts):
+        for name in FOLDERS:
+            for entry in _entries(Path(place) / name):
+                if ".conflict" in entry.name and entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
+
+
+def _folders(place: Path) -> list[os.DirEntry[str]]:
+    return [entry for entry in _entries(place) if entry.is_dir(follow_symlinks=False)]
+
+
+def _entries(place: Path) -> list[os.DirEntry[str]]:
+    """Return a folder's entries in order, or nothing if it isn't a folder or is a link."""
+    if place.is_symlink():
+        return []
+    try:
+        with os.scandir(place) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

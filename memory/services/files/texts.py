@@ -1,0 +1,420 @@
+"""The text of a memory file, before it is stored: its limits, blame, merges, patches and entries.
+
+Blame is the version of each line, stored with every version as runs `[lines, version]` from the top.
+A moved line counts as new, and so do lines that the bounded diff of a very large change can't match
+(`beacon_site.text.diff`). A restored version brings its own blame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.dates import named
+from beacon_site.text.diff import Merge, edits, merge
+from memory.models import MemoryFile, Revision
+from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.models.file_format import (
+    NOTHING,
+    UPDATED,
+    agent_of,
+    is_fact,
+    line_of,
+    lines_of,
+    month_of,
+    summary_of,
+    summary_span,
+    with_summary,
+)
+
+
+class NoSuchFile(MemoryRefused):
+    """There is no file at this path now. The message lists the existing ones."""
+
+    def __init__(self, path: str, there: Iterable[str]) -> None:
+        told = {"path": path, "there": ", ".join(there)}
+        super().__init__(_("%(path)s doesn’t exist yet. Existing files: %(there)s.") % told)
+        self.path = path
+
+
+class FileConflict(MemoryRefused):
+    """Someone else changed the same lines after the version this write is based on.
+
+    `base`, `mine` and `theirs` are the whole texts. `merge` holds the merged and the conflicting
+    lines.
+    """
+
+    def __init__(
+        self, path: str, *, version: int, base: str, mine: str, theirs: str, merge: Merge
+    ) -> None:
+        super().__init__(
+            _(
+                "%(path)s was changed by someone else after you read it and is now at version %(version)d. Nothing was saved. Read that version, add your change, and save again."
+            )
+            % {"path": path, "version": version}
+        )
+        self.path, self.version = path, version
+        self.base, self.mine, self.theirs, self.merge = base, mine, theirs, merge
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the conflict and the current text, for API clients."""
+        return {
+            "error": "conflict",
+            "path": self.path,
+            "version": self.version,
+            "current": self.theirs,
+            "message": str(self),
+        }
+
+
+# --- size limits, in bytes of UTF-8 (seed 003, "Facts Size Budget") ---
+
+MOST_FACTS = 15_360  # both fact files together
+MOST_EPISODES = 262_144  # one month's file
+MOST_FILES = 200  # in one agent's folder
+MOST_BYTES = 2_097_152  # of all its files together
+MOST_LINE = 8_192  # one line, without its line break
+
+
+class OverBudget(LimitReached):
+    """A file, or both fact files together, would exceed the limit."""
+
+    def __init__(self, message: str, *, have: int, most: int) -> None:
+        super().__init__(message)
+        self.have = have
+        self.most = most
+
+
+def size_of(text: str) -> int:
+    return len(text.encode())
+
+
+def check_size(path: str, size: int, others: int) -> None:
+    """Raise OverBudget if a file of `size` bytes is too large, with `others` bytes of other facts."""
+    if not is_fact(path):
+        if size > MOST_EPISODES:
+            raise _over_month(path, size)
+        return
+    have = size + others
+    if have > MOST_FACTS:
+        raise OverBudget(
+            _(
+                "Together, the fact files would be %(have)s bytes, %(over)s over the limit of %(most)s (%(path)s: %(size)s, the other file: %(others)s). Nothing was saved. Condense them first, then add to them."
+            )
+            % {
+                "have": f"{have:,}",
+                "over": f"{have - MOST_FACTS:,}",
+                "most": f"{MOST_FACTS:,}",
+                "path": path,
+                "size": f"{size:,}",
+                "others": f"{others:,}",
+            },
+            have=have,
+            most=MOST_FACTS,
+        )
+
+
+def _over_month(path: str, size: int) -> OverBudget:
+    message = _(
+        "%(path)s would be %(have)s bytes, %(over)s over the limit of %(most)s. Nothing was saved. Condense older entries first, then add to it."
+    ) % {
+        "path": path,
+        "have": f"{size:,}",
+        "over": f"{size - MOST_EPISODES:,}",
+        "most": f"{MOST_EPISODES:,}",
+    }
+    return OverBudget(message, have=size, most=MOST_EPISODES)
+
+
+def check_lines(text: str) -> None:
+    """Raise LimitReached if a line is too long."""
+    if len(text) * 4 <= MOST_LINE:
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) * 4 > MOST_LINE and (size := size_of(line)) > MOST_LINE:
+            raise LimitReached(
+                _(
+                    "Line %(number)s is %(have)s bytes, but a line can be at most %(most)s. Nothing was saved. Split it into several lines."
+                )
+                % {"number": f"{number:,}", "have": f"{size:,}", "most": f"{MOST_LINE:,}"}
+            )
+
+
+Runs = list[list[int]]
+
+
+# --- blame ---
+
+
+class BlamedFile(Protocol):
+    """A file, or one version of it, with its blame."""
+
+    content: str
+    blame: Runs
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlameLine:
+    """A line of a file, counted from 1, and its version."""
+
+    number: int
+    text: str
+    version: int
+
+
+def carried(blame: Sequence[Sequence[int]], old_text: str, new_text: str, version: int) -> Runs:
+    """Return the blame of `new_text`, which is version `version` and follows `old_text`."""
+    old, new = lines_of(old_text), lines_of(new_text)
+    were = _versions(blame, len(old), max(1, version - 1))
+    now: list[int] = []
+    at = 0
+    for a, b, _c, d in edits(old, new):
+        now += were[at:a]
+        now += [version] * (d - len(now))
+        at = b
+    now += were[at:]
+    return _runs(now)
+
+
+def lines_blamed(file: BlamedFile) -> list[BlameLine]:
+    """Return the lines of a file with their versions."""
+    lines = lines_of(file.content)
+    versions = _versions(file.blame, len(lines), file.version)
+    pairs = zip(lines, versions, strict=True)
+    return [BlameLine(number, line, one) for number, (line, one) in enumerate(pairs, start=1)]
+
+
+def _versions(blame: Sequence[Sequence[int]], count: int, otherwise: int) -> list[int]:
+    """Return the version of each of `count` lines, with `otherwise` for lines outside the runs."""
+    versions = [version for number, version in blame for _line in range(number)][:count]
+    return versions + [otherwise] * (count - len(versions))
+
+
+def _runs(versions: Iterable[int]) -> Runs:
+    return [[len(list(same)), version] for version, same in groupby(versions)]
+
+
+# --- three-way merges ---
+
+
+class EarlierVersion(NamedTuple):
+    """An earlier text of a file, and the version of each of its lines."""
+
+    content: str
+    blame: Runs
+
+
+def content_at(file: MemoryFile, version: int) -> str | None:
+    """Return the file's text of a version, or None if there was no such version."""
+    kept = kept_at(file, version)
+    return kept.content if kept else None
+
+
+def kept_at(file: MemoryFile, version: int) -> EarlierVersion | None:
+    """Return the file's text and blame of a version, or None if there was no such version."""
+    if version == file.version:
+        return EarlierVersion(str(file.content), file.blame)
+    if not 0 < version < file.version:
+        return None
+    told = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
+    upto = told.filter(version__lte=version).order_by("-version", "-id")
+    # One by one from that version down, usually one step. In a single query, Postgres would unpack
+    # the whole text of every revision to see whether it has one.
+    for pk in upto.values_list("pk", flat=True).iterator(chunk_size=500):
+        after = told.filter(pk=pk).values_list("after", flat=True).get()
+        if "content" in after:
+            return EarlierVersion(str(after["content"]), after.get("blame") or [])
+    return None
+
+
+def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tuple[str, bool]:
+    """Return the text to store, and whether it was merged with later changes by others.
+
+    With `seen` None the current text is overwritten. Raises FileConflict if both changed the same
+    lines, if `join` is off, or if `seen` isn't a version of this file (0: it was supposed to be
+    new).
+    """
+    if seen in (None, file.version) or mine == file.content:
+        return mine, False
+    known = content_at(file, seen or 0)
+    if known == file.content:  # the later change isn't to the text, such as a lock
+        return mine, False
+    base, theirs = known or "", str(file.content)
+    both = merge_changes(base, mine, theirs)
+    if not join or known is None or both.conflicts:
+        raise FileConflict(
+            file.path, version=file.version, base=base, mine=mine, theirs=theirs, merge=both
+        )
+    return both.text(), True
+
+
+def merge_changes(base: str, mine: str, theirs: str) -> Merge:
+    """Return two changes of `base` merged.
+
+    The summary line never conflicts. If `mine` changed or emptied it, that counts, otherwise the
+    one of `theirs`.
+    """
+    was, written, stands = summary_of(base), summary_of(mine), summary_of(theirs)
+    kept = (written or NOTHING) if written != was else stands
+    if kept and was and stands:
+        base, mine, theirs = (with_summary(text, kept) for text in (base, mine, theirs))
+    return merge(base, mine, theirs)
+
+
+# --- cleaning text ---
+
+_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedText:
+    """A text that can be stored, and warnings about what was changed in it."""
+
+    text: str
+    warnings: tuple[str, ...] = ()
+
+
+def cleaned(text: str) -> CleanedText:
+    """Return the text without what can't be stored.  Changed line ends give no warning."""
+    warnings = []
+    if text.startswith(_MARK):
+        text = text.removeprefix(_MARK)
+        warnings.append(_("A byte order mark at the beginning was removed."))
+    text, was_unclean = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if was_unclean:
+        warnings.append(
+            _("Characters that can’t be stored (NUL, control characters) were removed.")
+        )
+    return CleanedText(text, tuple(warnings))
+
+
+# --- appending an entry ---
+
+_TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}
+_BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
+
+
+def new_file(path: str) -> str:
+    """Return the text of a new file: its title and an empty summary line."""
+    if agent_of(path):
+        return ""
+    title = _TITLES.get(path) or f"{month_of(path)} Episodes"
+    return f"# {title}\n\n{line_of('')}\n"
+
+
+def first_text(path: str, day: str) -> str:
+    """Return the text of a new account's fact file, in seed 003's format."""
+    return f"{new_file(path)}\n- Updated: {day}\n"
+
+
+def with_entry(path: str, text: str, entry: str, zone: str) -> str:
+    """Return the text with the entry at its end, after a blank line (R156).
+
+    The `- Updated:` line of a fact file stays the last line and gets today's date.
+    """
+    entry = entry.strip("\n")
+    lines = lines_of(text.rstrip("\n"))
+    if not (is_fact(path) and lines and UPDATED.match(lines[-1])):
+        stands = text.rstrip("\n")
+        return f"{stands}\n\n{entry}\n" if stands.strip() else f"{entry}\n"
+    stands = "\n".join(lines[:-1]).rstrip("\n")
+    gap = "\n" if _BULLET.match(entry.split("\n")[-1]) else "\n\n"
+    day = timezone.now().astimezone(ZoneInfo(named(zone) or "UTC")).date().isoformat()
+    before = f"{stands}\n\n" if stands.strip() else ""
+    return f"{before}{entry}{gap}- Updated: {day}\n"
+
+
+# --- patching ---
+
+Pair = tuple[str, str]
+
+
+class PatchRefused(InvalidValue):
+    """A pair doesn't match the text. `number` counts from 1, and is 0 if there are no pairs."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message, errors={"patches": [message]})
+        self.number = number
+
+
+def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
+    """Return the text with each old text replaced by its new one, which is taken literally.
+
+    Old texts are searched in the original text, never in what another pair inserts.  The file's
+    summary line repeats text from below it, so a match there counts only if it is the only one.
+    Raises PatchRefused for an old text that is empty, missing, ambiguous or overlaps another.
+    """
+    if not patches:
+        raise PatchRefused(_("There is nothing to patch. Provide pairs of old and new text."), 0)
+    spots = [
+        (*_spot(path, text, old, number), new, number)
+        for number, (old, new) in enumerate(patches, start=1)
+    ]
+    spots.sort(key=lambda spot: (spot[0], spot[1]))
+    said, at, last = [], 0, 0
+    for begin, end, new, number in spots:
+        if begin < at:
+            raise PatchRefused(
+                _(
+                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing was changed. Combine the pairs into one."
+                )
+                % {"first": min(last, number), "second": max(last, number), "path": path},
+                number,
+            )
+        said += [text[at:begin], new]
+        at, last = end, number
+    return "".join([*said, text[at:]])
+
+
+def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
+    """Return where the old text begins and ends.  Raises PatchRefused unless it is found once."""
+    told = {"number": number, "old": shorten(old, 80), "path": path}
+    if not old:
+        raise PatchRefused(_("Pair %(number)d has no old text to search for.") % told, number)
+    spots = _found(text, old)
+    if not spots:
+        raise PatchRefused(
+            _(
+                "The old text of pair %(number)d (“%(old)s”) isn’t in %(path)s. Nothing was changed. Read the file and use its exact text, including spaces and line breaks."
+            )
+            % told,
+            number,
+        )
+    if len(spots) > 1:
+        raise PatchRefused(
+            _(
+                "The old text of pair %(number)d (“%(old)s”) occurs more than once in %(path)s. "
+                "Nothing was changed. Include more of the surrounding text to make it unique."
+            )
+            % told,
+            number,
+        )
+    return spots[0], spots[0] + len(old)
+
+
+def _found(text: str, old: str) -> list[int]:
+    """Return up to two places where the old text begins; one in the summary line comes last."""
+    begin, end = summary_span(text)
+    outside: list[int] = []
+    inside: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(outside) < 2:
+        (inside if begin <= at and at + len(old) <= end else outside).append(at)
+        at = text.find(old, at + 1)
+    return outside or inside[:2]
+
+
+def size_in_words(size: int) -> str:
+    """Return a size as in the index: 420B, 1.2KB."""
+    if size < 1024:
+        return f"{size}B"
+    return f"{size / 1024:.1f}KB"

@@ -1,0 +1,305 @@
+"""The library: adding documents, and searching them and the watched folder's."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.db.models.functions import Left
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import WebPage, get_fetcher
+from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
+from beacon_site.net.reflow import join_hard_wraps
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
+from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.secret_scanner import mask
+from memory.models import LibraryDocument, Sensitivity, Trust, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
+from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet
+from memory.services.library import folder as library_folder
+from memory.services.library.reading import (
+    LARGEST,
+    LONGEST_TITLE,
+    DocumentText,
+    read_document,
+    without_front_matter,
+)
+from memory.services.search import bm25
+from memory.services.search.snippets import LONGEST_LOOKED_AT, nearness, passage
+
+logger = structlog.get_logger(__name__)
+
+SERVICE = "library"
+# A document is off topic if no passage contains more than half of what the query is about.
+LEAST_NEARNESS = 0.5
+MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentMatch:
+    """A document that matches a query: its best passage, and the passage's raw BM25 score."""
+
+    document: LibraryDocument
+    passage: str
+    score: float
+
+
+def add_document(
+    owner: User,
+    *,
+    title: str = "",
+    text: str = "",
+    file: UploadedFile[bytes] | None = None,
+    url: str = "",
+    trust: str = Trust.OWNER,
+    by: Actor,
+) -> LibraryDocument:
+    """Store a document from pasted text (as Markdown), a file or a web page, and return it.
+
+    With `text`, `url` only says where the text is from. Without it, the page is fetched. The
+    default `title` is the document's own, or the file's name. Raises InvalidValue with the field
+    and the reason if it has no text, is larger than 5 MiB, can't be fetched, or is already in the
+    owner's library.
+    """
+    if file is not None:
+        field, reading = "file", _read_file(file)
+    elif text.strip() or not url:
+        field, reading = "text", _read_text(text)
+    else:
+        field, reading = "url", _read_page(url)
+    if reading.problem:
+        raise _invalid(field, reading.problem)
+    named = one_line(clean(title)[0])[:LONGEST_TITLE]
+    document = LibraryDocument(
+        owner=owner,
+        title=named or reading.title,
+        text=reading.text,
+        media_type=reading.media_type,
+        digest=reading.digest,
+        size=reading.size,
+        url=url,
+        trust=trust,
+        source=str(by),
+    )
+    with transaction.atomic():
+        # One at a time per person, so that the second of two concurrent calls sees the first.
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        own = LibraryDocument.objects.of(owner).live().filter(path="")
+        twin = own.filter(digest=reading.digest).first()
+        if twin is not None:
+            problem = _("This document is already in the library: “%(title)s”.")
+            raise _invalid(field, problem % {"title": twin})
+        LibraryDocument.objects.add([document], by=by)
+    return document
+
+
+def find(
+    user: User, query: str, *, limit: int = 20, among: LibraryQuerySet | None = None
+) -> list[DocumentMatch]:
+    """Return the documents that match `query` best, of those that `user` can read."""
+    live = LibraryDocument.objects.live() if among is None else among
+    return _found(user, query, limit, live)
+
+
+def text_of(owner: User, address: str) -> WebPage:
+    """Return the text for a search result's URL, in exactly that version.
+
+    Raises ProviderRejected if the document is deleted, in Trash, unreadable, or not available to
+    `owner`.
+    """
+    named = ADDRESS.fullmatch(address)
+    if named is None:
+        raise ProviderRejected(
+            _("“%(address)s” isn’t a document in the library.") % {"address": address[:100]}
+        )
+    document = (
+        LibraryDocument.objects.readable_by(owner).live().filter(pk=_uuid(named.group(1))).first()
+    )
+    text = document.text_at(int(named.group(2))) if document is not None else None
+    if document is None or text is None:
+        raise ProviderRejected(_("The document is no longer in the library."))
+    if document.problem:
+        raise ProviderRejected(document.problem)
+    if document.media_type in (MARKDOWN, PLAIN):
+        text = join_hard_wraps(without_front_matter(text))
+    return WebPage(
+        url=address,
+        final_url=address,
+        title=document.title,
+        text=text,
+        published_at=document.day,
+        content_type=document.media_type,
+        bytes_read=document.size,
+    )
+
+
+def link_of(address: str) -> str:
+    """Return the page for a document's URL, or "" if it isn't one."""
+    named = ADDRESS.fullmatch(address)
+    pk = _uuid(named.group(1)) if named else None
+    return reverse("memory:library-document", args=[pk]) if pk else ""
+
+
+@dataclass(slots=True)
+class LibrarySearch:
+    """The library as a search service for one person."""
+
+    owner: User
+    service: str = SERVICE
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return the best matches, after scanning the folder if that is due.
+
+        Documents last changed before `options.since` and sensitive ones are left out. Returns at
+        most `options.limit`, and as many again of those added or changed after
+        `options.last_asked`, so that known documents don't crowd out new ones. Each query can
+        return twice as many, because queries about one subject find nearly the same documents.
+        """
+        started = time.monotonic()
+        library_folder.scan_if_due()
+        normal = LibraryDocument.objects.live().exclude(sensitivity=Sensitivity.SENSITIVE)
+        found = _found(self.owner, query, max(0, options.limit), normal, options)
+        ms = round((time.monotonic() - started) * 1000)
+        logger.info("search answered", service=self.service, hits=len(found), ms=ms)
+        return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
+
+    def _hit(self, found: DocumentMatch, rank: int) -> SearchHit:
+        document = found.document
+        return SearchHit(
+            url=document.address,
+            title=document.title,
+            snippet=found.passage,
+            service=self.service,
+            rank=rank,
+            published_at=document.day,
+            raw={"path": document.path, "score": round(found.score, 6)},
+        )
+
+
+def is_empty(owner: User) -> bool:
+    """Whether there is nothing for `owner` to find: no documents, and no watched folder."""
+    if settings.BEACON_LIBRARY_DIR:
+        return False
+    return not LibraryDocument.objects.readable_by(owner).live().exists()
+
+
+def library_search(owner: User) -> SearchProvider:
+    """Return the search provider for what `owner` can read."""
+    return LibrarySearch(owner)
+
+
+def _found(
+    user: User,
+    query: str,
+    limit: int,
+    among: LibraryQuerySet,
+    options: SearchOptions | None = None,
+) -> list[DocumentMatch]:
+    """Return the best of `among` that `user` can read, with their passages."""
+    asked = options or SearchOptions()
+    kept: list[tuple[UUID, float]] = []
+    # A query names its subject more often than how the question is phrased.
+    words = f"{query} {asked.about} {asked.about}".strip()
+    limit = 2 * limit if asked.about else limit
+    wanted = 2 * limit if asked.about else limit
+    # The ranking doesn't know about dates and sensitivity, so it returns more when these exclude some.
+    for depth in (wanted + 20, MOST_LOOKED_AT):
+        ranked = _ranked(user, words, depth)
+        readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
+        rows = {row.pk: row for row in readable.only("modified_at", "updated")}
+        since = asked.since
+        kept = [
+            one for one in ranked if one[0] in rows and (not since or rows[one[0]].day >= since)
+        ]
+        if len(ranked) < depth or (len(kept) >= wanted and not asked.last_asked):
+            break
+    best = _rank_passages(kept[:wanted], query, asked.about, limit)
+    if asked.last_asked:
+        came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
+        known = {one.document.pk for one in best}
+        new = _rank_passages(came, query, asked.about, limit)
+        best += [one for one in new if one.document.pk not in known]
+    return best
+
+
+def _rank_passages(
+    ranked: list[tuple[UUID, float]], query: str, about: str, limit: int
+) -> list[DocumentMatch]:
+    """Return the best with their passages, ranking those with more of `about` in one passage
+    higher.
+    """
+    beginnings = LibraryDocument.objects.defer("text").annotate(
+        beginning=Left("text", LONGEST_LOOKED_AT)
+    )
+    documents = beginnings.in_bulk([pk for pk, _score in ranked])
+    near: list[tuple[float, LibraryDocument, str]] = []
+    for pk, score in ranked:
+        if (document := documents.get(pk)) is None:
+            continue
+        share = nearness(document.title, document.beginning, about) if about else 1.0
+        if share > LEAST_NEARNESS:
+            near.append((score * share, document, document.beginning))
+    if not near and about:  # a name that occurs in no document, so all words of the query are used
+        return _rank_passages(ranked, query, "", limit)
+    near.sort(key=lambda pair: (-pair[0], pair[1].pk))
+    return [
+        DocumentMatch(document, passage(beginning, query), score)
+        for score, document, beginning in near[:limit]
+    ]
+
+
+def _ranked(user: User, query: str, limit: int) -> list[tuple[UUID, float]]:
+    """Return the best of the person's own documents and the folder's, merged by score."""
+    ranked = bm25.search(user, OWN, query, limit)
+    folder = library_folder.state()
+    if folder is not None:
+        ranked += bm25.search(folder.owner, FOLDER, query, limit)
+    return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+def _read_text(text: str) -> DocumentText:
+    return read_document("pasted.md", text.encode("utf-8", "surrogatepass"))
+
+
+def _read_file(file: UploadedFile[bytes]) -> DocumentText:
+    if (file.size or 0) > LARGEST:
+        raise _invalid("file", _("The document is larger than 5 MiB."))
+    try:
+        return read_document(file.name or "", file.read())
+    except ProviderError as exc:
+        raise _invalid("file", str(exc)) from exc
+
+
+def _read_page(url: str) -> DocumentText:
+    try:
+        page = get_fetcher().fetch(url)
+    except ProviderError as exc:
+        raise _invalid("url", str(exc)) from exc
+    text = mask(page.text)[0]
+    content = text.encode("utf-8", "surrogatepass")
+    if len(content) > LARGEST:
+        raise _invalid("url", _("The page’s text is larger than 5 MiB."))
+    digest = hashlib.sha256(content).hexdigest()
+    title = one_line(mask(clean(page.title)[0])[0])[:LONGEST_TITLE] or url[:LONGEST_TITLE]
+    return DocumentText(title, text, HTML, digest, len(content), "")
+
+
+def _invalid(field: str, why: str) -> InvalidValue:
+    return InvalidValue(why, errors={field: [why]})
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,341 @@
+"""The watched folder (`BEACON_LIBRARY_DIR`), whose documents are imported into the library.
+
+A task scans it every ten minutes, and a search scans it at most once a minute. Its documents belong
+to the first admin account, and everyone can read them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from stat import S_ISREG
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.text.cleaning import clean
+from memory.models import LibraryDocument, LibraryFolder, Trust, User
+from memory.models.actors import SYSTEM
+from memory.services.library.reading import LARGEST, DocumentText, media_type_of, read_document
+
+logger = structlog.get_logger(__name__)
+
+MOST_FILES = 20_000
+BATCH = 50  # documents stored in one transaction
+AHEAD = 25  # files read while others are being stored
+LOOK_EVERY = 60.0  # seconds since the last scan after which a search scans the folder
+SEARCH_SECONDS = 20.0  # seconds a search waits for a scan; the task does the rest
+TASK_SECONDS = 600.0
+UNWATCHED_SECONDS = 86_400.0  # a folder that wasn't scanned for a day is no longer watched
+SOURCE = "import:library-folder"
+
+
+@dataclass(slots=True)
+class ScanResult:
+    """The result of a scan, in files. `left` counts those it had no time for."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    skipped: int = 0
+    left: int = 0
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The files in the folder by path, the number of unsupported ones, and unreadable folders."""
+
+    files: dict[str, os.stat_result] = field(default_factory=dict)
+    skipped: int = 0
+    closed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownFile:
+    """The stored state of a file."""
+
+    pk: UUID
+    size: int
+    modified_at: datetime | None
+    is_live: bool
+
+
+def state() -> LibraryFolder | None:
+    """Return the watched folder's state, or None before the first scan."""
+    return LibraryFolder.objects.order_by("pk").first()
+
+
+def scan_if_due(
+    *, every: float = LOOK_EVERY, seconds: float = SEARCH_SECONDS
+) -> LibraryFolder | None:
+    """Scan the folder if the last scan is older than `every` seconds, and return its state.
+
+    Only one of several concurrent calls scans, and the others wait. Returns None without a folder, or
+    without an admin account to own its documents.
+    """
+    known = state()
+    if not settings.BEACON_LIBRARY_DIR:
+        return None
+    if _is_fresh(known, every):
+        return known
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
+        known = state()
+        if not is_mine or _is_fresh(known, every):
+            return known
+        return _look(known, seconds)
+
+
+def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECONDS) -> ScanResult:
+    """Update the owner's documents from the files in `folder`, and return the result.
+
+    A file is read again if its size or time changed, and becomes a new version only if its bytes
+    did. At most 20,000 files are read. Hidden files and links out of the folder are ignored. A file
+    that is too large or isn't text is kept with its `problem`. The document of a deleted file moves
+    to Trash, and is restored if the file comes back. After `seconds`, the rest is left for the next
+    scan. Raises NotADirectoryError if the folder doesn't exist, and then nothing moves to Trash.
+    """
+    root = Path(folder).resolve()
+    if not root.is_dir():
+        raise NotADirectoryError(str(folder))
+    ends = time.monotonic() + seconds
+    listing = _list(root)
+    known = _known(owner)
+    done = ScanResult(skipped=listing.skipped)
+    fresh: list[LibraryDocument] = []
+    seem_changed = [
+        path for path, stat in listing.files.items() if not _is_same(known.get(path), stat)
+    ]
+    done.unchanged = len(listing.files) - len(seem_changed)
+    for path, reading in _read_ahead(root, seem_changed, ends):
+        if reading is None:
+            done.left += 1
+            continue
+        _take_in(owner, path, listing.files[path], reading, known.get(path), done, fresh)
+        if len(fresh) >= BATCH:
+            LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
+            fresh = []
+    LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
+    done.gone = _trash_missing(known, listing)
+    return done
+
+
+def _take_in(
+    owner: User,
+    path: str,
+    stat: os.stat_result,
+    reading: DocumentText,
+    before: _KnownFile | None,
+    done: ScanResult,
+    fresh: list[LibraryDocument],
+) -> None:
+    """Store a file that is new or has changed. New documents are added to `fresh`."""
+    fields = {
+        "title": reading.title,
+        "text": reading.text,
+        "media_type": reading.media_type,
+        "digest": reading.digest,
+        "size": stat.st_size,
+        "modified_at": _modified(stat),
+        "problem": reading.problem,
+    }
+    if before is None:
+        done.added += 1
+        fresh.append(
+            LibraryDocument(owner=owner, path=path, source=SOURCE, trust=Trust.EXTERNAL, **fields)
+        )
+        return
+    document = LibraryDocument.objects.get(pk=before.pk)
+    if before.is_live and document.digest == reading.digest:
+        # Only its time changed, so there is no new version that topics would read again.
+        LibraryDocument.objects.filter(pk=document.pk).update(
+            size=stat.st_size, modified_at=_modified(stat)
+        )
+        done.unchanged += 1
+        return
+    document.change(by=SYSTEM, why=_("the file changed"), source=SOURCE, trashed_at=None, **fields)
+    done.changed += 1
+
+
+def _trash_missing(known: dict[str, _KnownFile], listing: _Listing) -> int:
+    """Move documents to Trash whose files no longer exist, except those in unreadable folders."""
+    gone = [
+        one.pk
+        for path, one in known.items()
+        if one.is_live and path not in listing.files and not path.startswith(tuple(listing.closed))
+    ]
+    for pk in gone:
+        LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file no longer exists"))
+    return len(gone)
+
+
+def _list(root: Path) -> _Listing:
+    """Return the readable files below `root`, sorted by name."""
+    listing = _Listing()
+    folders = [root]
+    while folders and len(listing.files) < MOST_FILES:
+        folder = folders.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as exc:
+            logger.warning("library folder can't be read", folder=str(folder), why=exc.strerror)
+            listing.closed.append(f"{folder.relative_to(root).as_posix()}/")
+            continue
+        inner: list[Path] = []
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                inner.append(Path(entry.path))
+            elif len(listing.files) < MOST_FILES:
+                _list_file(root, entry, listing)
+        folders.extend(reversed(inner))
+    return listing
+
+
+def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
+    path = Path(entry.path).relative_to(root).as_posix()
+    try:
+        inside = not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
+        stat = entry.stat() if inside else None
+    except (OSError, RuntimeError):  # deleted in the meantime, or a circular link
+        stat = None
+    storable = clean(path)[0] == path  # a name that isn't UTF-8 can't be stored
+    if stat and S_ISREG(stat.st_mode) and storable and media_type_of(path):
+        listing.files[path] = stat
+    else:
+        listing.skipped += 1
+
+
+def _read_ahead(
+    root: Path, paths: Sequence[str], ends: float
+) -> Iterator[tuple[str, DocumentText | None]]:
+    """Yield each file with its content, or None if there was no time to read it (`ends`).
+
+    HTML and PDF are read in a separate process while earlier files are stored.
+    """
+    waiting: deque[tuple[str, Future[DocumentText | None]]] = deque()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="library") as pool:
+        for path in paths:
+            waiting.append((path, pool.submit(_read_in_time, root, path, ends)))
+            if len(waiting) >= AHEAD:
+                path, first = waiting.popleft()
+                yield path, first.result()
+        for path, reading in waiting:
+            yield path, reading.result()
+
+
+def _read_in_time(root: Path, path: str, ends: float) -> DocumentText | None:
+    if time.monotonic() > ends:
+        return None
+    try:
+        return _read(root, path)
+    except ProviderUnavailable:
+        return None
+
+
+def _read(root: Path, path: str) -> DocumentText:
+    """Read one file, up to the size limit. A system error becomes its problem."""
+    try:
+        with (root / path).open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as exc:
+        reading = read_document(path, b"")
+        why = _("The file couldn’t be read: %(why)s.") % {"why": exc.strerror}
+        return DocumentText(reading.title, "", reading.media_type, "", 0, why)
+    return read_document(path, content)
+
+
+def _known(owner: User) -> dict[str, _KnownFile]:
+    """Return the stored state of the folder's files by path, active rows before trashed ones."""
+    rows = (
+        LibraryDocument.objects.of(owner)
+        .from_folder()
+        .order_by("created")
+        .values_list("path", "pk", "size", "modified_at", "trashed_at")
+    )
+    known: dict[str, _KnownFile] = {}
+    for path, pk, size, modified_at, trashed_at in rows:
+        if path not in known or not known[path].is_live:
+            known[path] = _KnownFile(pk, size, modified_at, trashed_at is None)
+    return known
+
+
+def _is_same(before: _KnownFile | None, stat: os.stat_result) -> bool:
+    if before is None or not before.is_live:
+        return False
+    return before.size == stat.st_size and before.modified_at == _modified(stat)
+
+
+def _modified(stat: os.stat_result) -> datetime:
+    """Return the file's time. An invalid one counts as the oldest."""
+    try:
+        return datetime.fromtimestamp(stat.st_mtime_ns // 1000 / 1_000_000, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
+    """Scan the folder and store the result."""
+    owner = known.owner if known else _librarian()
+    if owner is None:
+        return None
+    folder = str(settings.BEACON_LIBRARY_DIR)
+    problem, started = "", time.monotonic()
+    done = ScanResult()
+    try:
+        done = scan_folder(owner, folder, seconds=seconds)
+    except OSError as exc:
+        problem = _("The folder couldn’t be read: %(why)s.") % {"why": exc.strerror or folder}
+    documents = LibraryDocument.objects.of(owner).from_folder().live()
+    unreadable = documents.exclude(problem="").count()
+    now = known or LibraryFolder(owner=owner)
+    now.folder, now.problem, now.left = folder, problem, done.left
+    now.files, now.unreadable = documents.count() - unreadable, unreadable
+    now.checked_at = timezone.now()
+    now.save()
+    ms = round((time.monotonic() - started) * 1000)
+    counts = {name: getattr(done, name) for name in ScanResult.__slots__}
+    logger.info("library folder imported", problem=problem, ms=ms, **counts)
+    return now
+
+
+def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
+    """Move the documents of a folder that is no longer watched to Trash, and return how many.
+
+    Only after a day without a scan, so that a command started without BEACON_LIBRARY_DIR doesn't
+    remove everyone's library. They are restored with the folder.
+    """
+    known = state()
+    if settings.BEACON_LIBRARY_DIR or known is None or known.age < UNWATCHED_SECONDS:
+        return 0
+    ends, gone = time.monotonic() + seconds, 0
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
+        for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
+            if time.monotonic() > ends:
+                return gone  # the next task continues
+            document.trash(by=SYSTEM, why=_("the folder is no longer watched"))
+            gone += 1
+        if is_mine:
+            known.delete()
+    return gone
+
+
+def _librarian() -> User | None:
+    """Return the account that owns the folder's documents: the first admin account."""
+    return User.objects.filter(is_staff=True, is_active=True).order_by("pk").first()
+
+
+def _is_fresh(known: LibraryFolder | None, every: float) -> bool:
+    return known is not None and known.folder == settings.BEACON_LIBRARY_DIR and known.age < every

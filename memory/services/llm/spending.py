@@ -1,0 +1,355 @@
+"""What model calls cost: amounts, monthly totals and limits, and the CSV export."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models.functions import TruncMonth
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.text.cleaning import cell
+from beacon_site.web.http import zone_of
+from memory.models import ModelCall, Topic, User
+
+LEAST_SHOWN = Decimal("0.0001")
+
+
+def dollars(money: Decimal) -> str:
+    """Return an amount with as many decimals as it needs; zero is `$0`."""
+    if not money:
+        return "$0"
+    if 0 < money < LEAST_SHOWN:
+        return _("less than %(least)s") % {"least": f"${LEAST_SHOWN}"}
+    return f"${money:,.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
+
+
+def in_words(money: Decimal | None, unpriced: int = 0) -> str:
+    """Return the amount spent; `unpriced` is the number of calls with an unknown price.
+
+    An unknown price is never shown as zero: `unknown`, or `$1.20 + 3 calls whose price is unknown`.
+    """
+    if money is None or (unpriced and not money):
+        return _("unknown")
+    if not unpriced:
+        return dollars(money)
+    return ngettext(
+        "%(money)s + 1 call with an unknown price",
+        "%(money)s + %(count)d calls with an unknown price",
+        unpriced,
+    ) % {"money": dollars(money), "count": unpriced}
+
+
+# --- spending ---
+
+NEAR_SHARE = 80  # percent of a limit from which people are warned
+MOST_RUNS = 10  # of a month, the most expensive ones
+CSV_FIELDS = (
+    "created",
+    "account",
+    "purpose",
+    "model",
+    "source",
+    "topic",
+    "prompt_tokens",
+    "completion_tokens",
+    "money",
+    "milliseconds",
+    "error",
+)
+_SUMS: dict[str, Any] = {
+    "calls": Count("pk"),
+    "asked": Sum("prompt_tokens"),
+    "answered": Sum("completion_tokens"),
+    "cost": Sum("money"),
+    "unpriced": Count("pk", filter=Q(money=None)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotals:
+    """Calls with their tokens and money; the price of `unpriced` of them is unknown."""
+
+    calls: int = 0
+    asked: int = 0
+    answered: int = 0
+    money: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> UsageTotals:
+        """Return the sums of one row of a query that selects `_SUMS`."""
+        money = row["cost"] or Decimal(0)
+        return cls(row["calls"], row["asked"] or 0, row["answered"] or 0, money, row["unpriced"])
+
+    def __add__(self, other: UsageTotals) -> UsageTotals:
+        return UsageTotals(
+            self.calls + other.calls,
+            self.asked + other.asked,
+            self.answered + other.answered,
+            self.money + other.money,
+            self.unpriced + other.unpriced,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Return the input and output tokens."""
+        return self.asked + self.answered
+
+    @property
+    def known_cost(self) -> str:
+        """Return the cost of the calls with a known price."""
+        return dollars(self.money)
+
+    @property
+    def cost(self) -> str:
+        """Return the cost in words, including calls with an unknown price."""
+        return in_words(self.money, self.unpriced)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a table: a label, its link (or only text), and what it spent."""
+
+    label: str
+    spent: UsageTotals
+    slug: str = ""
+    run: int = 0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A month by its first day, with its total."""
+
+    first: date
+    spent: UsageTotals
+
+    @property
+    def key(self) -> str:
+        """Return the month as in the URL: `2026-11`."""
+        return f"{self.first:%Y-%m}"
+
+
+@dataclass(slots=True)
+class Detail:
+    """One month in detail: by topic, model and so on, the largest spender first."""
+
+    by_model: list[Line] = field(default_factory=list)
+    by_purpose: list[Line] = field(default_factory=list)
+    by_topic: list[Line] = field(default_factory=list)
+    by_person: list[Line] = field(default_factory=list)
+    runs: list[Line] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One monthly limit: how much of it is used, in words and as a percentage."""
+
+    label: str
+    used: str
+    most: str
+    left: str
+    share: int
+    is_reached: bool
+
+    @property
+    def is_near(self) -> bool:
+        """Whether at least 80% is used, but not all of it."""
+        return not self.is_reached and self.share >= NEAR_SHARE
+
+
+Calls = QuerySet[ModelCall]
+
+
+def calls_of(user: User) -> Calls:
+    """Return the calls made on one person's behalf."""
+    return ModelCall.objects.filter(owner=user).order_by()
+
+
+def calls_of_all() -> Calls:
+    """Return all accounts' calls, for admins."""
+    return ModelCall.objects.order_by()
+
+
+def month_began(user: User) -> datetime:
+    """Return the start of the current month in the person's time zone."""
+    now = timezone.localtime(timezone=zone_of(user.time_zone))
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def spent_this_month(user: User, topic: Topic | None = None) -> UsageTotals:
+    """Return what the person's calls (or those for one topic) have cost this month."""
+    return UsageTotals.of(calls_of_month(user, topic).aggregate(**_SUMS))
+
+
+def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
+    """Return this month's calls of the person, or for one topic."""
+    calls = calls_of(user).filter(created__gte=month_began(user))
+    return calls if topic is None else calls.filter(topic=topic)
+
+
+def limits_of(user: User, spent: UsageTotals) -> list[Limit]:
+    """Return the person's monthly limits and how much of them is used."""
+    return limits_beside(user.monthly_tokens, user.monthly_money, spent)
+
+
+def limits_beside(tokens: int | None, money: Decimal | None, spent: UsageTotals) -> list[Limit]:
+    """Return limits of tokens and money and how much of them is used; None means no limit."""
+    found = []
+    if tokens is not None:
+        left = max(tokens - spent.tokens, 0)
+        words = (f"{spent.tokens:,}", f"{tokens:,}", f"{left:,}")
+        found.append(_limit(_("Tokens"), words, spent.tokens, tokens))
+    if money is not None:
+        left_money = max(money - spent.money, Decimal(0))
+        amounts = (spent.known_cost, dollars(money), dollars(left_money))
+        found.append(_limit(_("Money"), amounts, spent.money, money))
+    return found
+
+
+def _limit(
+    label: str, words: tuple[str, str, str], used: int | Decimal, most: int | Decimal
+) -> Limit:
+    share = min(int(100 * used / most), 100) if most else 100
+    return Limit(label, *words, share=share, is_reached=used >= most)
+
+
+def months(calls: Calls, viewer: User) -> list[Month]:
+    """Return the months with calls and the current one, newest first: 1 query.
+
+    Months begin in the viewer's time zone.
+    """
+    zone = zone_of(viewer.time_zone)
+    rows: Any = (
+        calls.annotate(month=TruncMonth("created", tzinfo=zone))
+        .values("month")
+        .annotate(**_SUMS)
+        .order_by("-month")
+    )
+    found = [Month(row["month"].date(), UsageTotals.of(row)) for row in rows]
+    present = month_began(viewer).date()
+    if present not in {month.first for month in found}:
+        found.insert(0, Month(present, UsageTotals()))
+    return found
+
+
+def chosen(found: list[Month], key: str) -> Month | None:
+    """Return the month in a URL (default: the newest), or None if there is no such month."""
+    if not key:
+        return found[0]
+    return next((month for month in found if month.key == key), None)
+
+
+def within(calls: Calls, month: Month, viewer: User) -> Calls:
+    """Return the calls of one month in the viewer's time zone."""
+    zone = zone_of(viewer.time_zone)
+    first, last = (
+        month.first,
+        date(month.first.year + month.first.month // 12, month.first.month % 12 + 1, 1),
+    )
+    began, ended = (datetime(day.year, day.month, day.day, tzinfo=zone) for day in (first, last))
+    return calls.filter(created__gte=began, created__lt=ended)
+
+
+def detail(calls: Calls, *, whose: User | None) -> Detail:
+    """Return one month's calls broken down, with two queries.
+
+    If `whose` is None, all accounts' calls are included, by account instead of by topic, because
+    topics are private.
+    """
+    rows: Any = list(
+        calls.values(
+            "model",
+            "purpose",
+            "owner__username",
+            "owner__display_name",
+            "topic__title",
+            "topic__slug",
+            "topic__trashed_at",
+        ).annotate(**_SUMS)
+    )
+    found = Detail(
+        by_model=_lines(rows, lambda row: Line(row["model"], UsageTotals.of(row))),
+        by_purpose=_lines(
+            rows, lambda row: Line(ModelCall.aim_of(row["purpose"]), UsageTotals.of(row))
+        ),
+    )
+    if whose is None:
+        found.by_person = _lines(rows, _person)
+    else:
+        found.by_topic = _lines(rows, _topic)
+        found.runs = list(_runs(calls))
+    return found
+
+
+def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
+    """Return one line for each name that `line_of` returns, most expensive first."""
+    sums: dict[tuple[str, str], UsageTotals] = {}
+    for row in rows:
+        line = line_of(row)
+        name = (line.label, line.slug)
+        sums[name] = sums.get(name, UsageTotals()) + line.spent
+    lines = [Line(label, spent, slug) for (label, slug), spent in sums.items()]
+    return sorted(lines, key=lambda line: (-line.spent.money, -line.spent.tokens, line.label))
+
+
+def _person(row: dict[str, Any]) -> Line:
+    # Names can be the same, usernames can't.
+    name, username = row["owner__display_name"], row["owner__username"]
+    return Line(f"{name} ({username})" if name else username, UsageTotals.of(row))
+
+
+def _topic(row: dict[str, Any]) -> Line:
+    if row["topic__slug"] is None:
+        return Line(_("no topic, or a deleted one"), UsageTotals.of(row))
+    is_open = row["topic__trashed_at"] is None
+    return Line(row["topic__title"], UsageTotals.of(row), row["topic__slug"] if is_open else "")
+
+
+def _runs(calls: Calls) -> Iterator[Line]:
+    """Yield the most expensive runs; memory knows a run only by its source (`run:12`)."""
+    of_runs: Any = calls.filter(
+        source__startswith="run:", topic__isnull=False, topic__trashed_at=None
+    )
+    rows = (
+        of_runs.values("source", "topic__title", "topic__slug")
+        .annotate(at=Min("created"), **_SUMS)
+        .order_by(F("cost").desc(nulls_last=True), "-asked", "source")
+    )
+    for row in rows[:MOST_RUNS]:
+        number = row["source"].removeprefix("run:")
+        if number.isdecimal():
+            yield Line(
+                row["topic__title"], UsageTotals.of(row), row["topic__slug"], int(number), row["at"]
+            )
+
+
+def as_csv(calls: Calls, *, whose: User | None) -> str:
+    """Return one line per call, oldest first; an unknown price is an empty cell.
+
+    All accounts' calls (`whose` is None) come without the topic and the error, which are private.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(CSV_FIELDS)
+    rows = calls.order_by("pk").values(
+        *(name for name in CSV_FIELDS if name not in ("account", "topic")),
+        account=F("owner__username"),
+        topic_title=F("topic__title"),
+    )
+    for row in rows.iterator():
+        row["created"] = row["created"].isoformat(timespec="seconds")
+        row["topic"] = row["topic_title"]
+        if whose is None:
+            row["topic"] = row["error"] = ""
+        writer.writerow([cell(row[name]) for name in CSV_FIELDS])
+    return out.getvalue()

@@ -1,0 +1,128 @@
+"""Actions on one record of any type: pin, lock, confirm, trash, restore and purge.
+
+An action that changes something adds one revision, which can be undone (`memory.services.records.history`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+
+from beacon_site.db.errors import retried
+from beacon_site.text.cleaning import one_line, shorten
+from memory.models import Note, Remembered, Revision, Trust
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue
+from memory.models.remembered import Lock
+from memory.services.notes import saving as notes
+from memory.services.records.kinds import kind_of
+
+TYPED_WORDS = 4  # of a record without a name: the words to type before a purge
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An action and its message; `said` can depend on the record before the action."""
+
+    do: Callable[[Any, Actor, str], object]
+    said: Callable[[Any], str | Promise]
+
+
+def _pin(record: Any, by: Actor, _value: str) -> None:
+    if isinstance(record, Note):
+        notes.pin(record, by=by)
+    else:
+        record.change(by=by, why=_("pinned"), pinned=True)
+
+
+def _unpin(record: Any, by: Actor, _value: str) -> None:
+    if isinstance(record, Note):
+        notes.unpin(record, by=by)
+    else:
+        record.change(by=by, why=_("unpinned"), pinned=False)
+
+
+def _lock(record: Any, by: Actor, value: str) -> None:
+    lock = value or Lock.READ_ONLY
+    if lock not in Lock.values:
+        problem = _("“%(value)s” isn’t a valid lock. Choose one of: %(known)s.")
+        raise InvalidValue(problem % {"value": value[:40], "known": ", ".join(Lock.values)})
+    # Topic facts have their own rule: people can pin at most eight.
+    if hasattr(record, "set_lock"):
+        record.set_lock(lock, by=by)
+    else:
+        said = _("unlocked") if lock == Lock.OPEN else _("locked")
+        record.change(by=by, why=said, lock=lock)
+
+
+def _accept(record: Any, by: Actor, _value: str) -> None:
+    """Confirm the record, which gives it a person's trust."""
+    record.change(by=by, why=_("marked as verified"), trust=Trust.OWNER)
+
+
+def _pinned_words(record: Any) -> str | Promise:
+    if getattr(record, "expires_at", None):
+        return _lazy("Pinned. It no longer expires, and maintenance won’t change it.")
+    return _lazy("Pinned. Maintenance won’t change it.")
+
+
+def _unpinned_words(record: Any) -> str | Promise:
+    if getattr(record, "ttl_days", None):
+        return _lazy("Unpinned. It can expire again, counting from now.")
+    return _lazy("Unpinned.")
+
+
+ACTS: dict[str, Act] = {
+    "trash": Act(
+        lambda record, by, _value: kind_of(record.record_type()).trash(record, by),
+        lambda _record: _lazy("Moved to Trash for 30 days."),
+    ),
+    "restore": Act(
+        lambda record, by, _value: kind_of(record.record_type()).restore(record, by),
+        lambda _record: _lazy("Restored from Trash."),
+    ),
+    "pin": Act(_pin, _pinned_words),
+    "unpin": Act(_unpin, _unpinned_words),
+    "lock": Act(_lock, lambda _record: _lazy("Locked. Only you can edit it now.")),
+    "unlock": Act(
+        lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")
+    ),
+    "accept": Act(
+        _accept, lambda _record: _lazy("Verified. It’s now trusted as if you had written it.")
+    ),
+}
+
+
+def perform(name: str, record: Remembered, *, by: Actor, value: str = "") -> Revision | None:
+    """Run one of ACTS and return its revision, or None if nothing changed.
+
+    Raises MemoryRefused with the reason if the record's rules forbid it.
+    """
+    version = record.version
+    retried(lambda: ACTS[name].do(record, by, value), savepoint=False)
+    made = Revision.objects.filter(
+        record_type=record.record_type(), record_id=record.pk, version__gt=version
+    )
+    return made.order_by("-id").first()
+
+
+def typed_name(record: Remembered) -> str:
+    """Return what a person types to delete the record permanently: its name, else its first words."""
+    words = [word for word in one_line(str(record)).rstrip("…").split(" ") if word not in "·›"]
+    return shorten(" ".join(words[:TYPED_WORDS]), 60).rstrip("…")
+
+
+def purge(record: Remembered, *, typed: str, by: Actor) -> None:
+    """Delete a trashed record permanently.  Raises InvalidValue unless `typed` is its name."""
+    if record.trashed_at is None:
+        raise InvalidValue(_("Only items in Trash can be deleted permanently."))
+    name = typed_name(record)
+    if one_line(typed) != name:
+        problem = _("That doesn’t match. Type “%(name)s” to confirm.")
+        raise InvalidValue(problem % {"name": name}, errors={"name": [problem % {"name": name}]})
+    retried(lambda: record.purge(by=by), savepoint=False)

@@ -1,0 +1,328 @@
+"""Apply accepted proposals: to memory files, notes and observations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from beacon_site.text.diff import merge
+from memory.models import MemoryFile, Note, Observation, Proposal, Topic, Trust, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, StaleWrite
+from memory.models.file_format import checked_path, summary_of
+from memory.services.context import identity
+from memory.services.files.saving import SaveResult, append_to, save_file
+from memory.services.files.texts import FileConflict
+from memory.services.notes import merging
+from memory.services.notes import saving as notes
+from memory.services.notes.checks import NoteChecks, usual_stability
+from memory.services.notes.saving import chain
+from memory.services.observations import Line, remember_lines
+from memory.services.observations.lines import checked
+from memory.services.review.verdict import (
+    MERGE,
+    TRASH,
+    ApplyResult,
+    MergeConflict,
+    ProposalHandler,
+    why_of,
+)
+
+
+def _check(proposal: Proposal) -> None:
+    checked_path(str(proposal.after.get("path", "")))
+    if not isinstance(proposal.after.get("content"), str):
+        raise InvalidValue(
+            _("A proposal for a memory file must contain the file’s complete new text.")
+        )
+
+
+def _perform(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+    """Save the complete new text, merged with changes made since; a journal entry is appended.
+
+    Changes that don't overlap are merged, and so are lines that both sides add in one place, since two
+    proposals can each add to the end of a file.
+    """
+    is_as_proposed = wanted["content"] == proposal.after["content"]
+    if not seen and is_as_proposed and wanted.get("entry"):
+        return _applied(_append(proposal, wanted, by))
+    version = int(seen) if seen.isdecimal() else _based_on(proposal, str(wanted["path"]))
+    try:
+        return _applied(_save(proposal, wanted, by, str(wanted["content"]), version))
+    except FileConflict as exc:
+        if seen or any(part.base.strip() for part in exc.merge.conflicts):
+            raise MergeConflict(exc.path, exc.merge, token=str(exc.version)) from exc
+        both = exc.merge.text(dict.fromkeys(range(len(exc.merge.conflicts)), "both"))
+        return ApplyResult(_save(proposal, wanted, by, both, exc.version).file, merged=True)
+
+
+def _based_on(proposal: Proposal, path: str) -> int:
+    """Return the version that the text is based on, or 0 if the file was permanently deleted.
+
+    Raises InvalidValue if a person moved the file to Trash.
+    """
+    rows = MemoryFile.objects.of(proposal.owner).at(path)
+    if not proposal.version_seen or rows.live().exists():
+        return proposal.version_seen or 0
+    if rows.in_trash().exists():
+        told = {"path": path}
+        raise InvalidValue(
+            _(
+                "%(path)s, which this would change, is in Trash. Restore it first, or reject this proposal."
+            )
+            % told
+        )
+    return 0
+
+
+def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> SaveResult:
+    return append_to(
+        proposal.owner,
+        str(wanted["path"]),
+        str(wanted["entry"]),
+        summary=wanted.get("summary") or None,
+        summary_by=MemoryFile.SummaryBy.AGENT,
+        by=by,
+        why=why_of(proposal),
+        source=proposal.source,
+    )
+
+
+def _save(
+    proposal: Proposal, wanted: Mapping[str, Any], by: Actor, content: str, version: int
+) -> SaveResult:
+    return save_file(
+        proposal.owner,
+        str(wanted["path"]),
+        content,
+        summary_by=_summary_by(proposal, content),
+        by=by,
+        seen=version,
+        why=why_of(proposal),
+        source=proposal.source,
+    )
+
+
+def _summary_by(proposal: Proposal, content: str) -> str:
+    """Return the author of the summary line: the agent, unless the person edited it in Review."""
+    proposed = summary_of(str(proposal.after["content"]))
+    is_edited = summary_of(content) != proposed
+    by = MemoryFile.SummaryBy
+    return by.PERSON if is_edited else by.AGENT
+
+
+def _applied(saved: SaveResult) -> ApplyResult:
+    return ApplyResult(saved.file, saved.merged, saved.warnings)
+
+
+FILES = ProposalHandler(_check, _perform)
+
+
+__all__ = ["APPLY", "ApplyResult", "MergeConflict", "lines_of"]
+
+_MORE = ("stability", "ttl_days", "tags", "confidence", "sensitivity", "evidence", "scope")
+_JOB = "job"
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def _check_note(proposal: Proposal) -> None:
+    after, checks = proposal.after, NoteChecks()
+    checks.content(after.get("content", ""))
+    kind = checks.choice("kind", after.get("kind", Note.Kind.LOG), Note.Kind.values)
+    fields = {name: checks.one(name, after[name]) for name in _MORE if name in after}
+    if after.get("act") == MERGE:
+        _merged_versions(after)
+    elif proposal.target_id is None:
+        usual = {"stability": usual_stability(kind), "ttl_days": None, "confidence": 1.0}
+        checks.together({**usual, "evidence": [], "kind": kind, **fields})
+    elif "kind" in proposal.before:
+        target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
+        if target is not None:
+            stands = target.snapshot(*notes.FIELDS)
+            checks.together({**stands, "kind": kind, **fields}, is_pinned=target.pinned)
+    checks.raise_refused()
+
+
+def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+    """Create the note, supersede the one it was proposed for, or merge or trash notes."""
+    owner = proposal.owner
+    if wanted.get("act") == MERGE:
+        return _merge(proposal, wanted, by)
+    if wanted.get("act") == TRASH:
+        return _trash(proposal, by)
+    if proposal.target_id is not None:
+        return _supersede(proposal, wanted, by, seen)
+    kind = str(wanted.get("kind", Note.Kind.LOG))
+    if kind == Note.Kind.SOUL:
+        content = str(wanted["content"])
+        source = proposal.source or None
+        standing = identity.active(owner, Note.Kind.SOUL)
+        soul = identity.write_soul(owner, content, by=by, why=why_of(proposal), source=source)
+        return ApplyResult(soul, others=(standing,) if standing is not None else ())
+    note = notes.write_note(
+        owner,
+        kind,
+        str(wanted["content"]),
+        by=by,
+        source=proposal.source or None,
+        topic=_topic(owner, wanted),
+        job=str(wanted.get(_JOB, "")),
+        **{name: wanted[name] for name in _MORE if name in wanted},
+    )
+    return ApplyResult(note)
+
+
+def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> ApplyResult:
+    standing = _standing(proposal)
+    content, was_merged = str(wanted["content"]), False
+    token = f"{standing.pk}:{standing.version}"
+    before = str(proposal.before.get("content", ""))
+    if standing.content != before and seen != token:
+        both = merge(before, content, standing.content)
+        if seen or both.conflicts:
+            raise MergeConflict(str(standing), both, token=token)
+        content, was_merged = both.text(), True
+    if standing.kind == Note.Kind.SOUL:
+        soul = identity.write_soul(
+            proposal.owner,
+            content,
+            by=by,
+            why=why_of(proposal),
+            expected=standing.pk,
+            source=proposal.source or None,
+        )
+        return ApplyResult(soul, was_merged, others=(standing,))
+    fields = {name: wanted[name] for name in _MORE if name in wanted}
+    if "kind" in proposal.before and wanted.get("kind") != proposal.before["kind"]:
+        fields["kind"] = wanted["kind"]
+    note = notes.supersede(
+        standing,
+        content,
+        by=by,
+        expected_version=standing.version,
+        why=why_of(proposal),
+        source=proposal.source or None,
+        **fields,
+    )
+    return ApplyResult(note, was_merged, others=(standing,))
+
+
+def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
+    """Return the notes of a proposed merge, each with the version that the agent saw."""
+    try:
+        versions = {UUID(str(key)): int(version) for key, version in after["versions"].items()}
+    except (KeyError, AttributeError, TypeError, ValueError):
+        versions = {}
+    if len(versions) < merging.LEAST:
+        raise InvalidValue(_("A proposed merge must list at least two notes and their versions."))
+    return versions
+
+
+def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyResult:
+    versions = _merged_versions(wanted)
+    try:
+        merged = merging.merge(
+            proposal.owner,
+            versions,
+            by=by,
+            content=str(wanted["content"]),
+            versions=versions,
+            why=why_of(proposal),
+        )
+    except StaleWrite as exc:
+        problem = _(
+            "One of these notes changed after the merge was proposed. Nothing was merged. Reject "
+            "the proposal, or merge the notes yourself."
+        )
+        raise InvalidValue(problem) from exc
+    return ApplyResult(merged.note, others=tuple(merged.note.supersedes.all()))
+
+
+def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
+    """Move the note to Trash. Raises InvalidValue if its text has changed."""
+    target = Note.objects.of(proposal.owner).live().filter(pk=proposal.target_id).first()
+    if target is None or target.content != proposal.before.get("content"):
+        raise InvalidValue(
+            _(
+                "The note changed after this was proposed, or it’s already in Trash. Nothing was changed. Reject the proposal, or move the note to Trash yourself."
+            )
+        )
+    target.trash(by=by, why=why_of(proposal))
+    return ApplyResult(target)
+
+
+def _standing(proposal: Proposal) -> Note:
+    """Return the current note in the chain of the one that the proposal would replace."""
+    target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
+    if target is None:
+        raise InvalidValue(
+            _("The note that this would replace was permanently deleted. Reject this proposal.")
+        )
+    links = [target] if target.superseded_by_id is None else chain(target)
+    for link in links:
+        if link.superseded_by_id is None and link.trashed_at is None:
+            return link
+    raise InvalidValue(
+        _(
+            "The note that this would replace is in Trash. Restore it first, or reject this proposal."
+        )
+    )
+
+
+def _topic(owner: User, wanted: Mapping[str, Any]) -> Topic | None:
+    key = wanted.get("topic_id")
+    found: Topic | None = Topic.objects.of(owner).filter(pk=key).first() if key else None
+    return found
+
+
+# --- observations ---------------------------------------------------------------------------------
+
+
+def lines_of(after: Mapping[str, Any]) -> list[Line]:
+    """Return the proposed observations: `lines`, or a single one with its fields at the top level."""
+    rows: Iterable[Mapping[str, Any]] = after.get("lines") or [after]
+    return [
+        Line(
+            category=str(row.get("category", Observation.Category.FINDING)),
+            content=str(row.get("content", "")),
+            tags=tuple(map(str, row.get("tags", ()))),
+            step_name=str(row.get("step_name", "")),
+            step_type=str(row.get("step_type", "")),
+        )
+        for row in rows
+    ]
+
+
+def _check_observations(proposal: Proposal) -> None:
+    checked(lines_of(proposal.after))
+
+
+def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: str) -> ApplyResult:
+    """Store the observations; those that the source already recorded get the person's trust."""
+    done = remember_lines(
+        proposal.owner,
+        lines_of(wanted),
+        by=by,
+        source=str(wanted.get("source") or proposal.source),
+        change_source=proposal.source,
+        topic=_topic(proposal.owner, wanted),
+        sensitivity=str(wanted.get("sensitivity", "normal")),
+        scope=str(wanted.get("scope", "owner")),
+    )
+    for one in done.observations:
+        if one.trust != Trust.OWNER and one.trashed_at is None:
+            one.change(by=by, why=why_of(proposal), trust=Trust.OWNER)
+    first, *others = [*done.new, *(one for one in done.observations if one not in done.new)]
+    return ApplyResult(first, others=tuple(others))
+
+
+APPLY: dict[str, ProposalHandler] = {
+    "memoryfile": FILES,
+    "note": ProposalHandler(_check_note, _write_note),
+    "observation": ProposalHandler(_check_observations, _remember),
+}

@@ -1,0 +1,255 @@
+"""Quarantine: the list of quarantined records, the reasons, and releasing or deleting them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import shorten
+from beacon_site.text.injection import injection_reason
+from memory.models import (
+    Activity,
+    ContentItem,
+    Note,
+    Observation,
+    Revision,
+    ScratchpadEntry,
+    TopicFact,
+    Trust,
+    User,
+    origins,
+)
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.services.records.kinds import kind_of
+
+
+def reason_of(record: Any) -> str:
+    """Return why the record is quarantined, or "" if it isn't."""
+    if record.trust != Trust.QUARANTINED:
+        return ""
+    names = ("title", "content", "text", "key", "value")
+    return reason_in(getattr(record, name, "") for name in names)
+
+
+def reason_in(texts: Iterable[Any]) -> str:
+    """Return why a record with these texts is quarantined."""
+    for text in filter(None, texts):
+        if smell := injection_reason(str(text)):
+            return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+    return _("It’s based on something in quarantine, or was imported as quarantined.")
+
+
+MOST = 1_000  # records per action
+MOST_SHOWN = 600  # characters of a text in the list
+LOOKED_AT = 20_000  # characters of a page that the list searches for the reason
+SECONDS = 10.0  # per request; the rest stays in quarantine, and a message says so
+MODELS: dict[str, Any] = {
+    "note": Note,
+    "observation": Observation,
+    "contentitem": ContentItem,
+    "scratchpadentry": ScratchpadEntry,
+    "topicfact": TopicFact,
+}
+ACTS = ("release", "trash")
+_SOURCE = "quarantine:"
+_FROM_AGENTS = ("session:", "agent:")
+
+
+def released_trust(record: Any) -> str:
+    """Return the trust of a released record: its writer's, or external."""
+    by_agent = record.source.startswith(_FROM_AGENTS) and not isinstance(record, ContentItem)
+    return Trust.AGENT if by_agent else Trust.EXTERNAL
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class QuarantineRow:
+    """One quarantined record for the list."""
+
+    record: Any
+    type: str
+    noun: str
+    url: str
+    why: str
+    text: str
+    origin: origins.Origin | None
+
+
+def count(owner: User) -> int:
+    """Return how many records are in quarantine."""
+    return sum(_rows(owner, model).count() for model in MODELS.values())
+
+
+def _rows(owner: User, model: Any) -> Any:
+    rows = model.objects.of(owner).live().filter(trust=Trust.QUARANTINED).order_by()
+    return rows.filter(superseded_by=None) if model is Note else rows
+
+
+def parts(owner: User) -> dict[str, QuerySet[Any]]:
+    """Return what is in quarantine, by type."""
+    return {name: _rows(owner, model) for name, model in MODELS.items()}
+
+
+def in_words(owner: User, wanted: Iterable[tuple[str, str]]) -> dict[str, QuarantineRow]:
+    """Return the records of these types and IDs as a list shows them, by ID: one query per type."""
+    by_type: dict[str, list[str]] = {}
+    for name, key in wanted:
+        by_type.setdefault(name, []).append(key)
+    records: list[Any] = []
+    for name, ids in by_type.items():
+        rows = _without_long(_rows(owner, MODELS[name]).filter(pk__in=ids))
+        has_topic = any(f.name == "topic" for f in MODELS[name]._meta.concrete_fields)
+        records += rows.select_related("topic") if has_topic else rows
+    named = origins.of(owner, [record.source for record in records])
+    return {str(record.pk): _row(record, named) for record in records}
+
+
+def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Load only the beginning of page texts, which can be megabytes."""
+    if rows.model is not ContentItem:
+        return rows
+    short: QuerySet[Any] = rows.annotate(begins=Left("content", LOOKED_AT)).defer("content")
+    return short
+
+
+def _row(record: Any, named: Any) -> QuarantineRow:
+    kind = kind_of(record.record_type())
+    if isinstance(record, ContentItem):
+        text = getattr(record, "begins", "")
+        why = (
+            reason_in([record.title, text]) if record.size <= len(text) else _of_long(record, text)
+        )
+    else:
+        texts = (getattr(record, name, "") for name in ("content", "text", "value"))
+        text, why = next(filter(None, texts), ""), reason_of(record)
+    return QuarantineRow(
+        record,
+        record.record_type(),
+        str(kind.noun),
+        kind.address(record),
+        why,
+        shorten(str(text), MOST_SHOWN),
+        named.get(record.source),
+    )
+
+
+def _of_long(record: ContentItem, begins: str) -> str:
+    smell = injection_reason(record.title) or injection_reason(begins)
+    if smell:
+        return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+    return _("The reason is further down in this long text. Open its page to see it.")
+
+
+# --- actions --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class QuarantineResult:
+    """The result of one action; `key` identifies it for undo.
+
+    `left` records weren't processed within the time limit.
+    """
+
+    key: uuid.UUID
+    number: int = 0
+    left: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
+    """Return the quarantined records that a form names as `type:id`."""
+    by_type: dict[str, list[uuid.UUID]] = {}
+    for one in wanted[:MOST]:
+        name, _colon, key = one.partition(":")
+        try:
+            by_type.setdefault(name, []).append(uuid.UUID(key))
+        except ValueError:
+            continue
+    found: list[Any] = []
+    for name, keys in by_type.items():
+        if name in MODELS:
+            found += _without_long(_rows(owner, MODELS[name]).filter(pk__in=keys))
+    return found
+
+
+def everything(owner: User) -> list[Any]:
+    """Return all quarantined records, up to the limit of one action."""
+    found: list[Any] = []
+    for model in MODELS.values():
+        found += _without_long(_rows(owner, model))[: MOST - len(found)]
+    return found
+
+
+def act(
+    owner: User, records: Sequence[Any], name: str, *, by: Actor, seconds: float = SECONDS
+) -> QuarantineResult:
+    """Release the records or move them to Trash, one by one within the time limit of a request.
+
+    A released record gets the trust of its source.
+    """
+    if not by.is_person or name not in ACTS:
+        raise InvalidValue(_("Only a person can release or delete what’s in quarantine."))
+    done, ends = QuarantineResult(uuid.uuid4()), time.monotonic() + seconds
+    told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
+    for place, record in enumerate(records):
+        if time.monotonic() > ends:
+            done.left = len(records) - place
+            break
+        try:
+            with transaction.atomic():
+                if name == "trash":
+                    record.trash(why=_("moved from quarantine to Trash"), **told)
+                else:
+                    why = _("released from quarantine")
+                    record.change(why=why, trust=released_trust(record), **told)
+        except MemoryRefused as exc:
+            done.problems.append(str(exc))
+        else:
+            done.number += 1
+    if done.number:
+        kind = "quarantine-released" if name == "release" else "quarantine-trashed"
+        Activity.log(owner, by, kind, label=str(done.number), number=done.number)
+    return done
+
+
+def undo_change(
+    owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS
+) -> QuarantineResult:
+    """Undo one action for the records that haven't changed since.
+
+    This stops at the time limit of a request; a second call continues with the rest.
+    """
+    changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}")
+    done, ends = QuarantineResult(key), time.monotonic() + seconds
+    for change in changes.order_by("-id"):
+        model = MODELS.get(change.record_type)
+        rows = _without_long(model.objects.of(owner).filter(pk=change.record_id)) if model else None
+        record = rows.first() if rows is not None else None
+        if record is None or record.version != change.version:
+            continue
+        if time.monotonic() > ends:
+            done.left += 1
+            continue
+        try:
+            with transaction.atomic():
+                if "trashed_at" in change.after:
+                    record.restore(by=by)
+                else:
+                    why = _("returned to quarantine")
+                    record.change(by=by, why=why, trust=Trust.QUARANTINED)
+        except MemoryRefused as exc:
+            done.problems.append(str(exc))
+        else:
+            done.number += 1
+    return done

@@ -1,0 +1,557 @@
+"""The streams that make up Activity, each with its filtered rows, newest first.
+
+Each stream is read separately, and only as far as a page needs. `research.pages.activity` merges
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cached_property
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+from django.utils.timezone import make_aware
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from memory.models import Activity, ModelCall, Revision, User
+from memory.models.history import actor_kind
+from memory.pages.shared.filter_bar import first_day
+from memory.services.llm.spending import dollars
+from memory.services.records.history import field_words
+from memory.services.records.kinds import kind_of
+from memory.services.records.kinds import models as record_models
+from research.models import Run
+
+MOST_LOOKED_AT = 100_000  # the newest lines of a stream that are searched for words
+# Kinds of actors, with the prefixes that identify them in stored rows.
+ACTORS = {
+    "person": (gettext_lazy("people"), ("human",)),
+    "agent": (gettext_lazy("agents"), ("agent",)),
+    "research": (gettext_lazy("research"), ("research",)),
+    "reflector": (gettext_lazy("reflection"), ("reflector",)),
+    "maintenance": (gettext_lazy("maintenance"), ("maintenance",)),
+    "system": (gettext_lazy("system"), ("system",)),
+}
+# Who a model is called for, by the prefix of the call's source.
+_CALLED_FOR = {
+    "person": ("human", "explicit", "preview"),
+    "agent": ("agent", "session"),
+    "research": ("run",),
+}
+KINDS = {
+    "changes": gettext_lazy("record changes"),
+    "runs": gettext_lazy("runs"),
+    "calls": gettext_lazy("model calls"),
+    "tools": gettext_lazy("tool calls"),
+    "sign-ins": gettext_lazy("sign-ins and account"),
+    "acts": gettext_lazy("other actions"),
+}
+SIGN_INS = (
+    "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",
+    "password-changed", "password-set-by-staff", "profile-changed", "limits-changed",
+    "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
+    "token-made", "token-revoked", "app-allowed", "app-secret-reused",
+)  # fmt: skip
+TOOL_CALLED = "tool-called"
+# Log lines that repeat what the record's own revision says.
+_TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters in the page's URL, without invalid ones."""
+
+    words: str = ""
+    actor: str = ""
+    kind: str = ""
+    type: str = ""
+    first: date | None = None
+    last: date | None = None
+    warnings: bool = False
+
+    @classmethod
+    def of(cls, query: Any) -> Filters:
+        """Read it from a URL's query."""
+        kind, record_type = query.get("kind", ""), query.get("type", "")
+        return cls(
+            words=query.get("q", "").replace("\x00", "").strip()[:200],
+            actor=query.get("actor", "").replace("\x00", "").strip()[:200],
+            kind=kind if kind in KINDS else "",
+            type=record_type if record_type in {*record_models(), "run"} else "",
+            first=first_day(query),
+            last=first_day(query, "to"),
+            warnings=bool(query.get("warnings")),
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a filter may hide some lines."""
+        return self != Filters()
+
+    @property
+    def actor_kind(self) -> str:
+        """Return the kind of actor in the filter, even if the filter names a single one."""
+        first = self.actor.partition(":")[0]
+        return "person" if first == "human" else first
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """A place in the merged stream: a time, then the stream's rank, then the row."""
+
+    at: datetime
+    rank: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A row of a stream with its place in the merged stream."""
+
+    place: StreamPosition
+    row: Any
+
+    @property
+    def name(self) -> str:
+        """Return the name of its stream."""
+        return _NAMES[self.place.rank]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One source of lines. `rows` returns those of a user, or None if no row can match.
+
+    Words are searched in the fields `said_in`.
+    """
+
+    name: str
+    rank: int
+    rows: Callable[[User, Filters], QuerySet[Any] | None]
+    said_in: tuple[str, ...]
+
+    def page(
+        self, user: User, wanted: Filters, zone: tzinfo, after: StreamPosition | None, most: int
+    ) -> list[Any]:
+        """Return at most `most` rows older than `after`, newest first."""
+        rows = self.rows(user, wanted)
+        if rows is None:
+            return []
+        rows = _between(rows, wanted, zone)
+        if wanted.words:
+            rows = _holding(_newest(rows), wanted.words, self.said_in)
+        if after is not None:
+            rows = rows.filter(self._behind(after))
+        return list(rows.order_by("-created", "-id")[:most])
+
+    def _behind(self, place: StreamPosition) -> Q:
+        """Rows of the same time are ordered by stream rank, and then by descending id."""
+        if self.rank > place.rank:
+            return Q(created__lte=place.at)
+        if self.rank < place.rank:
+            return Q(created__lt=place.at)
+        # The first condition lets Postgres use an index on the time.
+        beyond = Q(created__lt=place.at) | Q(created=place.at, id__lt=place.key)
+        return Q(created__lte=place.at) & beyond
+
+
+def _between(rows: QuerySet[Any], wanted: Filters, zone: tzinfo) -> QuerySet[Any]:
+    if wanted.first:
+        rows = rows.filter(created__gte=make_aware(datetime.combine(wanted.first, time()), zone))
+    if wanted.last and wanted.last < date.max:
+        end = datetime.combine(wanted.last + timedelta(days=1), time())
+        rows = rows.filter(created__lt=make_aware(end, zone))
+    return rows
+
+
+def _by(rows: QuerySet[Any], wanted: Filters) -> QuerySet[Any]:
+    """Keep the rows of the requested actor."""
+    if not wanted.actor:
+        return rows
+    named: QuerySet[Any] = rows.annotate(by=actor_kind())
+    if wanted.actor in ACTORS:
+        return named.filter(by__in=ACTORS[wanted.actor][1])
+    return named.filter(by=wanted.actor.partition(":")[0], actor=wanted.actor)
+
+
+def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Keep the newest rows to search, because no index helps to find parts of words."""
+    moments = rows.order_by("-created", "-id").values("created")
+    edge = Subquery(moments[MOST_LOOKED_AT : MOST_LOOKED_AT + 1])
+    return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
+
+
+def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet[Any]:
+    for word in words.split():
+        anywhere = Q()
+        for name in fields:
+            anywhere |= Q(**{f"{name}__icontains": word})
+        rows = rows.filter(anywhere)
+    return rows
+
+
+def changes(user: User, wanted: Filters) -> QuerySet[Any] | None:
+    """Return revisions with the names of their fields, but without texts, which can be long."""
+    if wanted.kind not in ("", "changes") or wanted.warnings or wanted.type == "run":
+        return None
+    rows = _by(Revision.objects.of(user), wanted)
+    if wanted.type:
+        rows = rows.filter(record_type=wanted.type)
+    told: QuerySet[Any] = rows.defer("before", "after").annotate(
+        names=_KeysOf("after"),
+        had=_KeysOf("before"),
+        trashed=KeyTextTransform("trashed_at", "after"),
+        superseded=KeyTextTransform("superseded_by_id", "after"),
+    )
+    return told
+
+
+class _KeysOf(Func):
+    template = "ARRAY(SELECT jsonb_object_keys(%(expressions)s))"
+    output_field = ArrayField(TextField())
+
+
+def log(user: User, wanted: Filters) -> QuerySet[Any] | None:
+    """Return lines of the activity log, except those that repeat a revision."""
+    if wanted.kind in ("changes", "calls"):
+        return None
+    rows = _by(Activity.objects.of(user).exclude(kind__in=_TOLD), wanted)
+    if wanted.kind == "runs":
+        rows = rows.filter(subject_type="run")
+    elif wanted.kind == "sign-ins":
+        rows = rows.filter(kind__in=SIGN_INS)
+    elif wanted.kind == "tools":
+        rows = rows.filter(kind=TOOL_CALLED)
+    elif wanted.kind == "acts":
+        rows = rows.exclude(subject_type="run").exclude(kind__in=(*SIGN_INS, TOOL_CALLED))
+    if wanted.type:
+        rows = rows.filter(subject_type=wanted.type)
+    if wanted.warnings:
+        rows = rows.filter(is_warning=True)
+    return rows
+
+
+def runs(user: User, wanted: Filters) -> QuerySet[Any] | None:
+    """Return runs by when they were started. The log has a line about how each ended."""
+    if wanted.kind not in ("", "runs") or wanted.warnings or wanted.type not in ("", "run"):
+        return None
+    rows = Run.objects.of(user).filter(topic__trashed_at=None)
+    return _by(rows, wanted).select_related("topic").defer("manifest", "settings", "warnings")
+
+
+def calls(user: User, wanted: Filters) -> QuerySet[Any] | None:
+    """Return model calls, without prompts and answers."""
+    if wanted.kind not in ("", "calls") or wanted.type:
+        return None
+    rows: QuerySet[Any] = ModelCall.objects.of(user)
+    if wanted.actor:
+        if wanted.actor not in ACTORS:
+            return None
+        beginnings = _CALLED_FOR.get(wanted.actor, (wanted.actor,))
+        rows = rows.annotate(by=actor_kind("source"))
+        rows = rows.filter(by__in=beginnings)
+    if wanted.warnings:
+        rows = rows.exclude(failure="")
+    return rows.defer("prompt", "answer")
+
+
+STREAMS = (
+    Stream("change", 0, changes, ("label", "reason", "source")),
+    Stream("log", 1, log, ("label", "kind", "detail")),
+    Stream("call", 2, calls, ("purpose", "model", "error", "source")),
+    Stream("run", 3, runs, ("topic__title",)),
+)
+_NAMES = {stream.rank: stream.name for stream in STREAMS}
+
+
+# --- text of a line ---
+
+
+def address_of(run: Run) -> str:
+    """Return the URL of a run's page."""
+    return reverse("research:run", args=[run.topic.slug, run.pk])
+
+
+@dataclass
+class Line:
+    """One line of the page: who did what, when, to which record, and a link."""
+
+    name: str
+    key: int
+    at: datetime
+    who: str
+    actor: str
+    said: str
+    noun: str
+    label: str
+    url: str = ""
+    run: Run | None = None
+    why: str = ""
+    details: list[str] = field(default_factory=list)
+    is_warning: bool = False
+    change_url: str = ""
+    may_undo: bool = False
+    by_them: str = ""  # the query that lists everything by this actor
+
+    @property
+    def subject(self) -> str:
+        """Return the subject, unless the action already names it: “token made”."""
+        return "" if self.said.startswith(self.noun) else self.noun
+
+    @cached_property
+    def run_url(self) -> str:
+        """Return the page of the run in which it happened, unless the line already links to it."""
+        url = address_of(self.run) if self.run else ""
+        return url if url != self.url else ""
+
+
+# --- labels of actions ---
+
+WORDS = {
+    "channel-changed": gettext_lazy("channel changed"),
+    "channel-key-renewed": gettext_lazy("signing key replaced"),
+    "channel-made": gettext_lazy("channel created"),
+    "channel-off": gettext_lazy("channel turned off after failures"),
+    "channel-put-back": gettext_lazy("channel restored"),
+    "channel-removed": gettext_lazy("channel removed"),
+    "delivered": gettext_lazy("sent"),
+    "delivery-given-up": gettext_lazy("gave up sending"),
+    "delivery-unsure": gettext_lazy("may or may not have arrived"),
+    "digest-made": gettext_lazy("digest created"),
+    "digest-settings-changed": gettext_lazy("digest settings changed"),
+    "feed-ended": gettext_lazy("feed revoked"),
+    "feed-made": gettext_lazy("feed created"),
+    "notices-chosen": gettext_lazy("notifications changed"),
+    "schedule-failing": gettext_lazy("schedule paused after failed runs"),
+    "unsubscribed": gettext_lazy("unsubscribed through a link in an email"),
+}
+SUBJECTS = {
+    "channel": gettext_lazy("channel"),
+    "delivery": gettext_lazy("message"),
+    "digest": gettext_lazy("digest"),
+    "feed": gettext_lazy("feed"),
+}
+
+
+# --- one line ---
+
+_L = gettext_lazy
+LOG_WORDS = {
+    "account-deleted": _L("account deleted"),
+    **WORDS,
+    "account-disabled": _L("account disabled"),
+    "account-enabled": _L("account enabled"),
+    "account-made": _L("account created"),
+    "agent-changed": _L("agent settings changed"),
+    "conflict-found": _L("found to conflict"),
+    "conflict-gone": _L("resolved automatically because one of the two no longer exists"),
+    "conflict-reopened": _L("reopened"),
+    "conflict-settled": _L("resolved"),
+    "connection-changed": _L("connection changed"),
+    "held": _L("held for review"),
+    "follow-up-failed": _L("a follow-up step failed"),
+    "disk-edit-refused": _L("edit on disk not imported"),
+    "disk-file-restored": _L("rewritten to disk"),
+    "forgot-source": _L("deleted, along with everything from that source"),
+    "url-forgotten": _L("forgotten, so it can appear as new again"),
+    "url-remembered": _L("marked as seen again"),
+    "source-rule": _L("rule for all topics changed"),
+    "read-next": _L("added to the next run’s reading list"),
+    "read-next-not": _L("removed from the next run’s reading list"),
+    "invitation-revoked": _L("invite link revoked"),
+    "invited": _L("invite link created"),
+    "limits-changed": _L("spending limits changed"),
+    "mirror-failed": _L("copy on disk is out of date"),
+    "mirror-folder-left": _L("another account’s folder renamed on disk"),
+    "mirror-git-failed": _L("changes couldn’t be committed"),
+    "mirror-renewed": _L("all files rewritten to disk"),
+    "mirror-resumed": _L("saving files to disk turned on"),
+    "mirror-stopped": _L("saving files to disk turned off"),
+    "content-cleared": _L("content store cleared"),
+    "content-retired": _L("retention period ended"),
+    "content-retiring-failed": _L("old content couldn’t be moved to Trash"),
+    "notes-maintained": _L("notes cleaned up"),
+    "password-changed": _L("password changed"),
+    "password-set-by-staff": _L("password set by an admin"),
+    "plan-accepted": _L("plan accepted unchanged"),
+    "plan-edited": _L("plan edited and accepted"),
+    "plan-made-anew": _L("new plan requested"),
+    "plan-waits": _L("plan is waiting for review"),
+    "plan-went-on": _L("plan continued without a review"),
+    "profile-changed": _L("profile changed"),
+    "proposal-accepted": _L("accepted"),
+    "proposal-put-back": _L("reopened"),
+    "proposal-rejected": _L("rejected"),
+    "proposals-expired": _L("expired without a decision"),
+    "publish-failed": _L("published copy couldn’t be updated"),
+    "purge-failed": _L("couldn’t be deleted permanently"),
+    "purged": _L("deleted permanently"),
+    "quarantine-released": _L("records released from quarantine"),
+    "quarantine-trashed": _L("quarantined records deleted"),
+    "reflected": _L("reflection done"),
+    "reflection-failed": _L("reflection failed"),
+    "review-levels-changed": _L("review rules changed"),
+    "report-corrected": _L("corrected by a person"),
+    "correction-taken-back": _L("correction undone"),
+    "sentence-checked": _L("verified by a person"),
+    "sentence-unchecked": _L("verification removed"),
+    "report-shared": _L("shared via link"),
+    "budget-near": _L("monthly limit nearly reached"),
+    "report-unshared": _L("shared link revoked"),
+    "run-cancel-asked": _L("cancellation requested"),
+    "run-restored": _L("restored from Trash"),
+    "run-trashed": _L("moved to Trash, along with everything only it found"),
+    "run-cancelled": _L("cancelled"),
+    "schedule-caught-up": _L("caught up on missed runs"),
+    "run-failed": _L("failed"),
+    "run-requeued": _L("queued again"),
+    "run-retried": _L("retried"),
+    "run-saved": _L("saved"),
+    "schedule-skipped": _L("skipped"),
+    "run-tried-now": _L("retried immediately"),
+    "run-stop-asked": _L("asked to stop and write its report"),
+    "schedule-paused": _L("schedule paused"),
+    "schedule-resumed": _L("schedule resumed"),
+    "schedule-set": _L("schedule set"),
+    "schedule-unreadable": _L("schedule can’t be read"),
+    "source-allowed": _L("unblocked"),
+    "source-refused": _L("blocked"),
+    "sign-in-ended": _L("sign-in ended"),
+    "sign-in-failed": _L("sign-in failed"),
+    "sign-ins-ended": _L("all other sign-ins ended"),
+    "signed-in": _L("signed in"),
+    "signed-out": _L("signed out"),
+    "app-allowed": _L("app allowed to connect"),
+    "app-secret-reused": _L("disconnected because a used code or refresh token was sent again"),
+    "token-made": _L("token created"),
+    "token-revoked": _L("token revoked"),
+    "trash-pruned": _L("deleted permanently after its time in Trash"),
+    "tool-called": _L("called a tool"),
+    "upkeep-failed": _L("note maintenance failed"),
+}
+_SUBJECTS = {
+    **SUBJECTS,
+    "run": _L("run"),
+    "user": _L("account"),
+    "signin": _L("sign-in"),
+    "invitation": _L("invitation"),
+    "connection": _L("connection"),
+    "agent": _L("agent"),
+    "apitoken": _L("token"),
+    "proposal": _L("proposal"),
+    "conflict": _L("conflict"),
+    "step": _L("step"),
+    "reflection": _L("finished work"),
+    "checkedsentence": _L("sentence of a report"),
+    "correction": _L("sentence of a report"),
+}
+
+
+# Fields that aren't mentioned, because they follow from another field.
+QUIET = frozenset(
+    {
+        "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
+        "retired_run", "blame", "size",
+    }
+)  # fmt: skip
+_OWN_ACTORS = {
+    "research": _L("research"),
+    "session": _L("a conversation in Ask"),
+    "reflector": _L("reflection"),
+    "maintenance": _L("maintenance"),
+    "system": _L("Beacon"),
+    "disk": _L("an edit on disk"),
+}
+_SAYS = frozenset({"content", "text", "body", "value"})
+
+
+def who(actor: str, username: str) -> str:
+    """Return the actor's name as `username` sees it."""
+    kind, _colon, name = actor.partition(":")
+    if kind == "human":
+        return _("you") if name == username else name
+    if kind == "agent":
+        return _("agent %(name)s") % {"name": name}
+    return str(_OWN_ACTORS.get(kind, actor))
+
+
+def subject(record_type: str) -> str:
+    """Return the label of a subject's type."""
+    if record_type in record_models():
+        return str(kind_of(record_type).noun)
+    return str(_SUBJECTS.get(record_type, record_type))
+
+
+def of_change(revision: Revision) -> str:
+    """Return what a revision did to its record."""
+    names, had = revision.names, revision.had  # type: ignore[attr-defined]
+    if not had:
+        return _("created")
+    if "trashed_at" in names:
+        if revision.trashed:  # type: ignore[attr-defined]
+            return _("moved to Trash")
+        return _("restored from Trash")
+    if "superseded_by_id" in names:
+        is_old = revision.superseded  # type: ignore[attr-defined]
+        return _("replaced") if is_old else _("current again")
+    return _("changed")
+
+
+def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
+    """Return the labels of the changed fields that matter to people.
+
+    A record's content is its text.
+    """
+    told = sorted({name for name in names if name not in QUIET})
+    model = record_models().get(record_type)
+    named = field_words(model, told) if model else told
+    return [_("text") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
+
+
+def of_log(line: Activity) -> str:
+    """Return the text of a log line, even for a kind without a label."""
+    return str(LOG_WORDS.get(line.kind, line.kind.replace("-", " ")))
+
+
+def of_call(call: ModelCall) -> list[str]:
+    """Return a model call's tokens, time and cost, and why it failed."""
+    tokens = call.prompt_tokens + call.completion_tokens
+    said = [
+        ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": f"{tokens:,}"},
+        _("%(seconds).1f s") % {"seconds": call.milliseconds / 1000},
+    ]
+    if call.money is None:
+        said.append(_("price unknown"))
+    elif call.money:
+        said.append(dollars(call.money))
+    if call.failure:
+        said.append(call.get_failure_display())
+    return said
+
+
+def of_detail(detail: Any, actor: str = "") -> list[str]:
+    """Return the useful details of a log line, shortened.
+
+    A source that is also the actor is left out, because the line already names it.
+    """
+    if not isinstance(detail, dict):
+        return []
+    said = [str(detail["why"])] if detail.get("why") else []
+    for name, value in detail.items():
+        if name == "why" or value in ("", None, [], {}) or (name == "source" and value == actor):
+            continue
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        said.append(f"{name.replace('_', ' ')}: {shown[:200]}")
+    return said[:8]
+
+
+def of_run(run: Run) -> str:
+    """Return how a run was started."""
+    return _("started %(how)s") % {"how": run.get_trigger_display()}

@@ -1,0 +1,193 @@
+"""What research registers with memory: account deletion, content in use, and kinds of search results."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import shorten
+from memory.models import ContentItem, Observation, Sensitivity, TopicFact, User, as_of
+from memory.models.accounts import LAST_ACTS
+from memory.pages.content import items as content_page
+from memory.pages.content.items import Usage
+from memory.services.content import items as content_services
+from memory.services.search import kinds
+from research.models import DeltaItem, Hit, Report, Run, ToolCall
+from research.models.runs import end_in
+
+# --- account deletion ---
+
+
+def end_runs(person: User) -> None:
+    """Cancel unfinished runs. A worker that is executing one loses its claim."""
+    runs = Run.objects.of(person).unfinished()
+    runs.update(cancel_requested_at=Now(), **end_in(Run.Status.CANCELLED))
+
+
+def register_account_deletion() -> None:
+    """Register this to run before anything else is deleted. Called when the app is ready."""
+    if end_runs not in LAST_ACTS:
+        LAST_ACTS.insert(0, end_runs)
+
+
+# --- content items that a report needs ---
+
+
+def register_kept_items() -> None:
+    """Register the content items to keep."""
+    content_services.KEEPERS.append(cited)
+
+
+def cited() -> QuerySet[Any, Any]:
+    """Return the ids of the items that a report cites."""
+    hits = Hit.objects.filter(cited_as__isnull=False, content_item__isnull=False)
+    return hits.values("content_item")
+
+
+# --- where an item was used ---
+
+MOST = 20
+
+
+def register_uses() -> None:
+    """Register where research used an item, for its page."""
+    content_page.USED_IN.append(used_in)
+
+
+def used_in(item: ContentItem) -> Iterator[Usage]:
+    """Yield the runs that read the item, each with its citation number in the report.
+
+    For a deep run, tool calls that returned the item are included.
+    """
+    mine = {"content_item": item, "run__topic__owner": item.owner}
+    hits = Hit.objects.filter(**mine).select_related("run", "run__topic")
+    for hit in hits.order_by("-run_id")[:MOST]:
+        told = {"run": hit.run, "topic": _topic(hit.run), "n": hit.cited_as}
+        words = _("read by %(run)s of “%(topic)s”")
+        url = _page(hit.run)
+        if hit.cited_as:
+            words = _("cited as [%(n)s] in the report for %(run)s of “%(topic)s”")
+            url = url and f"{url}#source-{hit.cited_as}"
+        yield Usage(words % told, url, hit.run.started_at or hit.run.created)
+    calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
+    for call in calls.order_by("-pk")[:MOST]:
+        told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
+        words = _("result of %(tool)s in %(run)s of “%(topic)s”")
+        yield Usage(words % told, _page(call.run), call.created)
+
+
+def _topic(run: Run) -> str:
+    return shorten(run.topic.title, 60)
+
+
+def _page(run: Run) -> str:
+    """Return the run's page, or "" if its topic is in the trash."""
+    topic = run.topic
+    return "" if topic.trashed_at else reverse("research:run", args=[topic.slug, run.pk])
+
+
+# --- recall kinds ---
+
+
+def register_recall_kinds() -> None:
+    """Register reports with memory search, and the page that shows each fact."""
+    kinds.register(
+        kinds.RecallKind(
+            "report",
+            Report,
+            _reports,
+            title=lambda report: str(report.title),
+            url=lambda report: reverse("research:run", args=[report.run.topic.slug, report.run_id]),
+            of_topic=True,
+            topic_path="run__topic",
+        )
+    )
+    kinds.register(replace(kinds.KINDS["fact"], url=_fact_url))
+    kinds.register(replace(kinds.KINDS["observation"], overtaken=_overtaken))
+
+
+# Runs confirm and contradict facts without a revision. Their changes say when.
+# Its parts are our own names.
+def _by_runs(column: str, at_column: str, value: str, status: str, otherwise: str) -> str:
+    """Return the SQL of a column of facts that runs set, as it was at the moment `{at}`."""
+    runs = "public.research_deltaitem d JOIN public.research_run told ON told.id = d.run_id"
+    told = (
+        f"SELECT max(told.{value}) FROM {runs} WHERE d.previous_fact_id = n.id "  # noqa: S608  # nosec B608
+        f"AND d.status = '{status}' AND told.finished_at < {{at}}"
+    )
+    stays = f"n.{at_column} IS NULL OR n.{at_column} < {{at}}"
+    return f"CASE WHEN {stays} THEN n.{column} ELSE COALESCE(({told}), {otherwise}) END"
+
+
+# A run replaces the summary with that of its report.
+_SUMMARY = """
+CASE WHEN n.last_run_at IS NULL OR n.last_run_at < {at} THEN n.summary ELSE COALESCE((
+SELECT told.summary FROM public.research_report told JOIN public.research_run run
+ON run.id = told.run_id WHERE run.topic_id = n.id AND run.number IS NOT NULL
+AND run.finished_at < {at} ORDER BY run.number DESC LIMIT 1), '') END
+"""
+
+
+def register_dates() -> None:
+    """Tell reading at a date which rows of research there were (`memory.models.as_of`)."""
+    as_of.DERIVED["memory_topicfact"] = {
+        "confirmed_at": _by_runs(
+            "confirmed_at", "confirmed_at", "finished_at", "confirmed", "n.created"
+        ),
+        "confirmed_run": _by_runs(
+            "confirmed_run", "confirmed_at", "number", "confirmed", "n.first_run"
+        ),
+        "contradicted_at": _by_runs(
+            "contradicted_at", "contradicted_at", "finished_at", "contradicted", "NULL"
+        ),
+    }
+    as_of.DERIVED["memory_topic"] = {"summary": _SUMMARY}
+    as_of.LISTS["memory_seenurl"] = (
+        "EXISTS (SELECT 1 FROM public.memory_source s WHERE s.topic_id = memory_seenurl.topic_id "
+        "AND s.url = memory_seenurl.url AND s.first_at < {at})"
+    )
+    as_of.LISTS["research_run"] = "COALESCE(finished_at, created) < {at}"
+    as_of.LISTS["research_deltaitem"] = (
+        "run_id IN (SELECT id FROM public.research_run WHERE finished_at < {at})"
+    )
+
+
+def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
+    saved = Report.objects.of(owner).live().exclude(run__number=None)
+    return saved.filter(run__topic__trashed_at=None).select_related("run__topic")
+
+
+def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
+    """Return, for findings whose fact was replaced, what a later run found instead, in one query.
+
+    A finding has exactly the text of its fact, and remains when the fact is replaced. Text that a
+    person has since marked as wrong or sensitive is left out.
+    """
+    told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
+    if not told:
+        return {}
+    facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
+    stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
+    changed = DeltaItem.objects.filter(
+        Exists(stands),
+        status=DeltaItem.Status.CHANGED,
+        withheld="",
+        previous_text__in={content for _topic, content in told},
+        previous_fact__in=TopicFact.objects.filter(
+            topic__in={topic for topic, _content in told}, state=TopicFact.State.RETIRED
+        ),
+    ).order_by("run__number")
+    rows = changed.values_list("run__topic", "previous_text", "sentence")
+    return {told[topic, was]: now for topic, was, now in rows if (topic, was) in told}
+
+
+def _fact_url(fact: Any) -> str:
+    return reverse("research:topic", args=[fact.topic.slug]) + f"#fact-{fact.pk}"

@@ -1,0 +1,268 @@
+"""The research tools: start a run of a topic, and read a report.
+
+A run is started on behalf of the caller, within the owner's hourly limit. It continues in the
+background, and the answer says how to ask for its report.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Literal
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from beacon_site import health
+from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from memory.agents.tools import registry as tools
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.models import Sensitivity, Topic, Trust
+from memory.services.records.kinds import named
+from memory.services.search.filters import named_topic
+from research.models import Report, Run, RunAlreadyActive
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow
+
+LONGEST_WAIT = 50  # in seconds; programs give up on a call after a minute
+POLL_SECONDS = 0.5
+LONGEST_REPORT = 60_000  # characters of a report returned at once
+# A waiting call occupies a thread and a connection, so further calls return at once.
+_WAITING = threading.BoundedSemaphore(3)
+
+
+class TopicArguments(Arguments):
+    """What to research."""
+
+    topic: str = Field(
+        min_length=1,
+        max_length=500,
+        description="The topic, in plain language. If one with this title or slug exists, this "
+        "starts its next run, which reports what changed.",
+    )
+    objective: str = Field(
+        "", max_length=2000, description="What a new topic should answer, in one or two sentences."
+    )
+    depth: Literal["quick", "deep"] = Field(
+        "quick", description="quick: a few minutes. deep: up to three tracks, much longer."
+    )
+    wait_seconds: int = Field(
+        0,
+        ge=0,
+        le=LONGEST_WAIT,
+        description="Seconds to wait for the report. If it takes longer, ask for it later.",
+    )
+
+
+class ReportArguments(Arguments):
+    """Which report. Default: the newest."""
+
+    run: int | None = Field(None, ge=1, le=2**62, description="The run's ID.")
+    topic: str | None = Field(None, max_length=500, description="The topic's title or slug.")
+    number: int | None = Field(
+        None, ge=1, le=2**31 - 1, description="The number of the topic's report, as in Run #3."
+    )
+
+
+# --- research_topic ---
+
+
+def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
+    title = one_line(clean(asked.topic)[0])
+    topic = _topic(context, title)
+    if topic is not None and not context.may_read(topic):
+        return refused("refused", _("Agents can’t research this. Ask the user to do it."))
+    if topic is None and not _may_make(context, title):
+        text = _(
+            "Topic “%(topic)s” doesn’t exist. Because you’ve read untrusted text, only the user "
+            "can create it. Ask them to."
+        )
+        return refused("refused", text % {"topic": shorten(title, 80)})
+    try:
+        topic = topic or _new_topic(context, title, asked.objective)
+        run = starting.start_run(topic, trigger=Run.Trigger.AGENT, by=context.by, depth=asked.depth)
+    except RunAlreadyActive as exc:
+        return _in_the_way(exc)
+    except NotNow as exc:
+        more = {"retry_after": exc.retry_after} if exc.retry_after else {}
+        return refused("limit" if exc.retry_after else "refused", str(exc), **more)
+    if asked.wait_seconds and _waited_for(run, asked.wait_seconds):
+        return _told(context, run)
+    return ToolResult(_started(run), data=_run_data(run))
+
+
+def _topic(context: ToolContext, name: str) -> Topic | None:
+    """Return the owner's topic with this title or slug."""
+    return Topic.objects.titled(context.owner, name) or (
+        Topic.objects.of(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
+    )
+
+
+def _may_make(context: ToolContext, title: str) -> bool:
+    """Whether this caller can create a topic.
+
+    Not after reading external text, which could have asked for it.
+    """
+    return context.trust_of(title) in (Trust.OWNER, Trust.AGENT)
+
+
+def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
+    objective, by = clean(objective)[0].strip(), context.by
+    texts = [title, *filter(None, [objective])]
+    trust = context.trust_of(*texts)
+    starting.check_review(context.owner, texts, by=by, trust=trust)
+    source = context.source if by.is_person else str(by)
+    with transaction.atomic():
+        starting.check_hour(context.owner, by)
+        return starting.create_topic(
+            owner=context.owner,
+            title=title,
+            by=by,
+            source=source,
+            settings={"objective": objective},
+            trust=trust,
+        )
+
+
+def _in_the_way(exc: RunAlreadyActive) -> ToolResult:
+    if exc.run is None:
+        return refused("conflict", str(exc))
+    told = _("%(what)s That is run %(run)d. Call get_report with run %(run)d to read its report.")
+    text = told % {"what": exc, "run": exc.run.pk}
+    return ToolResult(text, data=_run_data(exc.run))
+
+
+def _started(run: Run) -> str:
+    parts = [
+        _("Run %(run)d of “%(topic)s” is %(status)s (depth %(depth)s).")
+        % {
+            "run": run.pk,
+            "topic": shorten(run.topic.title, 80),
+            "status": run.get_status_display(),
+            "depth": run.depth,
+        },
+        _(
+            "It continues in the background. Call get_report with run %(run)d later to read its report."
+        )
+        % {"run": run.pk},
+    ]
+    if run.waiting_since is not None:
+        parts.append(_("It’s waiting for a person to review its plan."))
+    if "worker" in health.silent(health.ages()):
+        parts.append(_("No worker is running now. The run starts when one is available."))
+    return " ".join(parts)
+
+
+def _waited_for(run: Run, seconds: int) -> bool:
+    """Wait for the run to end, and return whether it ended in time."""
+    if not _WAITING.acquire(blocking=False):
+        return False
+    try:
+        until = time.monotonic() + seconds
+        while run.is_unfinished and run.waiting_since is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(POLL_SECONDS, left))
+            run.refresh_from_db()
+        return not run.is_unfinished
+    finally:
+        _WAITING.release()
+
+
+def _run_data(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.pk,
+        "number": run.number,
+        "status": run.status,
+        "topic": run.topic.slug,
+        "depth": run.depth,
+    }
+
+
+# --- get_report ---
+
+
+def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
+    runs = (
+        Run.objects.of(context.owner).kept().filter(topic__trashed_at=None).select_related("topic")
+    )
+    hidden = Q(topic__sensitivity=Sensitivity.SENSITIVE) | Q(topic__trust=Trust.QUARANTINED)
+    runs = runs.exclude(hidden)
+    if asked.run is not None:
+        runs = runs.filter(pk=asked.run)
+    if asked.topic:
+        topic = _topic(context, one_line(clean(asked.topic)[0]))
+        if topic is None or not context.may_read(topic):
+            text = _("Topic “%(topic)s” doesn’t exist. Call research_topic to create it.")
+            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
+        runs = runs.filter(topic=topic)
+    if asked.number is not None:
+        if not asked.topic and asked.run is None:
+            return refused("bad_arguments", _("A report number requires a topic. Pass both."))
+        runs = runs.filter(number=asked.number)
+    run = _wanted(runs, any_of_topic=asked.run is None)
+    if run is None:
+        return refused("not_found", _("This run doesn’t exist. Call research_topic to start one."))
+    return _told(context, run)
+
+
+def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
+    """Return the newest run that has a report, or the newest run if none has."""
+    found: Run | None = None
+    if any_of_topic:
+        found = runs.exclude(number=None).order_by("-created", "-pk").first()
+    return found or runs.order_by("-created", "-pk").first()
+
+
+def _told(context: ToolContext, run: Run) -> ToolResult:
+    """Return the report of a run, or the run's progress."""
+    report = Report.objects.of(context.owner).live().filter(run=run).first()
+    data = _run_data(run)
+    if report is None:
+        if run.is_unfinished:
+            return ToolResult(_started(run), data=data)
+        if run.error:
+            context.shown(trust=Trust.EXTERNAL)  # reports can quote pages
+        text = _("There is no report yet. Run %(run)d is %(status)s. %(why)s")
+        told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
+        return refused("not_found", (text % told).strip(), **data)
+    if not context.may_read(report):
+        return refused("sensitive", _("Only people can see that report."))
+    report.run = run
+    context.read([report])
+    whole = report.as_markdown()
+    text = whole[:LONGEST_REPORT]
+    if len(whole) > LONGEST_REPORT:
+        told = {"most": f"{LONGEST_REPORT:,}", "have": f"{len(whole):,}"}
+        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
+    if report.trust not in (Trust.OWNER, Trust.AGENT):
+        text = as_data(text)
+    known = {"title": report.title, "warnings": run.warnings, "sources": len(report.sources)}
+    return ToolResult(text, data={**data, **known, "records": [named(report)]})
+
+
+TOOLS = (
+    MemoryTool(
+        "research_topic",
+        "Research a topic on the web. Starts its next run in the background, and creates "
+        "the topic if it doesn't exist. The report has citations. Starting with the second run, "
+        "it says what changed. The number of runs per hour is limited.",
+        TopicArguments,
+        _research,
+        writes=True,
+    ),
+    MemoryTool(
+        "get_report",
+        "Read a report by its run or topic (default: the newest), or check its run's progress.",
+        ReportArguments,
+        _report,
+    ),
+)
+
+
+def register() -> None:
+    """Register these tools next to memory's."""
+    tools.register(*TOOLS)

@@ -1,0 +1,386 @@
+"""Digests: one message about many topics, created when due from the runs since the last one.
+
+Data flow: due settings -> runs that ended since the last digest -> `Digest` with one entry per run
+(each run is in only one digest) -> deliveries. A digest -> `content` -> page, email, webhook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.conf import settings as site
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.text.cleaning import without_citations
+from beacon_site.web.http import zone_of
+from memory.models import Activity, Topic, User
+from memory.models.actors import SYSTEM, Actor
+from research.models import (
+    Delivery,
+    DeltaItem,
+    Digest,
+    DigestEntry,
+    DigestSettings,
+    Report,
+    Run,
+    TopicNotices,
+)
+from research.services.facts import affected
+from research.services.runs.reporting.merged_deltas import merge
+from research.services.schedules import cron
+
+logger = structlog.get_logger(__name__)
+
+Often = DigestSettings.Often
+_FIRST = {
+    Often.DAILY: timedelta(days=1),
+    Often.WEEKLY: timedelta(days=7),
+}  # what the first digest covers
+# A run whose save wasn't committed when the last digest was created goes into the next one.
+_SLACK = timedelta(hours=1)
+_AT_ONCE = 100  # digests created per tick; the next tick creates the rest
+ENDED = (Run.Status.SUCCEEDED, Run.Status.PARTIAL, Run.Status.FAILED)
+
+
+# --- when ---
+
+
+def settings_of(user: User) -> DigestSettings:
+    """Return when the person gets a digest. An unsaved row means never."""
+    return DigestSettings.objects.of(user).first() or DigestSettings(owner=user)
+
+
+def next_at(chosen: DigestSettings, after: datetime) -> datetime | None:
+    """Return the first time after `after` at which a digest is due, in the owner's time zone."""
+    if chosen.often == Often.NEVER:
+        return None
+    weekday = chosen.weekday if chosen.often == Often.WEEKLY else "*"
+    line = f"0 {chosen.hour} * * {weekday}"
+    return next(iter(cron.slots(line, zone_of(chosen.owner.time_zone), after)), None)
+
+
+def save_settings(
+    user: User, *, by: Actor, left_out: Iterable[Topic] = (), **fields: Any
+) -> DigestSettings:
+    """Store when the person gets a digest, and which of their topics it leaves out."""
+    with transaction.atomic():
+        chosen: DigestSettings
+        chosen, _made = DigestSettings.objects.select_for_update().get_or_create(owner=user)
+        for name, value in fields.items():
+            setattr(chosen, name, value)
+        chosen.next_at = next_at(chosen, timezone.now())
+        chosen.zone = chosen.owner.time_zone
+        chosen.save()
+        out = {topic.pk for topic in left_out}
+        mine = TopicNotices.objects.filter(topic__owner=user)
+        mine.filter(in_digest=False).exclude(topic__in=out).update(in_digest=True)
+        mine.filter(topic__in=out).update(in_digest=False)
+        known = set(mine.filter(topic__in=out).values_list("topic_id", flat=True))
+        TopicNotices.objects.bulk_create(
+            TopicNotices(topic_id=pk, in_digest=False) for pk in out - known
+        )
+        Activity.log(user, by, "digest-settings-changed", often=chosen.often)
+    return chosen
+
+
+# --- the tick ---
+
+
+def make_due(at: datetime | None = None) -> int:
+    """Create the digests that are due. Return how many were considered.
+
+    It's safe for two beats to call this at once: one UPDATE of `next_at` claims the slot, and the
+    constraint `digest_once_a_slot` backs it up. Several missed slots result in one digest.
+    """
+    at = at or timezone.now()
+    _follow_zones(at)
+    taken = 0
+    due = DigestSettings.objects.due(at).select_related("owner").order_by("next_at")
+    failure: Exception | None = None
+    for chosen in due[:_AT_ONCE]:
+        try:
+            taken += _take(chosen, at)
+        except Exception as exc:
+            # One account with broken rows must not block the digests of others.
+            logger.exception("digest failed", owner=chosen.owner_id)
+            failure = exc
+    if failure is not None:
+        raise failure
+    return taken
+
+
+def _follow_zones(at: datetime) -> None:
+    """Move the next digest of people who changed their time zone to the same hour there."""
+    moved = DigestSettings.objects.of_another_zone(at).select_related("owner")
+    for chosen in moved[:_AT_ONCE]:
+        mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=chosen.next_at)
+        mine.update(next_at=next_at(chosen, at), zone=chosen.owner.time_zone)
+
+
+def _take(chosen: DigestSettings, at: datetime) -> bool:
+    """Claim one person's due slot and create its digest. Return False if another beat has it."""
+    slot = chosen.next_at
+    with transaction.atomic():
+        mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=slot)
+        if not mine.update(next_at=next_at(chosen, at), zone=chosen.owner.time_zone):
+            return False
+        with timezone.override(zone_of(chosen.owner.time_zone)):
+            make(chosen, slot or at)
+    return True
+
+
+def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
+    """Create the digest of a slot with its deliveries, or return None if it would be empty.
+
+    It's empty if there were no runs. Unless the person wants quiet digests too, it's also empty if
+    no run changed anything or failed. Those runs go into the next digest.
+    """
+    owner = chosen.owner
+    if Digest.objects.of(owner).filter(slot=slot).exists():
+        return None  # imported settings: the next digest covers what has ended since
+    last = Digest.objects.of(owner).first()
+    now = timezone.now()
+    since = last.created if last else now - _FIRST.get(Often(chosen.often), timedelta(days=7))
+    runs = list(_runs(owner, since - _SLACK if last else since).select_related("report"))
+    told = any(
+        run.status == Run.Status.FAILED or not _report_of(run) or not run.report.is_quiet
+        for run in runs
+    )
+    if not runs or not (told or chosen.even_if_quiet):
+        return None
+    digest: Digest = Digest.objects.create(owner=owner, slot=slot, since=since, created=now)
+    DigestEntry.objects.bulk_create(
+        [DigestEntry(digest=digest, run=run) for run in runs], ignore_conflicts=True
+    )
+    Delivery.objects.create_for_digest(digest.owner, digest)
+    Activity.log(owner, SYSTEM, "digest-made", subject=digest, runs=len(runs))
+    logger.info("digest created", digest=str(digest.pk), runs=len(runs))
+    return digest
+
+
+def _runs(owner: User, since: datetime) -> Any:
+    """Return the runs that ended since then and aren't in a digest yet, of included topics."""
+    ended = Run.objects.of(owner).kept().filter(status__in=ENDED, finished_at__gt=since)
+    found = ended.filter(digest_entry=None, topic__trashed_at=None)
+    return found.exclude(topic__notices__in_digest=False).order_by("finished_at", "pk")
+
+
+def _report_of(run: Run) -> Report | None:
+    report: Report | None = getattr(run, "report", None)
+    return report
+
+
+# --- content ---
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One change as a digest, feed or webhook shows it."""
+
+    status: str
+    label: str
+    sentence: str
+    before: str
+    quote: str
+    sources: list[dict[str, str]]
+    unsure: bool = False
+
+    @property
+    def keeps_both(self) -> bool:
+        """Whether it is shown next to the old fact until a person decides."""
+        return self.unsure or self.status == DeltaItem.Status.CONTRADICTED
+
+
+@dataclass(slots=True)
+class TopicPart:
+    """One topic in a digest."""
+
+    topic: Topic
+    runs: list[Run] = field(default_factory=list)  # saved runs, the newest last
+    items: list[Item] = field(default_factory=list)
+    summary: str = ""  # of a first report
+    failed: Run | None = None  # the last failed run
+    withheld: int = 0
+    affects: list[affected.Shown] = field(default_factory=list)  # lines of memory that changes meet
+
+    @property
+    def url(self) -> str:
+        """Return the full URL of the newest run, or of the topic."""
+        last = self.runs[-1] if self.runs else self.failed
+        return run_url(last) if last else site.BEACON_URL
+
+    @property
+    def has_content(self) -> bool:
+        """Whether anything happened in the topic."""
+        return bool(self.items or self.summary)
+
+
+@dataclass(slots=True)
+class Content:
+    """The content of a digest: topics with changes, quiet ones, and failures."""
+
+    parts: list[TopicPart] = field(default_factory=list)
+    quiet: list[TopicPart] = field(default_factory=list)
+    failed: list[TopicPart] = field(default_factory=list)
+    withheld: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no topics left, because all have been moved to Trash."""
+        return not (self.parts or self.quiet or self.failed)
+
+    @property
+    def changes(self) -> int:
+        """Return the number of changes it lists."""
+        return sum(len(part.items) for part in self.parts)
+
+    @property
+    def line(self) -> str:
+        """Return a one-line summary: “3 changes in 2 topics · 4 quiet · 1 failed”."""
+        said = []
+        topics = sum(bool(part.items) for part in self.parts)
+        if topics:
+            words = ngettext("%(n)d change in", "%(n)d changes in", self.changes)
+            of = ngettext("%(n)d topic", "%(n)d topics", topics)
+            said.append(f"{words % {'n': self.changes}} {of % {'n': topics}}")
+        if first := len(self.parts) - topics:
+            said.append(ngettext("%(n)d first report", "%(n)d first reports", first) % {"n": first})
+        if self.quiet:
+            said.append(_("%(n)d quiet") % {"n": len(self.quiet)})
+        if self.failed:
+            said.append(_("%(n)d failed") % {"n": len(self.failed)})
+        return " · ".join(said) or _("nothing new")
+
+
+def run_url(run: Run) -> str:
+    """Return the full URL of a run's page."""
+    return f"{site.BEACON_URL}{reverse('research:run', args=[run.topic.slug, run.pk])}"
+
+
+def digest_url(digest: Digest) -> str:
+    """Return the full URL of a digest's page."""
+    return f"{site.BEACON_URL}{reverse('research:digest', args=[digest.pk])}"
+
+
+def content(digest: Digest) -> Content:
+    """Return the digest's current content in five queries, without what is in Trash.
+
+    If a topic ran several times since the last digest, each fact appears once, in its current form.
+    """
+    found = (
+        Run.objects.of(digest.owner)
+        .kept()
+        .filter(digest_entry__digest=digest, topic__trashed_at=None)
+    )
+    runs = list(found.select_related("topic", "report").order_by("finished_at", "pk"))
+    rows = _rows_of(run.pk for run in runs if _report_of(run))
+    parts: dict[Any, TopicPart] = {}
+    for run in runs:
+        part = parts.setdefault(run.topic_id, TopicPart(run.topic))
+        report = _report_of(run)
+        if run.status == Run.Status.FAILED:
+            part.failed = run
+        elif report is not None and report.trashed_at is None:
+            told = rows.get(run.pk, [])
+            part.runs.append(run)
+            part.withheld += sum(bool(row.withheld) and row.is_listed for row in told)
+            if not report.delta:
+                part.summary = without_citations(report.summary)
+    # A digest also leaves Beacon, so it doesn't quote sensitive records.
+    met = affected.of_items((row.pk for of in rows.values() for row in of), is_private=False)
+    for part in parts.values():
+        part.items = _merged_changes(part.runs, rows)
+        part.affects = _affects(part.runs, rows, met)
+    ordered = sorted(parts.values(), key=lambda part: part.topic.title.casefold())
+    return Content(
+        parts=[part for part in ordered if part.has_content],
+        quiet=[part for part in ordered if part.runs and not part.has_content],
+        failed=[part for part in ordered if part.failed],
+        withheld=sum(part.withheld for part in ordered),
+    )
+
+
+def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
+    """Return each run's delta items, including withheld ones, in one query."""
+    found: dict[int, list[DeltaItem]] = {}
+    rows = DeltaItem.objects.filter(run__in=list(runs)).select_related("conflict")
+    for row in rows.order_by("run", "position"):
+        found.setdefault(row.run_id, []).append(row)
+    return found
+
+
+def _affects(
+    runs: list[Run],
+    rows: dict[int, list[DeltaItem]],
+    met: Mapping[int, list[affected.Shown]],
+) -> list[affected.Shown]:
+    """Return the lines that one topic's changes meet, each once, with the latest change."""
+    found: dict[tuple[Any, str], affected.Shown] = {}
+    for run in runs:
+        for row in rows.get(run.pk, []):
+            for one in met.get(row.pk, ()):
+                one.found.item = row
+                found[one.found.record_id, one.found.line_key] = one
+    return list(found.values())
+
+
+def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
+    """Return the changes over all runs of one topic, with their deltas merged."""
+    told = [row for run in runs for row in rows.get(run.pk, []) if not row.withheld]
+    reports = {run.pk: run.report for run in runs}
+    if len(runs) > 1:
+        told = [one.as_item() for one in merge(told)]
+    return [item_of(row, reports[row.run_id].sources) for row in told if row.is_listed]
+
+
+def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
+    """Return the listed changes of each run and how many were withheld, in one query.
+
+    The runs must have their reports loaded, which contain the sources.
+    """
+    by_run = {run.pk: run for run in runs}
+    found: dict[int, tuple[list[Item], int]] = {}
+    for row in DeltaItem.objects.filter(run__in=by_run, status__in=DeltaItem.LISTED):
+        items, withheld = found.get(row.run_id, ([], 0))
+        if row.withheld:
+            withheld += 1
+        else:
+            items.append(item_of(row, by_run[row.run_id].report.sources))
+        found[row.run_id] = (items, withheld)
+    return found
+
+
+def item_of(row: DeltaItem, numbered: Iterable[dict[str, Any]]) -> Item:
+    """Return one change to show. `numbered` is the source list of its report."""
+    sources = {source["n"]: source for source in numbered}
+    is_beside = row.status in (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
+    return Item(
+        status=row.status,
+        label=row.get_status_display(),
+        sentence=row.sentence,
+        before=row.previous_text if is_beside else "",
+        quote=row.quote,
+        sources=[
+            {
+                "title": str(sources[n].get("title", "")),
+                "url": _on_the_web(str(sources[n].get("link", ""))),
+                "domain": str(sources[n].get("domain", "")),
+            }
+            for n in row.citations
+            if n in sources
+        ],
+        unsure=row.unsure,
+    )
+
+
+def _on_the_web(link: str) -> str:
+    """Return the address if anyone can open it. A library address can't be opened elsewhere."""
+    return link if link.startswith(("http://", "https://")) else ""

@@ -1,0 +1,667 @@
+"""Compare two runs of a topic: facts, the words of their reports, or sources and settings.
+
+URL -> Asked -> Pair (of runs with a report) -> the view. Facts: the histories of the facts and the
+delta items of the runs between form chains (a changed fact continues in its successor), each shown as
+one Entry: new, changed, contradicted, gone, passing, confirmed, quiet or the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.dateparse import parse_date
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.text import diff as text_diff
+from beacon_site.text.cleaning import match_key, plain
+from beacon_site.text.diff import Piece, words
+from memory.models import Topic, TopicFact
+from research.models import DeltaItem, Report, Run, TopicSettings
+from research.models.reports import Link, link_of
+from research.services.facts.history import FactHistory, SavedRun, Turn, lives_of
+from research.services.reports.delta_rows import in_words
+from research.services.runs.search.searching import label_of
+from research.services.runs.steps import planning
+
+# --- facts ---
+
+Status = DeltaItem.Status
+
+KINDS = {
+    "contradicted": gettext_lazy("Contradicted"),
+    "changed": gettext_lazy("Changed"),
+    "new": gettext_lazy("New"),
+    "gone": gettext_lazy("No longer a fact"),
+    "passing": gettext_lazy("Came and went"),
+    "confirmed": gettext_lazy("Confirmed"),
+    "quiet": gettext_lazy("Not mentioned"),
+    "same": gettext_lazy("Unchanged"),
+}
+ALIKE = ("confirmed", "quiet", "same")
+FOLDED = ("passing", *ALIKE)
+
+
+@dataclass(slots=True)
+class Entry:
+    """One fact across the runs between. `before` and `now` are its old and new text."""
+
+    kind: str
+    before: str = ""
+    now: str = ""
+    happened: list[SafeString] = field(default_factory=list)
+    fact: TopicFact | None = None
+    quote: str = ""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return both texts as one line, with the changed words marked."""
+        return words(self.before, self.now)
+
+    @property
+    def is_another(self) -> bool:
+        """Whether the two texts have no word in common, so marking changes is useless."""
+        return not any(piece.kind == "same" and piece.text.strip() for piece in self.pieces)
+
+    @property
+    def link(self) -> Link:
+        """Return the URL of its source."""
+        return link_of(self.fact.url) if self.fact is not None else Link()
+
+    @property
+    def said(self) -> str:
+        """Return its source's text, or "" if that is the same."""
+        quote = self.quote or (self.fact.quote if self.fact is not None else "")
+        return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The entries of one status."""
+
+    kind: str
+    label: Any
+    entries: list[Entry]
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether both runs knew the same text, or neither knew it."""
+        return self.kind in FOLDED
+
+
+def compare_facts(topic: Topic, runs: Sequence[SavedRun], first: int, last: int) -> list[Group]:
+    """Return what happened to each fact from run `first` to the later run `last`, in 3 queries."""
+    lives = lives_of(topic, runs, first=first, last=last)
+    items = DeltaItem.objects.filter(
+        run__topic=topic, run__number__gt=first, run__number__lte=last
+    ).supported()
+    items = items.select_related("run")
+    found = _Comparison(
+        topic, runs, first, last, lives, list(items.order_by("run__number", "position"))
+    )
+    entries = found.entries()
+    return [
+        Group(kind, label, of_kind)
+        for kind, label in KINDS.items()
+        if (of_kind := [entry for entry in entries if entry.kind == kind])
+    ]
+
+
+class _Comparison:
+    """The chains of facts between two runs, and what the runs between said about each."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        runs: Sequence[SavedRun],
+        first: int,
+        last: int,
+        lives: Sequence[FactHistory],
+        items: Sequence[DeltaItem],
+    ) -> None:
+        self.topic, self.first, self.last = topic, first, last
+        self.lives = {life.fact.pk: life for life in lives}
+        self.runs = {run.number: run for run in runs}
+        self.born: dict[tuple[str, int | None], Any] = {
+            (match_key(life.turns[0].text), life.fact.first_run): life.fact.pk for life in lives
+        }
+        self.items = items
+        self.about: dict[Any, list[DeltaItem]] = defaultdict(list)
+        self.after: dict[Any, Any] = {}  # the fact that replaced a fact
+        self.later: set[Any] = set()  # those facts, each in one chain
+        self.against: set[Any] = set()  # facts listed as contradicting others
+        for item in items:
+            self._take(item)
+
+    def _take(self, item: DeltaItem) -> None:
+        """Record which fact an item is about, and which fact it created."""
+        if item.previous_fact_id is None:
+            return
+        self.about[item.previous_fact_id].append(item)
+        made = self._made_by(item)
+        if made is None or made == item.previous_fact_id:
+            return
+        if item.status == Status.CHANGED and made not in self.later:
+            if self.after.setdefault(item.previous_fact_id, made) == made:
+                self.later.add(made)
+        elif item.status == Status.CONTRADICTED:
+            self.against.add(made)
+
+    def _made_by(self, item: DeltaItem) -> Any:
+        """Return the key of the fact that the item's run created from its sentence."""
+        return self.born.get((match_key(item.sentence), item.run.number))
+
+    def entries(self) -> list[Entry]:
+        """Return an entry for each chain that has something to report."""
+        chains = [self._chain(key) for key in self.lives if key not in self.later]
+        entries = [entry for chain in chains if (entry := self._entry(chain)) is not None]
+        return entries + self._unlisted_news()
+
+    def _chain(self, key: Any) -> list[FactHistory]:
+        chain: list[FactHistory] = []
+        while key in self.lives and len(chain) < len(self.lives):
+            chain.append(self.lives[key])
+            key = self.after.get(key)
+        return chain
+
+    def _entry(self, chain: Sequence[FactHistory]) -> Entry | None:
+        before = next((w for life in chain if (w := life.known_at(self.first))), "")
+        now = next((w for life in reversed(chain) if (w := life.known_at(self.last))), "")
+        items = [item for life in chain for item in self.about[life.fact.pk]]
+        was_there = any(turn.is_known for life in chain for turn in self._turns(life))
+        if not (before or now or was_there) or self._is_a_contradiction(chain, before):
+            return None
+        kind = _kind(before, now, items)
+        if not now and (said := self._changed_into(chain, items)):
+            kind, now = "changed", said
+        # A fact that is gone isn't mentioned either, so that isn't repeated.
+        spoken = items if now else [i for i in items if i.status != Status.GONE_QUIET]
+        entry = Entry(kind, before, now, self._happened(chain, spoken), chain[-1].fact)
+        if kind == "contradicted":
+            against = [item for item in items if item.status == Status.CONTRADICTED][-1]
+            entry.now, entry.quote = against.sentence, against.quote
+            entry.fact = self._fact_of(self._made_by(against)) or entry.fact
+        elif not now:
+            entry.before = before or next(
+                turn.text for life in reversed(chain) for turn in life.turns if turn.is_known
+            )
+        return entry
+
+    def _is_a_contradiction(self, chain: Sequence[FactHistory], before: str) -> bool:
+        """Whether a fact is listed with the one that it contradicts rather than by itself."""
+        return not before and len(chain) == 1 and chain[0].fact.pk in self.against
+
+    def _changed_into(self, chain: Sequence[FactHistory], items: Sequence[DeltaItem]) -> str:
+        """Return a report's contradiction of a fact that isn't itself a fact."""
+        last = items[-1] if items else None
+        is_left = last is not None and last.previous_fact_id == chain[-1].fact.pk
+        if last is None or last.status != Status.CHANGED or not is_left:
+            return ""
+        return "" if self._made_by(last) else last.sentence
+
+    def _fact_of(self, key: Any) -> TopicFact | None:
+        return self.lives[key].fact if key in self.lives else None
+
+    def _turns(self, life: FactHistory) -> list[Turn]:
+        return [turn for turn in life.turns if self.first < turn.place <= self.last]
+
+    def _unlisted_news(self) -> list[Entry]:
+        """Return news that reports listed but that didn't become facts, as a topic has ten at most."""
+        keys = {match_key(turn.text) for life in self.lives.values() for turn in life.turns}
+        entries: dict[str, Entry] = {}
+        for item in self.items:
+            key = match_key(item.sentence)
+            if item.status != Status.NEW or key in keys:
+                continue
+            entry = entries.setdefault(key, Entry("new", now=item.sentence, quote=item.quote))
+            entry.happened.append(
+                format_html(_("listed in {} but not kept as a fact"), self._run(item.run.number))
+            )
+        return list(entries.values())
+
+    # --- descriptions ---
+
+    def _happened(
+        self, chain: Sequence[FactHistory], items: Iterable[DeltaItem]
+    ) -> list[SafeString]:
+        """Return the events of a chain in order, each with its run."""
+        told: list[tuple[float, SafeString]] = []
+        for place, life in enumerate(chain):
+            goes_on = place + 1 < len(chain)
+            previous = life.at(self.first)
+            for turn in self._turns(life):
+                said = self._said(turn, previous, is_later=place > 0, goes_on=goes_on)
+                told += [(turn.place, said)] if said else []
+                previous = turn
+        for status, line in (
+            (Status.CONFIRMED, _("confirmed in {}")),
+            (Status.CONTRADICTED, _("contradicted in {}")),
+        ):
+            told += [(n, format_html(line, self._run(n))) for n in _numbers(items, status)]
+        quiet = _numbers(items, Status.GONE_QUIET)
+        if quiet and quiet[-1] == self.last:
+            told.append((self.last, self._silent_since(quiet)))
+        return [said for _place, said in sorted(told, key=lambda one: one[0])]
+
+    def _silent_since(self, numbers: Sequence[int]) -> SafeString:
+        """Return since when no source has mentioned a fact, up to the later run."""
+        since = self.last
+        while since - 1 in numbers:
+            since -= 1
+        if since == self.last:
+            return format_html(_("not mentioned in {}"), self._run(since))
+        line = _("not mentioned from {} to {}")
+        return format_html(line, self._run(since), self._run(self.last))
+
+    def _said(
+        self, turn: Turn, previous: Turn | None, *, is_later: bool, goes_on: bool
+    ) -> SafeString | None:
+        """Return the description of a turn, or None if another line covers it."""
+        place = self._place(turn)
+        if previous is None:
+            if turn.by_hand:
+                return format_html(_("added by you {}"), place)
+            return format_html(_("changed in {}") if is_later else _("new in {}"), place)
+        if turn.is_known and not previous.is_known:
+            return format_html(_("restored by you {}") if turn.by_hand else _("back in {}"), place)
+        if turn.is_known:
+            is_edit = turn.text != previous.text
+            return format_html(_("edited by you {}"), place) if is_edit else None
+        if not previous.is_known or goes_on:
+            return None
+        if turn.is_trashed:
+            return format_html(_("moved to Trash {}"), place)
+        if turn.state == TopicFact.State.STRUCK:
+            return format_html(_("marked as wrong {}"), place)
+        line = _("replaced to make room {}") if turn.by_hand else _("left out in {}")
+        said = format_html(line, place)
+        plainly = _("not a fact in Run #%(number)d") % {"number": int(turn.place)}
+        return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
+
+    def _place(self, turn: Turn) -> SafeString:
+        """Return the place of a turn: its run, or the run before a person's edit."""
+        if not turn.by_hand:
+            return self._run(int(turn.place))
+        return format_html(_("after {}"), self._run(int(turn.place)))
+
+    def _run(self, number: int | None) -> SafeString:
+        """Return a run's name as a link to its changes."""
+        name = _("Run #%(number)d") % {"number": number or 0}
+        run = self.runs.get(number or 0)
+        if run is None:
+            return format_html("{}", name)
+        page = reverse("research:run", args=[self.topic.slug, run.pk])
+        return format_html('<a class="nowrap" href="{}#report">{}</a>', page, name)
+
+
+def _numbers(items: Iterable[DeltaItem], status: str) -> list[int]:
+    """Return the numbers of the runs that gave a fact this `status`, in order."""
+    return sorted({item.run.number or 0 for item in items if item.status == status})
+
+
+def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
+    """Return what happened to a fact: its old and new text, and what the runs between said."""
+    if not before:
+        return "new" if now else "passing"
+    if not now:
+        return "gone"
+    if before != now:
+        return "changed"
+    said = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
+    if not said:
+        # If the runs between read nothing, no source could have mentioned it.
+        return "quiet" if any(i.status == Status.GONE_QUIET for i in items) else "same"
+    return "contradicted" if said[-1] == Status.CONTRADICTED else "confirmed"
+
+
+# --- sources and settings ---
+
+# As stored with the run; budgets and schedules don't change what it searches for.
+_TOLD = (*TopicSettings.ASKED, *TopicSettings.LIMITS)
+_UNSET = gettext_lazy("not set")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSource:
+    """One source with its citation numbers in the two reports (0: not cited)."""
+
+    title: str
+    domain: str
+    link: Link
+    published_at: date | None
+    old: int
+    new: int
+
+
+def compare_sources(topic: Topic, old: Report, new: Report) -> dict[str, Any]:
+    """Return the sources of either report and of both, and the settings that differ."""
+    cited = _cited(old, new)
+    return {
+        "only_old": [one for one in cited if not one.new],
+        "only_new": [one for one in cited if not one.old],
+        "both": [one for one in cited if one.old and one.new],
+        "settings": _settings(topic, old, new),
+    }
+
+
+def _cited(old: Report, new: Report) -> list[CitedSource]:
+    sides = [{_key(stored): stored for stored in report.sources} for report in (old, new)]
+    found = []
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        stored = sides[1].get(key) or sides[0][key]
+        found.append(
+            CitedSource(
+                title=stored.get("title") or stored.get("link", ""),
+                domain=stored.get("domain", ""),
+                link=link_of(stored.get("link", "")),
+                published_at=parse_date(stored.get("published_at") or ""),
+                old=sides[0].get(key, {}).get("n", 0),
+                new=sides[1].get(key, {}).get("n", 0),
+            )
+        )
+    return found
+
+
+def _key(stored: dict[str, Any]) -> str:
+    return str(stored.get("url") or stored.get("link") or stored.get("title", ""))
+
+
+def _settings(topic: Topic, old: Report, new: Report) -> list[tuple[str, str, str]]:
+    """Return the settings that differ: the label, and the values in both runs."""
+    before, after = _made_with(topic, old), _made_with(topic, new)
+    labels = [
+        label for label in dict.fromkeys([*before, *after]) if label in before and label in after
+    ]
+    return [
+        (label, before[label] or str(_UNSET), after[label] or str(_UNSET))
+        for label in labels
+        if before[label] != after[label]
+    ]
+
+
+def _made_with(topic: Topic, report: Report) -> dict[str, str]:
+    """Return the settings of a run, as labels and values."""
+    run: Run = report.run
+    told = {_("Written by"): _("no model") if report.is_extractive else report.written_by}
+    planned_by = run.manifest.get("planned_by")
+    if planned_by:
+        told[_("Plan")] = planning.by_words(planned_by)
+    if run.settings:
+        asked = TopicSettings.from_json(topic, run.settings)
+        for name in _TOLD:
+            label = str(TopicSettings._meta.get_field(name).verbose_name)  # type: ignore[union-attr]
+            told[label[:1].upper() + label[1:]] = _words(asked, name)
+    asked_services = run.manifest.get("services")
+    if asked_services is not None:
+        told[_("Services searched")] = _listed([label_of(name) for name in asked_services])
+    if run.manifest.get("beacon"):
+        told[_("Beacon")] = str(run.manifest["beacon"])
+    return told
+
+
+def _words(asked: TopicSettings, name: str) -> str:
+    """Return one setting's value as text, or "" if it isn't set."""
+    value = getattr(asked, name)
+    if name == "services":
+        return _listed([label_of(one) for one in value])
+    if isinstance(value, list):
+        return _listed([str(one) for one in value])
+    display = getattr(asked, f"get_{name}_display", None)
+    return str(display()) if display else "" if value is None else str(value)
+
+
+def _listed(values: list[str]) -> str:
+    return ", ".join(values)
+
+
+# --- the page ---
+
+VIEWS = {
+    "facts": gettext_lazy("Facts"),
+    "words": gettext_lazy("Words"),
+    "lines": gettext_lazy("Text"),
+    "sources": gettext_lazy("Sources and settings"),
+}
+MOST_ROWS = 500  # lines of a diff on one page
+# Every report numbers its own sources, so citation marks can differ where nothing else does.
+_MARKS = re.compile(r"[ \t]*\[\d{1,3}\](?!\()")
+_BULLET = re.compile(r"\s*[-*+]\s")
+_ESCAPED = re.compile(r"\\([^\w\s])")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A run that can be chosen: one with a report."""
+
+    run: SavedRun
+    is_read: bool
+    is_quiet: bool = False
+
+    @property
+    def number(self) -> int:
+        return self.run.number
+
+
+@dataclass(frozen=True, slots=True)
+class CompareParams:
+    """The parameters of the URL, as written."""
+
+    older: str = ""
+    newer: str = ""
+    view: str = "facts"
+    is_side_by_side: bool = False
+    is_whole: bool = False
+
+    @classmethod
+    def of(cls, query: Any) -> CompareParams:
+        """Read it from a URL's query. An unknown view becomes the first one."""
+        view = query.get("view", "")
+        return cls(
+            older=query.get("from", "").strip()[:20],
+            newer=query.get("to", "").strip()[:20],
+            view=view if view in VIEWS else "facts",
+            is_side_by_side=query.get("layout") == "side",
+            is_whole=query.get("show") == "all",
+        )
+
+
+@dataclass(slots=True)
+class Pair:
+    """The two runs to compare, as requested. `older` need not be the earlier one."""
+
+    choices: Sequence[Choice]
+    older: Choice | None = None
+    newer: Choice | None = None
+    problems: list[str] = field(default_factory=list)
+    since_read: bool = False
+
+    @property
+    def two(self) -> tuple[Choice, Choice] | None:
+        """Return both as requested, if they can be compared."""
+        if self.problems or self.older is None or self.newer is None or self.is_same:
+            return None
+        return self.older, self.newer
+
+    @property
+    def is_same(self) -> bool:
+        """Whether one run was chosen twice."""
+        return not self.problems and self.older is not None and self.older == self.newer
+
+    @property
+    def is_backwards(self) -> bool:
+        """Whether the first run chosen is the later one."""
+        return self.two is not None and self.two[0].number > self.two[1].number
+
+    def stepped(self, by: int) -> tuple[Choice, Choice] | None:
+        """Return the pair shifted by `by` reports, or None beyond the first or last."""
+        places = [self.choices.index(one) + by for one in self.two or ()]
+        if not places or min(places) < 0 or max(places) >= len(self.choices):
+            return None
+        return self.choices[places[0]], self.choices[places[1]]
+
+
+def choices_of(topic: Topic) -> list[Choice]:
+    """Return the topic's runs with a report, by number, in one query."""
+    reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
+    rows = reports.order_by("run__number").values_list(
+        "run_id", "run__number", "run__finished_at", "created", "read_at", "is_quiet"
+    )
+    return [
+        Choice(SavedRun(pk, number, at or created), read_at is not None, is_quiet)
+        for pk, number, at, created, read_at, is_quiet in rows
+    ]
+
+
+def chosen(choices: Sequence[Choice], asked: CompareParams) -> Pair:
+    """Return the requested pair, with defaults for what is missing.
+
+    Without either: the last report that was read and the latest, or the last two. With one of them:
+    the report before it, or the latest.
+    """
+    pair = Pair(choices)
+    if len(choices) < 2:
+        return pair
+    older, newer = (_named(pair, text) for text in (asked.older, asked.newer))
+    if newer is None and older is None:
+        newer, older = choices[-1], choices[-2]
+        read = [one for one in choices if one.is_read]
+        if read and not newer.is_read and not pair.problems:
+            older, pair.since_read = read[-1], True
+    elif newer is None:
+        newer = choices[-1] if older != choices[-1] else choices[-2]
+    elif older is None:
+        older = choices[max(0, choices.index(newer) - 1)]
+        older = older if older != newer else choices[1]
+    pair.older, pair.newer = older, newer
+    return pair
+
+
+def _named(pair: Pair, text: str) -> Choice | None:
+    """Return the run that the URL names. Add a problem if there is none."""
+    if not text:
+        return None
+    bare = text.removeprefix("#")
+    found = next((one for one in pair.choices if str(one.number) == bare), None)
+    if found is None:
+        spread = {"first": pair.choices[0].number, "last": pair.choices[-1].number}
+        if bare.isdecimal():
+            line = _(
+                "Run #%(asked)s has no report. This topic has reports for runs #%(first)d to "
+                "#%(last)d. Select two of them."
+            )
+        else:
+            line = _("“%(asked)s” isn’t a run number. Select two runs from the lists.")
+        pair.problems.append(line % {"asked": bare, **spread})
+    return found
+
+
+# --- context ---
+
+
+def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
+    """Return the page's context in one query, plus one to three for its view."""
+    choices = choices_of(topic)
+    pair = chosen(choices, asked)
+    shown: dict[str, Any] = {
+        "topic": topic,
+        "asked": asked,
+        "pair": pair,
+        "choices": list(reversed(choices)),
+        "title": _("Compare runs"),
+    }
+    if pair.two is None:
+        return shown
+    older, newer = pair.two
+    numbers = {"older": older.number, "newer": newer.number}
+    shown["title"] = _("Run #%(older)d vs. Run #%(newer)d") % numbers
+    shown |= _addresses(topic, asked, pair, pair.two)
+    if asked.view == "facts":
+        first, last = sorted(numbers.values())
+        runs = [one.run for one in choices]
+        groups = compare_facts(topic, runs, first, last)
+        is_alike = bool(groups) and all(group.kind in ALIKE for group in groups)
+        return shown | {"groups": groups, "is_alike": is_alike}
+    reports = Report.objects.filter(run__in=(older.run.pk, newer.run.pk)).select_related("run")
+    by_run = {report.run_id: report for report in reports}
+    old, new = by_run[older.run.pk], by_run[newer.run.pk]
+    if asked.view == "sources":
+        return shown | compare_sources(topic, old, new)
+    return shown | _texts(old, new, asked)
+
+
+def _texts(old: Report, new: Report, asked: CompareParams) -> dict[str, Any]:
+    """Return the diff of the two reports, without citation marks and with unchanged lines folded."""
+    bare = [_as_read(_MARKS.sub("", report.body)) for report in (old, new)]
+    rows = text_diff.diff(*(f"{text}\n" if text else "" for text in bare))
+    # Blank lines only separate paragraphs, so their changes aren't shown.
+    rows = [row for row in rows if not row.is_blank]
+    changes = sum(row.kind != "same" for row in rows)
+    shown = rows if asked.is_whole else text_diff.folded(rows)
+    return {
+        "rows": shown[:MOST_ROWS],
+        "columns": text_diff.sided(shown[:MOST_ROWS]),
+        "rows_left": max(0, len(shown) - MOST_ROWS),
+        "change_count": changes,
+        "is_alike": not changes,
+        "is_empty": not rows,
+        "has_other_style": len({_style_of(old), _style_of(new)} - {""}) > 1,
+    }
+
+
+def _as_read(markdown: str) -> str:
+    """Return a report's lines without markup, except bullets."""
+    lines = (line.rstrip().removesuffix("\\") for line in markdown.strip().splitlines())
+    shown = (("• " if _BULLET.match(line) else "") + plain(line) for line in lines)
+    return _ESCAPED.sub(r"\1", "\n".join(shown))
+
+
+def _style_of(report: Report) -> str:
+    return str(report.run.settings.get("report_style", ""))
+
+
+# --- URLs ---
+
+
+def address(topic: Topic, two: tuple[Choice, Choice], asked: CompareParams, **other: str) -> str:
+    """Return the URL of a comparison, in the same view unless `other` changes it."""
+    query = {"from": str(two[0].number), "to": str(two[1].number), "view": asked.view}
+    if asked.is_side_by_side:
+        query["layout"] = "side"
+    if asked.is_whole:
+        query["show"] = "all"
+    query = {name: value for name, value in (query | other).items() if value}
+    return reverse("research:compare", args=[topic.slug]) + "?" + urlencode(query)
+
+
+def _addresses(
+    topic: Topic, asked: CompareParams, pair: Pair, two: tuple[Choice, Choice]
+) -> dict[str, Any]:
+    """Return the page's links: its views, the neighboring pairs, and this pair swapped."""
+    beside = {
+        name: {"url": address(topic, other, asked), "pair": other} if other else None
+        for name, other in (("before", pair.stepped(-1)), ("after", pair.stepped(1)))
+    }
+    return beside | {
+        "views": [
+            {
+                "label": label,
+                "url": address(topic, two, asked, view=view),
+                "is_current": view == asked.view,
+            }
+            for view, label in VIEWS.items()
+        ],
+        "swap_url": address(topic, (two[1], two[0]), asked),
+        "side_url": address(topic, two, asked, layout="side"),
+        "unified_url": address(topic, two, asked, layout=""),
+        "whole_url": address(topic, two, asked, show="all"),
+        "folded_url": address(topic, two, asked, show=""),
+    }

@@ -1,0 +1,405 @@
+"""The rows of a delta: changed facts with their quotes, and table rows shown as tables.
+
+The text around a quote is stored on one line. The rows of a table are found again by their number
+of cells, which the quoted row gives.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any
+
+from django.utils.dateparse import parse_date
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import match_key
+from memory.models import Conflict
+from research.models import DeltaItem, reports
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The quote behind a sentence, whether it is in the stored page, and its context."""
+
+    sentence: str
+    quote: str
+    found: bool
+    in_snippet: bool  # only found in the search result, because the page wasn't read
+    key: str = ""  # the sentence's key
+    before: str = ""
+    after: str = ""
+    checked_at: datetime | None = None
+    page: str = ""  # its place in the stored page, if it isn't the shown report's
+
+    @property
+    def in_words(self) -> str:
+        """Return the quote as a line of text."""
+        return in_words(self.quote)
+
+    @property
+    def shown(self) -> QuoteContext:
+        """Return the quote with its context, as lines and table rows."""
+        return shown(self.quote or self.sentence, self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One numbered source as cited."""
+
+    n: int
+    title: str
+    domain: str
+    link: reports.Link
+    address: str
+    state: str
+    published_at: date | None
+    quotes: list[Quote]
+    trust: str = ""
+    derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
+    carried_by: list[dict[str, Any]] = field(default_factory=list)  # pages that repeat it
+
+    @property
+    def found(self) -> int:
+        """Return how many of its quotes are in the stored page."""
+        return sum(quote.found for quote in self.quotes)
+
+    @property
+    def card(self) -> str:
+        """Return the source in one line, as the tooltip of a citation."""
+        parts = [
+            self.title,
+            self.domain,
+            f"{self.published_at:%Y-%m-%d}" if self.published_at else "",
+        ]
+        return " · ".join(part for part in parts if part)
+
+
+_CELL = r"(?:\\.|[^|\\])*\|"
+_RULE = re.compile(r":?-+:?")
+_HEADING = re.compile(r"(?:^|(?<=\s))#{1,6}\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a table. `is_quoted` marks the quote itself."""
+
+    cells: list[str]
+    is_quoted: bool = False
+    is_head: bool = False
+
+
+@dataclass(slots=True)
+class QuoteContext:
+    """A quote with the lines before and after it, and its table rows, if any."""
+
+    before: list[str] = field(default_factory=list)
+    rows: list[TableRow] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+
+def cells_of(quote: str) -> list[str]:
+    """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
+    quote = quote.strip()
+    if len(quote) < 3 or not (quote.startswith("|") and quote.endswith("|")):
+        return []
+    cells = [one[:-1].strip().replace("\\|", "|") for one in re.findall(_CELL, quote[1:])]
+    return cells if len(cells) > 1 else []
+
+
+def in_words(quote: str) -> str:
+    """Return the quote as a line of text, without the bars between a row's cells."""
+    return " · ".join(filter(None, cells_of(quote))) or quote
+
+
+def shown(quote: str, before: str = "", after: str = "") -> QuoteContext:
+    """Return the quote with its context, as lines and rows."""
+    cells = cells_of(quote)
+    if not cells:
+        return QuoteContext(_lines(_without_rows_at_end(before)), [], _lines(_without_rows(after)))
+    above, before = _rows_at_end(before, len(cells))
+    below, after = _rows_at_start(after, len(cells))
+    rule = next((place for place, row in enumerate(above) if all(map(_RULE.fullmatch, row))), 0)
+    rows = [TableRow(row, is_head=bool(rule)) for row in above[:rule]]
+    rows += [TableRow(row) for row in above[rule + bool(rule) :]]
+    rows += [TableRow(cells, is_quoted=True), *map(TableRow, below)]
+    # Before the table, only its heading helps. Text after it is about something else.
+    return QuoteContext(["…"] if "|" in before else _lines(before)[-1:], rows)
+
+
+def _rows_at_end(text: str, count: int) -> tuple[list[list[str]], str]:
+    row = re.compile(rf"(?:^|(?<=\s))\|(?:{_CELL}){{{count}}}$")
+    rows: list[list[str]] = []
+    text = text.rstrip()
+    while found := row.search(text):
+        rows.insert(0, cells_of(found[0]))
+        text = text[: found.start()].rstrip()
+    return rows, text
+
+
+def _rows_at_start(text: str, count: int) -> tuple[list[list[str]], str]:
+    row = re.compile(rf"\|(?:{_CELL}){{{count}}}(?=\s|$)")
+    rows: list[list[str]] = []
+    text = text.lstrip()
+    while found := row.match(text):
+        rows.append(cells_of(found[0]))
+        text = text[found.end() :].lstrip()
+    return rows, text
+
+
+def _without_rows(text: str) -> str:
+    """Return the text before the first table row."""
+    text, bar, rest = text.partition(" | ") if not text.startswith("|") else ("", "|", text[1:])
+    if "|" not in rest and "…" not in rest:
+        return f"{text}{bar}{rest}"
+    return f"{text} …" if text and not text.endswith("…") else text
+
+
+def _without_rows_at_end(text: str) -> str:
+    """Return the text after the last table row."""
+    if text.count("|") < 2:
+        return text
+    rest = text.rpartition("|")[2].strip()
+    return f"… {rest}" if rest else ""
+
+
+def _lines(text: str) -> list[str]:
+    """Return the text as lines. A heading is a line by itself."""
+    return [line.strip() for line in _HEADING.split(text) if line.strip()]
+
+
+# --- delta rows ---
+
+ALIKE = 0.6  # with this share of common words, two sentences are compared word by word
+_UNIT = r"(?:%|°[CF]|[kKMGTP]i?B|B|[kMG]?Hz|[kMG]?W|kWh|V|ms|min|s|h|km|cm|mm|m|kg|mg|g)"
+# A number with its parts and unit (16.4, 2026-12-01, 18-rc.1, 5 GB), a word, or one East Asian
+# character.
+_WORD = re.compile(
+    rf"v?\d[A-Za-z0-9]*(?:[.,:+-][A-Za-z0-9]+)*(?:[ \u00a0]?{_UNIT}(?!\w))?"
+    r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
+)
+# Dates and versions, because browsers break lines at their hyphens.
+_HYPHENATED = re.compile(r"(?<![\w-])v?\d[\w.:]{0,20}(?:-[\w.:]{1,20}){1,5}(?![\w-])")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSource:
+    """The source of a delta item's sentence. `quote` is empty if it is the sentence itself."""
+
+    quote: str
+    domain: str
+    link: reports.Link
+    published_at: date | None
+
+    def for_strangers(self) -> ItemSource:
+        """Return it without a link to a page of this site, which a stranger can't open."""
+        return replace(self, link=reports.Link()) if self.link.is_ours else self
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRow:
+    """One changed fact to show: the old sentence next to the new, with marked words."""
+
+    item: DeltaItem
+    before: SafeString | str
+    now: SafeString | str
+    marks: SafeString
+    source: ItemSource | None
+    previous: ItemSource | None = None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether the old sentence is shown next to the new one."""
+        listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
+        return self.item.status in listed and bool(self.item.previous_text)
+
+    @property
+    def settled(self) -> str:
+        """Return how the conflict between the two was resolved, or "" if it is open."""
+        conflict = self.item.conflict
+        if conflict is None or conflict.is_open:
+            return ""
+        old, new = Conflict.How.LEFT, Conflict.How.RIGHT
+        # an earlier run found them in the opposite order
+        if conflict.right_id == self.item.previous_fact_id:
+            old, new = new, old
+        words = {
+            old: _("Resolved: the old sentence was kept."),
+            new: _("Resolved: the new sentence was kept."),
+            Conflict.How.BOTH: _("Resolved: both were kept."),
+            Conflict.How.MERGED: _("Resolved: the two were merged."),
+            Conflict.How.GONE: _("Resolved: one of the two no longer exists."),
+        }
+        return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
+
+
+@dataclass(slots=True)
+class DeltaParts:
+    """The delta in four parts: the listed changes, and three folded parts with counts (R41)."""
+
+    listed: list[DeltaRow] = field(default_factory=list)
+    confirmed: list[DeltaRow] = field(default_factory=list)
+    quiet: list[DeltaRow] = field(default_factory=list)
+    withheld: list[DeltaRow] = field(default_factory=list)
+    unasked: list[DeltaRow] = field(default_factory=list)
+    items: list[DeltaItem] = field(default_factory=list)
+
+
+def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> DeltaParts:
+    """Return the items as shown. `sources` are the report's."""
+    by_number = {source.n: source for source in sources}
+    changed = DeltaParts(items=items)
+    for item in items:
+        row = delta_row(item, by_number)
+        if item.is_unasked:
+            changed.unasked.append(row)
+        elif item.withheld:
+            changed.withheld.append(row)
+        elif item.status in DeltaItem.LISTED:
+            changed.listed.append(row)
+        elif item.status == DeltaItem.Status.CONFIRMED:
+            changed.confirmed.append(row)
+        else:
+            changed.quiet.append(row)
+    return changed
+
+
+def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") -> DeltaRow:
+    """Return an item as shown. Its citations link to the sources on `page`, or on this page."""
+    cited = [by_number[n] for n in item.citations if n in by_number]
+    shown_as = ((page, s.n, s.card, s.n) for s in cited)
+    marks = format_html_join("", '<a href="{}#source-{}" title="{}">[{}]</a>', shown_as)
+    now_at, before_at = _stand(item, cited), _stood(item)
+    if now_at and before_at and now_at.link == before_at.link:
+        # The same page, read again. Its last version has no known date, so neither date is shown.
+        dates = (now_at.published_at, before_at.published_at)
+        if not all(dates):
+            now_at, before_at = (replace(at, published_at=None) for at in (now_at, before_at))
+    before: SafeString | str = unbroken(item.previous_text)
+    now: SafeString | str = unbroken(item.sentence)
+    if item.status == DeltaItem.Status.GONE:
+        # The page no longer supports it, so it isn't cited.
+        marks = SafeString("")
+        before_at = before_at or (now_at and replace(now_at, published_at=None))
+        now_at = None
+    elif item.status == DeltaItem.Status.CHANGED:
+        before, now = marked_words(item.previous_text, item.sentence)
+    return DeltaRow(item, before, now, marks, now_at, before_at)
+
+
+def unbroken(text: str) -> SafeString:
+    """Return the text as HTML that keeps dates and versions on one line."""
+    parts: list[str] = []
+    end = 0
+    for found in _HYPHENATED.finditer(text):
+        parts += [text[end : found.start()]]
+        parts += [format_html('<span class="nowrap">{}</span>', found[0])]
+        end = found.end()
+    return format_html_join("", "{}", ((part,) for part in [*parts, text[end:]]))
+
+
+def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> ItemSource | None:
+    """Return the item's first source, with the quote from it."""
+    quote = "" if match_key(item.quote) == match_key(item.sentence) else item.quote
+    if cited:
+        source = cited[0]
+        return ItemSource(in_words(quote), source.domain, source.link, source.published_at)
+    return ItemSource(in_words(quote), "", reports.Link(), None) if quote else None
+
+
+def _stood(item: DeltaItem) -> ItemSource | None:
+    """Return the source of the old sentence, as known when the run compared the two."""
+    old = item.previous_source
+    if not old:
+        return None
+    quote = str(old.get("quote") or "")
+    return ItemSource(
+        "" if match_key(quote) == match_key(item.previous_text) else in_words(quote),
+        str(old.get("domain") or ""),
+        reports.link_of(str(old.get("link") or "")),
+        parse_date(str(old.get("published_at") or "")),
+    )
+
+
+def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | str]:
+    """Return both sentences with the differing words marked.
+
+    If they have little in common, all of the old one is marked as deleted and none of the new one.
+    """
+    old, new = _WORD.findall(before), _WORD.findall(now)
+    if _alike(_words(old), _words(new)) < ALIKE:
+        return format_html('<s class="old">{}</s>', unbroken(before)), unbroken(now)
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    was, became = [], []
+    for kind, a, b, c, d in matcher.get_opcodes():
+        plain = kind == "equal"
+        gone, come = unbroken("".join(old[a:b])), unbroken("".join(new[c:d]))
+        was.append(format_html("{}" if plain else "<del>{}</del>", gone))
+        became.append(format_html("{}" if plain else "<ins>{}</ins>", come))
+    return _joined(was, "<del></del>"), _joined(became, "<ins></ins>")
+
+
+def in_one(before: str, now: str) -> SafeString | None:
+    """Return one sentence with the old words deleted and the new ones inserted.
+
+    None if the two have too little in common to be read as one.
+    """
+    old, new = _WORD.findall(before), _WORD.findall(now)
+    if max(_alike(_words(old), _words(new)), _alike(_plain(old), _plain(new))) < ALIKE:
+        return None
+    parts: list[SafeString] = []
+    for kind, gone, come in _passages(old, new):
+        if kind == "equal":
+            parts.append(unbroken(gone))
+            continue
+        if gone.strip():
+            parts.append(format_html("<del>{}</del>", unbroken(gone)))
+        if come.strip():
+            gap = " " if gone.strip() else ""
+            parts.append(format_html("{}<ins>{}</ins>", gap, unbroken(come)))
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+def _passages(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
+    """Return the equal and the different passages. Two that only a gap separates are one.
+
+    "16.4, 15.8" and "18.1, 17.7" are read as two lists, not as four numbers.
+    """
+    found: list[tuple[str, str, str]] = []
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        gone, come = "".join(old[a:b]), "".join(new[c:d])
+        is_gap = kind == "equal" and not any(char.isalnum() for char in gone)
+        if is_gap and found and found[-1][0] != "equal":
+            found.append(("gap", gone, come))
+        elif kind == "equal":
+            found.append(("equal", gone, come))
+        elif len(found) > 1 and found[-1][0] == "gap" and found[-2][0] == "different":
+            _gap, between, _same = found.pop()
+            _kind, gone_before, come_before = found.pop()
+            found.append(("different", gone_before + between + gone, come_before + between + come))
+        else:
+            found.append(("different", gone, come))
+    return [("equal" if kind == "gap" else kind, gone, come) for kind, gone, come in found]
+
+
+def _words(pieces: Iterable[str]) -> list[str]:
+    return [piece for piece in pieces if piece[0].isalnum()]
+
+
+def _plain(pieces: Iterable[str]) -> list[str]:
+    """Return the words without values. In two lists of versions, only the words around them are alike."""
+    return [piece for piece in pieces if piece.isalpha()]
+
+
+def _alike(old: list[str], new: list[str]) -> float:
+    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()
+
+
+def _joined(parts: list[SafeString], nothing: str) -> SafeString:
+    return mark_safe("".join(part for part in parts if part != nothing))  # noqa: S308  (escaped)  # nosec B308, B703

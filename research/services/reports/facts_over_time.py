@@ -1,0 +1,457 @@
+"""Facts over time: each row is a question, each block an answer, from one run to another.
+
+Data flow: facts of one page of chains, with their turns (`research.services.facts.history`) -> blocks between the
+topic's saved runs -> table rows, in which a run and the time after it have a column each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import uuid
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Case, F, IntegerField, Max, Min, Value, When
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import cut, shorten
+from beacon_site.text.cleaning import width as width_of
+from memory.models import Topic, TopicFact
+from research.services.facts.history import FactHistory, SavedRun, Turn, histories_of
+from research.services.reports.compare import choices_of
+
+PAGE = 40  # questions
+LONGEST_NAME = 60
+MOST_TICKS = 8
+_TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*|\S")
+# What a single sentence is about: what is before its verb or colon.
+_SUBJECT = re.compile(
+    r"(.{8,60}?)(?::\s|\s(?:is|are|was|were|will|has|have|had|can|came|comes|become|becomes|became|"
+    r"reached|reaches|receives?|received|ends?|ended|costs?|cost|includes?|supports?|requires?|adds?|"
+    r"added|removes?|removed|repairs?|fixes|released|publish(?:es|ed)|said|says|plans?|planned|"
+    r"ist|sind|wird|war|hat|kostet)\b)"
+)
+# Words that don't make a name, at its ends.
+_SMALL = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "for",
+        "from",
+        "by",
+        "with",
+        "and",
+        "or",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "has",
+        "have",
+        "had",
+        "it",
+        "its",
+        "that",
+        "this",
+        "as",
+        "since",
+        "until",
+        "will",
+        "can",
+        "no",
+        "not",
+        "der",
+        "die",
+        "das",
+        "ein",
+        "eine",
+        "und",
+        "ist",
+        "sind",
+        "im",
+        "am",
+        "von",
+        "zu",
+        "mit",
+    ]
+)
+
+
+@dataclass(slots=True)
+class Block:
+    """One answer: the fact, its text then, and the columns between which it was known."""
+
+    fact: TopicFact
+    text: str
+    start: int
+    end: int  # exclusive
+    kind: str  # now, past, contra or struck
+    began: str
+    ended: str
+    label: str = ""
+    is_later: bool = False
+
+    @property
+    def span(self) -> int:
+        return self.end - self.start
+
+    @property
+    def name(self) -> str:
+        """Return the accessible name: the text, and since and until when it was known."""
+        told = {"text": self.text, "began": self.began, "ended": self.ended}
+        if not self.ended:
+            return _("%(text)s. Since %(began)s.") % told
+        return _("%(text)s. From %(began)s until %(ended)s.") % told
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a row: a block, or the time without one."""
+
+    span: int
+    block: Block | None = None
+
+
+@dataclass(slots=True)
+class Question:
+    """One row: a chain of facts that replaced one another. Blocks that overlap need further lines."""
+
+    chain: uuid.UUID
+    newest: TopicFact
+    name: str
+    is_named: bool
+    blocks: list[Block]
+    lines: list[list[Cell]] = field(default_factory=list)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether nothing of it was known yet."""
+        return all(block.is_later for block in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A run's label on the date line, at `x` percent."""
+
+    x: str
+    run: SavedRun
+
+
+@dataclass(slots=True)
+class OverTime:
+    """The page: runs, the place of the date line (`slot` runs are before it), and one page of rows."""
+
+    topic: Topic
+    runs: Sequence[SavedRun]
+    slot: int
+    questions: list[Question]
+    page: int
+    pages: int
+    known: int
+    later: int
+
+    @property
+    def columns(self) -> int:
+        return 2 * len(self.runs)
+
+    @property
+    def at(self) -> str:
+        """Return where the date line is, in percent. As text, because SVG has no decimal comma."""
+        return f"{100 * self.slot / max(1, len(self.runs)):.2f}"
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """Return evenly chosen runs to label, with the first and the last."""
+        count = len(self.runs)
+        places = sorted({round(n * (count - 1) / (MOST_TICKS - 1)) for n in range(MOST_TICKS)})
+        return [Tick(f"{100 * (place + 0.5) / count:.2f}", self.runs[place]) for place in places]
+
+    @property
+    def slots(self) -> list[str]:
+        """Return what each position of the date line is called, the present last."""
+        return [_("before Run #%(number)d") % {"number": self.runs[0].number}] + [
+            _("%(day)s, after Run #%(number)d") % {"day": day_of(run.at), "number": run.number}
+            for run in self.runs[:-1]
+        ] + [_("now")]  # fmt: skip
+
+    @property
+    def place(self) -> str:
+        """Return the place of the date line among the runs."""
+        return self.slots[self.slot]
+
+    @property
+    def earlier_page(self) -> int:
+        return self.page - 1
+
+    @property
+    def later_page(self) -> int:
+        return self.page + 1 if self.page < self.pages else 0
+
+
+def day_of(at: datetime) -> str:
+    return date_format(timezone.localtime(at), "j M Y")
+
+
+def runs_of(topic: Topic) -> list[SavedRun]:
+    """Return the topic's runs with a report, by number, in one query."""
+    return [choice.run for choice in choices_of(topic)]
+
+
+def slot_of(runs: Sequence[SavedRun], until: datetime | None) -> int:
+    """Return how many runs had been saved by then. None is the present."""
+    if until is None:
+        return len(runs)
+    return bisect_left([run.at for run in runs], until)
+
+
+def date_of_slot(runs: Sequence[SavedRun], slot: int) -> str:
+    """Return the date-time after this many runs, as in a URL, or "" for the present.
+
+    A run saves its facts within a minute of its time.
+    """
+    if slot >= len(runs) or not runs:
+        return ""
+    if slot <= 0:
+        at = runs[0].at - timedelta(seconds=1)
+    else:
+        just_before = runs[slot].at - timedelta(milliseconds=1)
+        at = min(runs[slot - 1].at + timedelta(minutes=1), just_before)
+    return f"{at.astimezone(timezone.get_current_timezone()):%Y-%m-%dT%H:%M:%S.%f%z}"
+
+
+def over_time(
+    topic: Topic, runs: Sequence[SavedRun], until: datetime | None = None, *, page: int = 1
+) -> OverTime:
+    """Return a page of questions, those with current answers first. Five queries."""
+    current = Case(When(state=TopicFact.State.CURRENT, then=Value(1)), default=Value(0))
+    facts = TopicFact.objects.filter(topic=topic).live()
+    # Not what ranked below ten others in the run that found it, so that it was never known.
+    facts = facts.exclude(state=TopicFact.State.RETIRED, retired_run=F("first_run"))
+    rows = (
+        facts.order_by()
+        .values("chain")
+        .annotate(
+            stands=Max(current, output_field=IntegerField()),
+            place=Min(Case(When(state=TopicFact.State.CURRENT, then="position"))),
+            last=Max("created"),
+        )
+        .order_by("-stands", "place", "-last", "chain")
+    )
+    count = facts.order_by().values("chain").distinct().count()
+    pages = max(1, math.ceil(count / PAGE))
+    page = min(max(1, page), pages)
+    chains = [row["chain"] for row in rows[PAGE * (page - 1) : PAGE * page]]
+    by_chain: dict[uuid.UUID, list[FactHistory]] = defaultdict(list)
+    for life in histories_of(facts.filter(chain__in=chains).order_by("created", "pk"), runs):
+        by_chain[life.fact.chain].append(life)
+    slot = slot_of(runs, until)
+    questions = [_question(by_chain[chain], runs, slot) for chain in chains if by_chain[chain]]
+    later = facts.filter(created__gte=until).count() if until else 0
+    return OverTime(topic, runs, slot, questions, page, pages, 0, later)
+
+
+def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int) -> Question:
+    newest = next(
+        (one.fact for one in reversed(lives) if one.fact.state == TopicFact.State.CURRENT),
+        lives[-1].fact,
+    )
+    blocks = [block for life in lives for block in _blocks(life, runs)]
+    given = next((one.fact.question for one in reversed(lives) if one.fact.question), "")
+    texts = [block.text for block in reversed(blocks)] or [newest.text]
+    shared = _shared(texts)
+    name = _name(texts[0], shared)
+    question = Question(newest.chain, newest, given or name, bool(given), blocks)
+    for block in blocks:
+        block.label = _label(block.text, shared, name)
+        block.is_later = block.start >= 2 * slot
+    question.lines = _lines(blocks, 2 * len(runs))
+    return question
+
+
+def _blocks(life: FactHistory, runs: Sequence[SavedRun]) -> list[Block]:
+    """Return the times in which the fact was known or marked as wrong, each with its text."""
+    numbers = [run.number for run in runs]
+    blocks: list[Block] = []
+    turns: list[Turn | None] = [*life.turns, None]
+    begun: Turn | None = None
+    for turn in turns:
+        if begun is not None and (turn is None or (turn.text, _kind(turn)) != _same(begun)):
+            block = _block(life.fact, begun, turn, numbers, runs)
+            if block.span > 0:
+                blocks.append(block)
+            begun = None
+        if turn is not None and begun is None and _kind(turn):
+            begun = turn
+    return blocks
+
+
+def _same(turn: Turn) -> tuple[str, str]:
+    return turn.text, _kind(turn)
+
+
+def _kind(turn: Turn) -> str:
+    if turn.is_known:
+        return "known"
+    is_struck = turn.state == TopicFact.State.STRUCK and not turn.is_trashed
+    return "struck" if is_struck else ""
+
+
+def _block(
+    fact: TopicFact,
+    begun: Turn,
+    ended: Turn | None,
+    numbers: Sequence[int],
+    runs: Sequence[SavedRun],
+) -> Block:
+    start = _column(begun.place, numbers)
+    end = 2 * len(runs) if ended is None else _column(ended.place, numbers)
+    kind = "now" if ended is None else "past"
+    if _kind(begun) == "struck":
+        kind = "struck"
+    elif (
+        ended is None
+        and fact.contradicted_at
+        and (fact.confirmed_at is None or fact.contradicted_at >= fact.confirmed_at)
+    ):
+        kind = "contra"
+    ends = "" if ended is None else _when(ended.place, numbers, runs)
+    return Block(fact, begun.text, start, end, kind, _when(begun.place, numbers, runs), ends)
+
+
+def _column(place: float, numbers: Sequence[int]) -> int:
+    """Return the column of a run, or of the time after it."""
+    before = bisect_right(numbers, int(place))
+    return max(0, 2 * before - (1 if place % 1 else 2))
+
+
+def _when(place: float, numbers: Sequence[int], runs: Sequence[SavedRun]) -> str:
+    before = bisect_right(numbers, int(place))
+    if not before:
+        return _("before the first run")
+    run = runs[before - 1]
+    told = {"number": run.number, "day": day_of(run.at)}
+    return (_("after Run #%(number)d") if place % 1 else _("Run #%(number)d, %(day)s")) % told
+
+
+def _lines(blocks: Sequence[Block], columns: int) -> list[list[Cell]]:
+    """Return the blocks as cells, in as few lines as possible."""
+    lines: list[list[Block]] = []
+    for block in sorted(blocks, key=lambda one: one.start):
+        line = next((one for one in lines if one[-1].end <= block.start), None)
+        if line is None:
+            lines.append([block])
+        else:
+            line.append(block)
+    return [_cells(line, columns) for line in lines or [[]]]
+
+
+def _cells(line: Sequence[Block], columns: int) -> list[Cell]:
+    cells, at = [], 0
+    for block in line:
+        if block.start > at:
+            cells.append(Cell(block.start - at))
+        cells.append(Cell(block.span, block))
+        at = block.end
+    if at < columns:
+        cells.append(Cell(columns - at))
+    return cells
+
+
+# --- names ---
+
+
+def _shared(texts: Sequence[str]) -> list[str]:
+    """Return the words that all answers share, in order; none for a single answer."""
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) < 2:
+        return []
+    shared = _TOKEN.findall(distinct[0])
+    for text in distinct[1:]:
+        other = [word.casefold() for word in _TOKEN.findall(text)]
+        matcher = difflib.SequenceMatcher(
+            None, [word.casefold() for word in shared], other, autojunk=False
+        )
+        shared = [
+            word
+            for match in matcher.get_matching_blocks()
+            for word in shared[match.a : match.a + match.size]
+        ]
+    return shared
+
+
+def _name(text: str, shared: Sequence[str]) -> str:
+    """Return the first words in a row that the sentences share, else what this one is about."""
+    for words in _runs(text, shared):
+        while words and words[0].casefold() in _SMALL:
+            words = words[1:]
+        while words and words[-1].casefold() in _SMALL:
+            words = words[:-1]
+        if sum(word.casefold() not in _SMALL for word in words) > 1:
+            name = " ".join(words)
+            return _fitting(name[0].upper() + name[1:])
+    subject = _SUBJECT.match(text)
+    return _fitting(subject[1] if subject else text)
+
+
+def _runs(text: str, shared: Sequence[str]) -> list[list[str]]:
+    """Return the words of `text` that are in `shared`, in order, as runs without a gap."""
+    left = [word for word in shared if re.match(r"\w", word)]
+    runs: list[list[str]] = [[]]
+    for word in _TOKEN.findall(text):
+        if left and word == left[0]:
+            runs[-1].append(left.pop(0))
+        elif runs[-1]:
+            runs.append([])
+    return runs
+
+
+def _fitting(text: str) -> str:
+    if width_of(text) <= LONGEST_NAME:
+        return text
+    if width_of(text) == len(text):
+        return shorten(text, LONGEST_NAME)
+    return f"{cut(text, LONGEST_NAME - 1)}…"
+
+
+def _label(text: str, shared: Sequence[str], name: str) -> str:
+    """Return what is special about an answer: what the others don't share, or what follows the name."""
+    if not shared:
+        rest = text.removeprefix(name).lstrip(" :") if text.startswith(name) else ""
+        return rest or text
+    found = list(_TOKEN.finditer(text))
+    words = [one[0].casefold() for one in found]
+    matcher = difflib.SequenceMatcher(None, [w.casefold() for w in shared], words, autojunk=False)
+    parts: list[tuple[int, int]] = []
+    at = 0
+    for match in matcher.get_matching_blocks():
+        if match.b > at:
+            # Commas and small words between two parts don't separate them.
+            before = parts[-1][1] if parts else 0
+            if parts and all(w in _SMALL or not w[0].isalnum() for w in words[before:at]):
+                parts[-1] = parts[-1][0], match.b
+            else:
+                parts.append((at, match.b))
+        at = match.b + match.size
+    told = [text[found[first].start() : found[last - 1].end()] for first, last in parts]
+    best = max(told, key=len, default="").strip(" ,;.:")
+    return best if len(best) > 1 else text
+
+
+def known_at(topic: Any) -> int:
+    """Return the number of known facts, as of the date that is being read."""
+    return TopicFact.objects.filter(topic=topic).current().count()

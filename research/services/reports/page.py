@@ -1,0 +1,383 @@
+"""The page of a saved run: report, changes, sources, memory and trace.
+
+Data flow: run with report -> delta items, steps, hits, revisions and facts, each read once -> plain
+rows in page order. The number of queries doesn't depend on the data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, OuterRef, Prefetch, Q
+from django.db.models.functions import JSONObject
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.html import format_html, strip_tags
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.text.markdown import by_direction, link_citations, render
+from memory.models import Topic
+from memory.pages import reflections as reflection_page
+from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
+from research.models.reports import Remark
+from research.models.runs import RunQuerySet
+from research.services.reports.delta_rows import Quote, SourceRow, changed_of
+from research.services.runs import page, presenters
+from research.services.runs.context import applied_rules
+from research.services.runs.presenters import manifest_rows
+from research.services.runs.reporting import report_text
+from research.services.runs.reporting import sentences as report_sentences
+from research.services.runs.reporting.sentences import (
+    ReportSentence,
+    SentenceNotes,
+    said_of,
+    sentences_of,
+    sources_in_words,
+)
+from research.services.runs.search import known_pages, searching
+
+MOST_HITS = 100  # of each state, before "show all"
+LEAST_HEADINGS = 3  # with fewer headings, there is no table of contents
+_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+# Keep a citation on the same line as the word before it.
+_BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """The hits of one state, with a one-line summary."""
+
+    state: str
+    label: Any
+    rows: list[presenters.HitRow]  # the rows shown
+    line: str
+    count: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are more than the page shows at first."""
+        return self.count > MOST_HITS
+
+    @property
+    def left_out(self) -> int:
+        """Return how many of its hits aren't shown."""
+        return self.count - len(self.rows)
+
+
+GROUPS = {
+    Hit.State.NEW: gettext_lazy("New"),
+    Hit.State.RETURNING: gettext_lazy("Seen again"),
+    Hit.State.KNOWN: gettext_lazy("Known"),
+    Hit.State.BLOCKED: gettext_lazy("Blocked"),
+}
+
+
+def article(
+    run: Run,
+    items: Sequence[DeltaItem] | None = None,
+    reader: str = report_sentences.OWNER,
+) -> dict[str, Any]:
+    """Return the context of the report itself for `reader`, used by every page that shows it.
+
+    Makes two queries: one for delta items unless given, and one for remarks on its sentences.
+    """
+    report: Report = run.report
+    said = report_sentences.said_of(report, reader)
+    sources = sources_of(report)
+    told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
+    changed = changed_of(list(told), sources)
+    said.add_delta_sentences(changed.listed)
+    body, headings = body_of(report, said)
+    return {
+        "run": run,
+        "topic": run.topic,
+        "warnings": list(map(presenters.begun, run.warnings)),
+        "report": report,
+        "sources": sources,
+        "changed": changed,
+        "quiet_text": render(report.delta) if report.delta and not changed.listed else "",
+        "body": body,
+        "contents": _contents(report, headings, sources),
+        "written_by": presenters.written_by(report),
+        "said": said,
+    }
+
+
+def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
+    """Return the context of a saved run's page. Load the run by `with_neighbours`.
+
+    If a state has many hits, only the first are shown, unless `in_full` is set.
+
+    It takes eight queries, one more for a deep run, and one more if a reflection changed something.
+    """
+    found = article(run)
+    steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
+    found_hits = list(run.hits.defer("snippet"))
+    hits = _groups(found_hits, None if in_full else MOST_HITS)
+    return found | {
+        "steps": presenters.step_rows(
+            run, [s for s in steps if not s.is_follow_up], page.by_track(run)
+        ),
+        "follow_ups": presenters.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
+        "counts": {step.name: step.counts for step in steps if not step.part},
+        "hits": hits,
+        "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
+        "hit_count": sum(group.count for group in hits),
+        "found_count": sum(_was_found(hit) for hit in found_hits),
+        "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
+        "read_again": sum(
+            hit.reading == Hit.Reading.READ and hit.state in (Hit.State.KNOWN, Hit.State.RETURNING)
+            for hit in found_hits
+        ),
+        "non_web_services": [] if found_hits else non_web_services(steps),
+        "memory": presenters.of_run(run, found["changed"].items),
+        "reflection": reflection_page.shown_of(run.topic.owner, run.source),
+        "memory_words": presenters.memory_words(run.topic),
+        "manifest": manifest_rows(run),
+        "took": presenters.took(run),
+        "cost": presenters.cost(run),
+        "tokens": f"{run.tokens:,}",
+        "started_by": presenters.started_by(run),
+        "previous": _neighbour(run, -1),
+        "next": _neighbour(run, 1),
+    }
+
+
+def _follow_ups(steps: Iterable[Any]) -> list[Any]:
+    return [step for step in steps if step.is_follow_up]
+
+
+def non_web_services(steps: Iterable[Any]) -> list[str]:
+    """Return the names of the services that a run asked, if none of them searches the whole web.
+
+    Web search services need a key or a URL. The sample's service is chosen on purpose, so
+    it doesn't count.
+    """
+    searches = [step for step in steps if step.name == "search"]
+    asked = {entry["service"] for step in searches[:1] for entry in step.asked or []}
+    at_large = {service.name for service in CATALOGUE if service.needs} | {"sample"}
+    return [] if asked & at_large else [searching.label_of(name) for name in sorted(asked)]
+
+
+def _neighbour(run: Any, step: int) -> dict[str, Any] | None:
+    """Return the run before (-1) or after (1) it, if any."""
+    found = next((other for other in run.beside if other["number"] == run.number + step), None)
+    return found and found | {"finished_at": parse_datetime(found["finished_at"] or "")}
+
+
+def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
+    """Add the previous and next run to each run as `beside`: `{pk, number, finished_at}`."""
+    near = Q(number=OuterRef("number") - 1) | Q(number=OuterRef("number") + 1)
+    others = Run.objects.kept().filter(near, topic=OuterRef("topic")).order_by("number")
+    told = JSONObject(pk="pk", number="number", finished_at="finished_at")
+    found: RunQuerySet = runs.annotate(beside=ArraySubquery(others.values(told=told)))
+    return found
+
+
+# --- sources and the body ---
+
+
+def sources_of(report: Report) -> list[SourceRow]:
+    """Return the numbered sources as cited, each with its quotes (R48)."""
+    return source_rows(report.sources)
+
+
+def source_rows(sources: Iterable[Any]) -> list[SourceRow]:
+    """Return a report's stored sources as rows."""
+    return [
+        SourceRow(
+            n=stored["n"],
+            title=stored.get("title") or stored.get("link", ""),
+            domain=stored.get("domain", ""),
+            link=reports.link_of(stored.get("link", "")),
+            address=stored.get("link", ""),
+            state=stored.get("state", "new"),
+            published_at=parse_date(stored.get("published_at") or ""),
+            quotes=list(map(_quote, stored.get("quotes", []))),
+            trust=stored.get("trust", ""),
+            derived_from=stored.get("derived_from") or {},
+            carried_by=stored.get("carried_by") or [],
+        )
+        for stored in sources
+    ]
+
+
+def _quote(stored: dict[str, Any]) -> Quote:
+    return Quote(
+        sentence=stored.get("sentence", ""),
+        quote=stored.get("quote", ""),
+        found=bool(stored.get("found")),
+        in_snippet=bool(stored.get("in_snippet")),
+        key=report_text.sentence_key(stored.get("sentence", "")),
+        before=stored.get("before", ""),
+        after=stored.get("after", ""),
+        checked_at=parse_datetime(stored.get("checked_at") or ""),
+    )
+
+
+def body_of(
+    report: Report, said: SentenceNotes | None = None
+) -> tuple[SafeString, list[tuple[str, str]]]:
+    """Return the body as safe HTML with linked citations, and its sections (id, title).
+
+    With `said`, each sentence gets a span, followed by its checks and remarks.
+    """
+    html = render(report.body)
+    if "<h2>" not in html:
+        # The body's headings begin at ##. The page shows them at the level of "what changed".
+        html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)  # nosec B308, B703
+    linked = link_citations(html, [source["n"] for source in report.sources])
+    if said is not None:
+        linked = report_sentences.wrapped(linked, said.tags)
+    headings: list[tuple[str, str]] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        key = f"section-{len(headings) + 1}"
+        headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1])))))
+        return f'<h2 id="{key}">{found[1]}</h2>'
+
+    made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
+    # Only our own ids and links were added to the safe HTML.
+    safe = mark_safe(made)  # noqa: S308  (see above)  # nosec B308, B703
+    return _with_unsupported(by_direction(safe)), headings
+
+
+def _raised(found: re.Match[str]) -> str:
+    return f"<{found[1]}h{int(found[2]) - 1}>"
+
+
+def _with_unsupported(html: str) -> SafeString:
+    """Show `verify`'s mark as a tag, so it looks like a warning."""
+    mark = format_html("<em>{}</em>", _("(unsupported)"))
+    tag = format_html(
+        '<span class="tag warn" dir="auto" title="{}">! {}</span>',
+        _("Quote not found in the stored page"),
+        _("unsupported"),
+    )
+    # `render` returned safe HTML. Since then, only ids, directions and this tag were added.
+    return mark_safe(html.replace(mark, tag))  # noqa: S308  (see above)  # nosec B308, B703
+
+
+def _contents(
+    report: Report, headings: Sequence[tuple[str, str]], sources: Sequence[SourceRow]
+) -> list[tuple[str, str]]:
+    found = [("what-changed", report.delta_heading)] if report.delta else []
+    found += headings
+    if sources:
+        found.append(("sources", _("Sources")))
+    return found if len(found) >= LEAST_HEADINGS else []
+
+
+# --- hits ---
+
+
+def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
+    groups = []
+    for state, label in GROUPS.items():
+        rows = [presenters.hit_row(hit) for hit in hits if hit.state == state]
+        if rows:
+            groups.append(HitGroup(state.value, label, rows[:most], _line(state, rows), len(rows)))
+    return groups
+
+
+def _was_found(hit: Hit) -> bool:
+    """Whether a search returned it. Known pages are also read again without a search."""
+    return hit.service != known_pages.SERVICE
+
+
+def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
+    """Return the summary of a group's hits: `9 read · 1 could not be read`."""
+    counts = Counter(row.hit.reading for row in rows)
+    same = counts[Hit.Reading.NEAR_DUPLICATE]
+    failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
+    if state == Hit.State.KNOWN:
+        found = sum(_was_found(row.hit) for row in rows)
+        words: tuple[tuple[int, str], ...] = (
+            (found, _("found by search")),
+            (len(rows) - found, _("not found this time")),
+            (counts[Hit.Reading.READ], _("read again")),
+            failed,
+        )
+    elif state == Hit.State.BLOCKED:
+        return ""
+    else:
+        words = (
+            (counts[Hit.Reading.READ], _("read")),
+            (same, ngettext("near-duplicate", "near-duplicates", same)),
+            failed,
+            (counts[Hit.Reading.QUARANTINED], _("quarantined")),
+            (counts[Hit.Reading.NOT_READ], _("not read")),
+        )
+    return " · ".join(f"{count} {word}" for count, word in words if count)
+
+
+# --- lists of sentences and corrections ---
+
+MOST_CORRECTIONS = 200  # the newest of a topic
+
+# Reasons why a sentence is unsupported, by the code that `verify` stored.
+WHY = {
+    "quote": gettext_lazy("Its quote isn’t in the stored page."),
+    "numbers": gettext_lazy("A number in it isn’t in the cited pages."),
+    "uncited": gettext_lazy("It cites no source."),
+    "words": gettext_lazy("The cited pages don’t contain its words or numbers."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceRow:
+    """One sentence with its evidence and a person's remark."""
+
+    sentence: ReportSentence
+    sources: list[SourceRow]
+    is_unsupported: bool
+    why: Any
+    counted: str
+    remarks: Sequence[tuple[Remark, str]] = field(default_factory=list)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a person vouches for it."""
+        return any(remark.kind == "checked" for remark, _words in self.remarks)
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether a person said that it is wrong."""
+        return any(remark.kind == "corrected" for remark, _words in self.remarks)
+
+
+def sentence_rows(report: Report) -> list[SentenceRow]:
+    """Return the rows of the report's list of sentences, in two queries."""
+    said = said_of(report)
+    by_number = {source.n: source for source in sources_of(report)}
+    rows = []
+    for sentence in sentences_of(report):
+        check = said.checks.get(sentence.key, {})
+        remarks = said.remarks.get(sentence.key, [])
+        rows.append(
+            SentenceRow(
+                sentence=sentence,
+                sources=[by_number[n] for n in sentence.citations if n in by_number],
+                is_unsupported=bool(check) and not check.get("supported"),
+                why=WHY.get(check.get("why", ""), ""),
+                counted=sources_in_words(check),
+                remarks=[(remark, said.words_of(remark)) for remark in remarks],
+            )
+        )
+    return rows
+
+
+def corrections_of(topic: Topic) -> list[Any]:
+    """Return the topic's corrections with the facts they changed. Undone ones come last."""
+    facts = Prefetch("facts", CorrectedFact.objects.select_related("fact"))
+    rows = Correction.objects.filter(topic=topic).readable().select_related("report__run", "lesson")
+    found = list(rows.prefetch_related(facts)[:MOST_CORRECTIONS])
+    return sorted(found, key=lambda one: one.taken_back_at is not None)

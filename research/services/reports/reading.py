@@ -1,0 +1,907 @@
+"""The page on which a topic is read: what changed in a selection of its runs, and what is still true.
+
+Data flow: the topic's saved runs with their counts (the strip) -> a selection of them -> their delta
+items, merged into one delta -> the facts as they were known after the selection -> lines with
+their sources, each numbered once on the page. The number of queries is fixed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Count, IntegerField, Max, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import without_citations
+from beacon_site.text.sentences import ends_like_a_sentence, language_of, split
+from memory.models import Note, Topic, TopicFact
+from research.models import CheckedSentence, Correction, DeltaItem, Report, Run
+from research.models import reports as links
+from research.services.facts import affected
+from research.services.reports import delta_rows
+from research.services.reports import page as report_page
+from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, delta_row
+from research.services.reports.page import source_rows
+from research.services.reports.since_read import (
+    MOST_RUNS,
+    add_facts,
+    counts_in_words,
+    runs_in_words,
+)
+from research.services.runs.reporting import report_text
+from research.services.runs.reporting.merged_deltas import ORDER, Merged, merge
+
+Status = DeltaItem.Status
+MOST_COLUMNS = 200  # runs in the strip, the latest
+MOST_FACTS = 60  # of a topic; runs keep ten
+MOST_NOTES = 60
+MOST_AROUND = 60  # characters before and after a quote in the margin
+LEAD = 2  # sentences
+LONGEST_LEAD = 220  # characters of a change that can be a sentence of the lead
+
+# --- the strip ---
+
+HEIGHT, BASE, COLUMN = 54, 47, 10  # of the drawing; what was confirmed is below the base line
+MOST_BAR = 5  # of the height, for one change
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One part of a column: its kind, and its place in the drawing."""
+
+    kind: str
+    y: str
+    height: str
+
+
+@dataclass(slots=True)
+class Column:
+    """One run in the strip."""
+
+    pk: int
+    number: int
+    at: datetime
+    is_baseline: bool
+    is_read: bool
+    status: str
+    new: int = 0
+    changed: int = 0
+    contradicted: int = 0
+    gone: int = 0
+    confirmed: int = 0
+    x: int = 0
+    is_selected: bool = False
+    bars: list[Bar] = field(default_factory=list)
+
+    @property
+    def changes(self) -> int:
+        """Return how many changes its report lists."""
+        return self.new + self.changed + self.contradicted + self.gone
+
+    @property
+    def day(self) -> str:
+        """Return its day: `12 May`, with the year if it isn't the current one."""
+        at = timezone.localtime(self.at)
+        return date_format(at, "j M" if at.year == timezone.localdate().year else "j M Y")
+
+    @property
+    def counts(self) -> str:
+        """Return what it found: `2 new, 1 changed, 8 confirmed`."""
+        parts = (
+            (self.contradicted, _("%(n)d disputed")),
+            (self.changed, _("%(n)d changed")),
+            (self.new, _("%(n)d new")),
+            (self.gone, _("%(n)d gone")),
+            (self.confirmed, _("%(n)d confirmed")),
+        )
+        said = ", ".join(words % {"n": n} for n, words in parts if n)
+        return said or _("nothing new")
+
+    @property
+    def label(self) -> str:
+        """Return it as text: `Run #9, 2 Sep: 2 new, 1 changed`."""
+        return _("Run #%(number)d, %(day)s: %(counts)s") % {
+            "number": self.number,
+            "day": self.day,
+            "counts": self.counts,
+        }
+
+
+@dataclass(slots=True)
+class Strip:
+    """The topic's saved runs, oldest first, and which of them are selected."""
+
+    columns: list[Column]
+    earlier: int = 0  # runs that are too old for the strip
+    is_chosen: bool = False  # the address says which runs
+
+    @property
+    def selected(self) -> list[Column]:
+        """Return the selected runs."""
+        return [one for one in self.columns if one.is_selected]
+
+    @property
+    def first(self) -> Column:
+        """Return the first selected run."""
+        return self.selected[0]
+
+    @property
+    def last(self) -> Column:
+        """Return the last selected run."""
+        return self.selected[-1]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether a single run is selected."""
+        return self.first is self.last
+
+    @property
+    def unread(self) -> list[Column]:
+        """Return the unread runs after the last one read."""
+        return _unread(self.columns)
+
+    @property
+    def last_read(self) -> Column | None:
+        """Return the last run whose report was read."""
+        return next((one for one in reversed(self.columns) if one.is_read), None)
+
+    @property
+    def covers_unread(self) -> bool:
+        """Whether everything unread is in the selection, so that reading it leaves nothing."""
+        unread = self.unread
+        return bool(unread) and unread[0].is_selected and unread[-1].is_selected
+
+    @property
+    def title(self) -> str:
+        """Return what is selected: `Since you last read`, or the runs."""
+        if self.covers_unread and not self.is_chosen:
+            return _("Since you last read") if self.last_read else _("Not read yet")
+        if not self.is_chosen:
+            return _("Latest changes")
+        return runs_in_words(self.first.number, self.last.number)
+
+    @property
+    def runs(self) -> str:
+        """Return the selected runs as text: `Runs #9 to #12`."""
+        return runs_in_words(self.first.number, self.last.number)
+
+    @property
+    def days(self) -> str:
+        """Return the days of the selection: `9 Sep to 23 Nov`."""
+        first, last = self.first.day, self.last.day
+        if first == last:
+            return last
+        return _("%(first)s to %(last)s") % {"first": first, "last": last}
+
+    @property
+    def middle(self) -> Column | None:
+        """Return the run in the middle, to be labelled, if there is room for it."""
+        return self.columns[len(self.columns) // 2] if len(self.columns) > 4 else None
+
+    @property
+    def width(self) -> int:
+        """Return the width of the drawing."""
+        return COLUMN * len(self.columns)
+
+    @property
+    def edges(self) -> tuple[int, int]:
+        """Return the places of the selection's edges, as numbers of columns from the left."""
+        places = [place for place, one in enumerate(self.columns) if one.is_selected]
+        return places[0], places[-1] + 1
+
+    @property
+    def selection(self) -> tuple[int, int]:
+        """Return where the selection begins in the drawing, and how wide it is."""
+        first, last = self.edges
+        return COLUMN * first, COLUMN * (last - first)
+
+    @property
+    def before(self) -> Column | None:
+        """Return the run before the selection."""
+        place = self.edges[0]
+        return self.columns[place - 1] if place else None
+
+    @property
+    def compared(self) -> Column | None:
+        """Return the run to compare the last selected one with."""
+        return self.before or (None if self.is_one else self.first)
+
+    @property
+    def after(self) -> Column | None:
+        """Return the run after the selection."""
+        place = self.edges[1]
+        return self.columns[place] if place < len(self.columns) else None
+
+
+def _unread(columns: Sequence[Column]) -> list[Column]:
+    """Return the unread runs at the end: those after the last one read."""
+    last = max((place for place, one in enumerate(columns) if one.is_read), default=-1)
+    return list(columns[last + 1 :])
+
+
+def _counted(status: str) -> Any:
+    shown = Q(delta_items__status=status, delta_items__withheld="")
+    return Count("delta_items", filter=shown)
+
+
+def strip_of(topic: Topic, first: int | None = None, last: int | None = None) -> Strip | None:
+    """Return the strip with its selection, or None if no run was saved. One query.
+
+    The selection is what the person hasn't read, otherwise everything since the last changes.
+    `first` and `last` select runs by number instead. They can be in any order, and are ignored if
+    no run is between them.
+    """
+    found = TopicFact.objects.filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
+    of_baseline = found.order_by().values("topic").annotate(n=Count("pk")).values("n")
+    baseline = Case(
+        When(is_baseline=True, then=Coalesce(Subquery(of_baseline), 0)),
+        default=Value(0),
+        output_field=IntegerField(),
+    )
+    rows = (
+        Run.objects.kept()
+        .filter(topic=topic, report__isnull=False)
+        .exclude(number=None)
+        .order_by("-number")
+        .annotate(
+            **{f"n_{status.name.lower()}": _counted(status) for status in Status},
+            n_baseline=baseline,
+        )
+        .values(
+            "pk", "number", "is_baseline", "status", "report__created", "report__read_at",
+            "n_new", "n_changed", "n_contradicted", "n_gone", "n_confirmed", "n_baseline",
+        )
+    )[: MOST_COLUMNS + 1]  # fmt: skip
+    columns = [
+        Column(
+            pk=row["pk"],
+            number=row["number"],
+            at=row["report__created"],
+            is_baseline=row["is_baseline"],
+            is_read=row["report__read_at"] is not None,
+            status=row["status"],
+            new=row["n_new"] + row["n_baseline"],
+            changed=row["n_changed"],
+            contradicted=row["n_contradicted"],
+            gone=row["n_gone"],
+            confirmed=row["n_confirmed"],
+        )
+        for row in rows
+    ]
+    if not columns:
+        return None
+    is_full = len(columns) > MOST_COLUMNS
+    shown = columns[:MOST_COLUMNS][::-1]
+    strip = Strip(shown, earlier=shown[0].number - 1 if is_full else 0)
+    _select(strip, first, last)
+    _draw(strip)
+    return strip
+
+
+def _select(strip: Strip, first: int | None, last: int | None) -> None:
+    columns = strip.columns
+    if first is not None or last is not None:
+        low, high = sorted((first or last or 0, last or first or 0))
+        chosen = [one for one in columns if low <= one.number <= high]
+        strip.is_chosen = bool(chosen)
+    else:
+        chosen = []
+    if not chosen:
+        chosen = _unread(columns) or _since_changes(columns)
+    for one in chosen:
+        one.is_selected = True
+
+
+def _since_changes(columns: Sequence[Column]) -> list[Column]:
+    """Return the runs from the last one with changes on."""
+    told = [place for place, one in enumerate(columns) if one.changes]
+    return list(columns[told[-1] if told else -1 :])
+
+
+def _draw(strip: Strip) -> None:
+    most = max((one.changes for one in strip.columns), default=0)
+    unit = min(MOST_BAR, (BASE - 3) / max(most, 1))
+    confirmed = max((one.confirmed for one in strip.columns), default=0)
+    for place, one in enumerate(strip.columns):
+        one.x = COLUMN * place
+        top = float(BASE)
+        parts = (
+            ("new", one.new),
+            ("changed", one.changed + one.gone),
+            ("contra", one.contradicted),
+        )
+        for kind, count in parts:
+            if count:
+                height = round(max(1.5, count * unit), 1)
+                top = round(top - height, 1)
+                one.bars.append(Bar(kind, f"{top:.1f}", f"{height - 0.5:.1f}"))
+        if one.confirmed:
+            height = 2 + (HEIGHT - BASE - 3) * one.confirmed / confirmed
+            one.bars.append(Bar("confirmed", str(BASE + 1), f"{height:.1f}"))
+
+
+# --- lines ---
+
+
+@dataclass(slots=True)
+class Line:
+    """One sentence of the page, with everything that its margin shows.
+
+    `beside` is the row with the old and the new sentence, if they are shown side by side.
+    """
+
+    status: str
+    key: str
+    text: str
+    html: SafeString | str
+    marks: SafeString | str = ""
+    beside: DeltaRow | None = None
+    row: DeltaRow | None = None
+    source: SourceRow | None = None
+    others: int = 0  # further sources
+    quote: Quote | None = None
+    trail: Sequence[SafeString] = ()
+    fact_id: Any = None
+    fact_state: str = ""
+    by_person: bool = False
+    since: Column | None = None
+    confirmed: str = ""
+    correct_url: str = ""
+    corrects_in_place: bool = False
+    checked: Any = None  # a person vouches for it
+    corrected: Any = None
+    notes: list[Note] = field(default_factory=list)
+    affects: list[affected.Shown] = field(default_factory=list)
+
+    @property
+    def shows_quote(self) -> bool:
+        """Whether the source's words differ from the sentence, so that they add something."""
+        quote = self.quote
+        return bool(quote and quote.quote and report_text.sentence_key(quote.quote) != self.key)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the quote was found in the stored page."""
+        return self.quote is not None and self.quote.found and not self.quote.in_snippet
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person has to decide between the old and the new sentence."""
+        row = self.row
+        disputed = row is not None and (row.item.unsure or self.status == Status.CONTRADICTED)
+        return disputed and not (row and row.settled)
+
+    @property
+    def copied(self) -> str:
+        """Return the sentence with its source, to be copied."""
+        source = self.source
+        if source is None:
+            return self.text
+        parts = [source.title, source.domain, source.address if source.link.url else ""]
+        if source.published_at:
+            parts.insert(2, date_format(source.published_at, "j M Y"))
+        return f"{self.text} ({', '.join(filter(None, dict.fromkeys(parts)))})"
+
+
+class SourceBook:
+    """The numbered sources of the page. A page that several reports cite has one number."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._numbers: dict[str, int] = {}
+        self._rows: dict[int, SourceRow] = {}
+        self._told: dict[int, dict[int, SourceRow]] = {}  # by run and the report's number
+        self._numbered: dict[int, dict[int, SourceRow]] = {}
+
+    def know(self, run_id: int, sources: Iterable[Any]) -> None:
+        """Add a report's sources, without numbering them yet."""
+        if run_id in self._told:
+            return
+        self._numbered[run_id] = {}
+        self._told[run_id] = {
+            row.n: replace(row, quotes=self._with_pages(run_id, row))
+            for row in source_rows(sources)
+        }
+
+    def _with_pages(self, run_id: int, row: SourceRow) -> list[Quote]:
+        page = reverse("research:run-source", args=[self._topic.slug, run_id, row.n])
+        return [
+            replace(quote, page=f"{page}#quote-{place}")
+            for place, quote in enumerate(row.quotes, start=1)
+        ]
+
+    def number_all(self, run_id: int) -> None:
+        """Number a report's sources as the report does. It must come first."""
+        for n in self._told.get(run_id, {}):
+            self.cite(run_id, n)
+
+    def cite(self, run_id: int, n: int) -> SourceRow | None:
+        """Return a report's source with its number on the page."""
+        told = self._told.get(run_id, {}).get(n)
+        if told is None:
+            return None
+        row = self._enter(told)
+        self._numbered[run_id][n] = row
+        return row
+
+    def by_number(self, run_id: int, numbers: Iterable[int]) -> dict[int, SourceRow]:
+        """Return a report's sources by the report's numbers, with their numbers on the page."""
+        found = ((n, self.cite(run_id, n)) for n in numbers)
+        return {n: row for n, row in found if row is not None}
+
+    def of_fact(self, fact: TopicFact, run_ids: Iterable[int]) -> SourceRow | None:
+        """Return the source of a fact as one of these runs cited it, or as the fact says."""
+        if not fact.url:
+            return None
+        for run_id in run_ids:
+            for told in self._told.get(run_id, {}).values():
+                if fact.url in (told.address, told.link.url):
+                    return self._enter(told)
+        return self._enter(_of_fact(fact))
+
+    def _enter(self, told: SourceRow) -> SourceRow:
+        n = self._numbers.setdefault(told.address, len(self._numbers) + 1)
+        known = self._rows.get(n)
+        if known is None:
+            self._rows[n] = known = replace(told, n=n, derived_from=_without_number(told))
+        else:
+            seen = {(quote.key, quote.quote) for quote in known.quotes}
+            known.quotes.extend(q for q in told.quotes if (q.key, q.quote) not in seen)
+        return known
+
+    @property
+    def rows(self) -> list[SourceRow]:
+        """Return the numbered sources."""
+        return [self._rows[n] for n in sorted(self._rows)]
+
+
+def _without_number(row: SourceRow) -> dict[str, Any]:
+    """Return which page it repeats, without that page's number in its own report."""
+    return {name: value for name, value in row.derived_from.items() if name != "n"}
+
+
+def _of_fact(fact: TopicFact) -> SourceRow:
+    quotes = []
+    if fact.quote:
+        quotes = [
+            Quote(
+                sentence=fact.text,
+                quote=fact.quote,
+                found=fact.support == TopicFact.Support.PAGE,
+                in_snippet=fact.support == TopicFact.Support.SNIPPET,
+                key=report_text.sentence_key(fact.text),
+            )
+        ]
+    return SourceRow(
+        n=0,
+        title=fact.source_title or fact.url,
+        domain=_host(fact.url),
+        link=links.link_of(fact.url),
+        address=fact.url,
+        state="known",
+        published_at=fact.published_at,
+        quotes=quotes,
+        trust=fact.trust,
+    )
+
+
+def _host(url: str) -> str:
+    try:
+        return domain_of(url)
+    except ValueError:
+        return ""
+
+
+# --- the page ---
+
+
+@dataclass(slots=True)
+class Reading:
+    """Everything the page shows."""
+
+    strip: Strip
+    lead: list[tuple[str, SafeString | str]] = field(default_factory=list)
+    changed: list[Line] = field(default_factory=list)
+    still: list[Line] = field(default_factory=list)
+    quiet: list[Line] = field(default_factory=list)
+    sources: list[SourceRow] = field(default_factory=list)
+    withheld: int = 0
+    left_out: int = 0  # selected runs whose changes are too many to be merged
+    counts: Mapping[str, int] = field(default_factory=dict)
+    report: Report | None = None  # of the last selected run
+    leading: Report | None = None  # whose summary leads
+    full: dict[str, Any] | None = None  # the whole report, if a single run is selected
+    last_changes: Column | None = None  # if the selection has none
+
+    @property
+    def lines(self) -> list[Line]:
+        """Return all sentences in reading order."""
+        return [*self.changed, *self.still, *self.quiet]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether only a first report is selected, so that nothing could change."""
+        return all(one.is_baseline for one in self.strip.selected)
+
+    @property
+    def baselines(self) -> list[Column]:
+        """Return the selected runs that started without memory, except the very first run."""
+        return [one for one in self.strip.selected if one.is_baseline and one.number > 1]
+
+    @property
+    def counts_in_words(self) -> str:
+        """Return the counts: `3 new facts, 2 changed`."""
+        return counts_in_words(self.counts, was_read=False) or _("nothing new")
+
+    @property
+    def unverified(self) -> int:
+        """Return how many cited sentences have a quote that wasn't found in its page."""
+        return sum(line.quote is not None and not line.is_verified for line in self.lines)
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether any sentence has a quote."""
+        return any(line.quote is not None for line in self.lines)
+
+    @property
+    def confirmed_by(self) -> str:
+        """Return which run confirmed what is still true."""
+        return str(_("as of Run #%(n)d") % {"n": self.strip.last.number})
+
+
+def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:
+    """Return the page for a selection of runs, or None if no run was saved.
+
+    The number of queries is fixed, however many runs, facts and notes there are.
+    """
+    strip = strip_of(topic, first, last)
+    if strip is None:
+        return None
+    page = Reading(strip)
+    merged_runs = strip.selected[-MOST_RUNS:]
+    page.left_out = len(strip.selected) - len(merged_runs)
+    items = _items_of([one.pk for one in merged_runs])
+    shown = [item for item in items if not item.withheld]
+    page.withheld = sum(bool(item.withheld) and item.is_listed for item in items)
+    merged = merge(shown)
+    listed = [one for one in merged if one.is_listed]
+    add_facts([one.shown for one in listed])
+    page.counts = Counter(str(one.status) for one in listed)
+    facts = _facts_of(topic, strip)
+    book = _book_of(topic, page, listed, facts)
+    runs = {one.pk: one for one in strip.columns}
+    page.changed = [_changed(topic, one, book, runs) for one in listed]
+    page.lead = _lead(page, book)
+    _add_facts(topic, page, facts, merged, book)
+    if strip.is_one and page.report is not None:
+        page.full = _full(topic, page.report, items)
+    page.sources = book.rows
+    if not listed:
+        told = [one for one in strip.columns if one.changes and one.number < strip.first.number]
+        page.last_changes = told[-1] if told else None
+    _add_remarks(topic, page.lines)
+    _add_affected(page, listed)
+    return page
+
+
+def _items_of(runs: Sequence[int]) -> list[DeltaItem]:
+    items = DeltaItem.objects.filter(run__in=runs).select_related("conflict")
+    return list(items.order_by("run__number", "position"))
+
+
+def _facts_of(topic: Topic, strip: Strip) -> list[Any]:
+    """Return the facts as known after the selection, with how often they were confirmed."""
+    last = strip.last
+    confirmed = DeltaItem.objects.filter(
+        previous_fact=OuterRef("pk"),
+        status=Status.CONFIRMED,
+        withheld="",
+        run__number__lte=last.number,
+    ).order_by()
+    times = confirmed.values("previous_fact").annotate(n=Count("pk"), at=Max("run__finished_at"))
+    facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.STRUCK)
+    if last is strip.columns[-1]:
+        facts = facts.filter(state=TopicFact.State.CURRENT)
+    else:
+        facts = facts.filter(
+            Q(first_run__lte=last.number) | Q(first_run=None, created__lte=last.at)
+        ).filter(
+            Q(retired_run=None, state=TopicFact.State.CURRENT) | Q(retired_run__gt=last.number)
+        )
+    facts = facts.annotate(times=Subquery(times.values("n")), last_at=Subquery(times.values("at")))
+    return list(facts.order_by("position", "created")[:MOST_FACTS])
+
+
+def _book_of(
+    topic: Topic, page: Reading, listed: Sequence[Merged], facts: Sequence[Any]
+) -> SourceBook:
+    """Return the sources of all reports that the page cites, and load the last report."""
+    strip, book = page.strip, SourceBook(topic)
+    by_number = {one.number: one.pk for one in strip.columns}
+    wanted = {one.shown.run_id for one in listed} | {strip.last.pk}
+    wanted |= {
+        by_number[number]
+        for fact in facts
+        for number in (fact.first_run, fact.confirmed_run)
+        if number in by_number
+    }
+    wanted.add(_leading(strip).pk)
+    reports = Report.objects.filter(run__in=wanted).select_related("owner").order_by("run__number")
+    found = {report.run_id: report for report in reports}
+    for run_id, report in found.items():
+        book.know(run_id, report.sources)
+    page.report = found.get(strip.last.pk)
+    if strip.is_one:
+        book.number_all(strip.last.pk)
+    page.leading = found.get(_leading(strip).pk)
+    return book
+
+
+def _leading(strip: Strip) -> Column:
+    """Return the run whose summary leads: the last selected one with changes."""
+    told = [one for one in strip.selected if one.changes]
+    return told[-1] if told else strip.last
+
+
+def _summary(report: Report, book: SourceBook) -> list[tuple[str, SafeString | str]]:
+    """Return the first sentences of a report's summary with their citations."""
+    line = report.summary
+    found: list[tuple[str, SafeString | str]] = []
+    for sentence in split(line, language_of(line))[: LEAD + 1]:
+        words = without_citations(report_text.spread_citations(sentence)).strip()
+        numbers = report_text.cited([sentence])
+        marks = _marks(book.by_number(report.run_id, numbers).values(), "")
+        if words:
+            found.append((words, marks))
+        elif found and marks:  # a citation after the full stop belongs to the sentence before it
+            found[-1] = (found[-1][0], found[-1][1] or marks)
+    return found[:LEAD]
+
+
+def _lead(page: Reading, book: SourceBook) -> list[tuple[str, SafeString | str]]:
+    """Return two sentences that say the most.
+
+    A model's summary does. One without a model only repeats the first changes, so the best lead.
+    """
+    report = page.leading
+    if report is None:
+        return []
+    if not report.is_extractive or not page.changed:
+        return _summary(report, book)
+    best = [line for line in page.changed if _can_lead(line)]
+    best.sort(key=lambda line: line.status != Status.CHANGED)  # stable: then as listed
+    chosen: list[Line] = []
+    for line in best:
+        # Two values of the same thing aren't two pieces of news.
+        if len(chosen) < LEAD and not any(delta_rows.in_one(c.text, line.text) for c in chosen):
+            chosen.append(line)
+    return [(line.text, line.marks) for line in chosen] or _summary(report, book)
+
+
+def _can_lead(line: Line) -> bool:
+    is_prose = ends_like_a_sentence(line.text) and ": " not in line.text
+    return is_prose and len(line.text) <= LONGEST_LEAD and line.status != Status.GONE
+
+
+def _marks(sources: Iterable[SourceRow], key: str) -> SafeString:
+    rows = ((source.n, source.card, key, source.n) for source in sources)
+    form = '<a href="#source-{}" title="{}" data-of="{}">[{}]</a>'
+    return format_html_join("", form, rows)
+
+
+def _full(topic: Topic, report: Report, items: Sequence[DeltaItem]) -> dict[str, Any]:
+    """Return the whole report as its run wrote it."""
+    run = Run.objects.get(pk=report.run_id)
+    run.report, run.topic = report, topic
+    report.run = run
+    return report_page.article(run, items)
+
+
+# --- changes ---
+
+
+def _changed(topic: Topic, one: Merged, book: SourceBook, runs: Mapping[int, Column]) -> Line:
+    item = one.as_item()
+    sources = book.by_number(item.run_id, item.citations)
+    row = delta_row(item, sources)
+    key = report_text.sentence_key(item.sentence)
+    line = Line(
+        status=str(item.status),
+        key=key,
+        text=item.sentence,
+        html=row.now,
+        marks=_marks({row.n: row for row in sources.values()}.values(), key),
+        row=row,
+        trail=_trail(topic, one, runs),
+    )
+    if item.status == Status.CHANGED:
+        joined = delta_rows.in_one(item.previous_text, item.sentence)
+        if joined is None:
+            line.beside = row
+        else:
+            line.html = joined
+    elif item.status == Status.CONTRADICTED:
+        line.html = format_html('{} <mark class="against">{}</mark>', row.before or "", row.now)
+    line.source = next(iter(sources.values()), None)
+    line.others = max(0, len({row.n for row in sources.values()}) - 1)
+    line.quote = _quote_of(line.source, key, item.quote)
+    fact = getattr(one.shown, "fact", None)
+    if fact:
+        line.fact_id, line.fact_state = fact["id"], fact["state"]
+    else:
+        line.fact_id = item.previous_fact_id
+    if item.status != Status.GONE:
+        line.correct_url = reverse("research:sentence-correct", args=[topic.slug, item.run_id, key])
+        line.corrects_in_place = True
+    return line
+
+
+def _quote_of(source: SourceRow | None, key: str, words: str) -> Quote | None:
+    """Return the quote behind a sentence, with its place in its page if the report says so."""
+    if source is None:
+        return None
+    quotes = [quote for quote in source.quotes if quote.key == key]
+    exact = [quote for quote in quotes if quote.quote == words]
+    found = next(iter(exact or quotes), None)
+    return found and _in_brief(found)
+
+
+def _in_brief(quote: Quote) -> Quote:
+    """Return a quote with the few words next to it that fit in a margin. A table keeps its head."""
+    if "|" in quote.before or "|" in quote.quote:
+        return quote
+    before, after = quote.before, quote.after
+    if len(before) > MOST_AROUND:
+        before = "…" + before[-MOST_AROUND:].partition(" ")[2]
+    if len(after) > MOST_AROUND:
+        after = after[:MOST_AROUND].rpartition(" ")[0] + "…"
+    return replace(quote, before=before, after=after)
+
+
+def _trail(topic: Topic, one: Merged, runs: Mapping[int, Column]) -> list[SafeString]:
+    """Return the runs that mentioned a fact, as links, each with what it said last."""
+    words = {
+        Status.NEW: _("new in {}"),
+        Status.CHANGED: _("changed in {}"),
+        Status.CONTRADICTED: _("disputed in {}"),
+        Status.CONFIRMED: _("confirmed in {}"),
+        Status.GONE: _("gone in {}"),
+    }
+    said: dict[str, dict[int, SafeString]] = {}
+    for item in sorted(one.items, key=lambda item: item.status == Status.CONFIRMED):
+        run = runs.get(item.run_id)
+        # A run can mention a fact twice. A change says more than a confirmation.
+        if run is None or item.status not in words or any(run.pk in of for of in said.values()):
+            continue
+        page = reverse("research:run", args=[topic.slug, run.pk])
+        link = format_html('<a href="{}">#{}</a>', page, run.number)
+        said.setdefault(item.status, {})[run.pk] = link
+    if sum(map(len, said.values())) < 2:
+        return []
+    return [
+        format_html(
+            words[Status(status)], format_html_join(", ", "{}", ((x,) for x in of.values()))
+        )
+        for status, of in said.items()
+    ]
+
+
+# --- facts ---
+
+
+def _add_facts(
+    topic: Topic,
+    page: Reading,
+    facts: Sequence[Any],
+    merged: Sequence[Merged],
+    book: SourceBook,
+) -> None:
+    """Add the facts that the changes don't show: still true, or not mentioned."""
+    shown = {line.key for line in page.changed}
+    told = {str(line.fact_id) for line in page.changed if line.fact_id}
+    quiet = set()
+    for one in merged:
+        ids = {str(item.previous_fact_id) for item in one.items if item.previous_fact_id}
+        if one.is_listed:
+            told |= ids
+        elif one.status == Status.GONE_QUIET:
+            quiet |= ids
+    by_number = {one.number: one for one in page.strip.columns}
+    for fact in facts:
+        key = report_text.sentence_key(fact.text)
+        if key in shown or str(fact.pk) in told:
+            continue
+        line = _known(topic, fact, key, by_number, book)
+        if page.is_first and line.since is not None and line.since.is_selected:
+            line.status = str(Status.NEW)
+            page.changed.append(line)
+        elif str(fact.pk) in quiet:
+            page.quiet.append(line)
+        else:
+            page.still.append(line)
+
+
+def _known(
+    topic: Topic, fact: Any, key: str, by_number: Mapping[int, Column], book: SourceBook
+) -> Line:
+    found, confirmed = by_number.get(fact.first_run or 0), by_number.get(fact.confirmed_run or 0)
+    source = book.of_fact(fact, [run.pk for run in (confirmed, found) if run is not None])
+    line = Line(
+        status=str(Status.CONFIRMED),
+        key=key,
+        text=fact.text,
+        html=delta_rows.unbroken(fact.text),
+        marks=_marks([source], key) if source else "",
+        source=source,
+        quote=_quote_of(source, key, fact.quote),
+        fact_id=fact.pk,
+        fact_state=fact.state,
+        by_person=fact.touched_by_person,
+        since=found,
+        confirmed=_confirmed(fact),
+    )
+    # A sentence of a report is corrected with the report. Another fact is edited itself.
+    if found is not None and not fact.touched_by_person:
+        line.correct_url = reverse("research:sentence-correct", args=[topic.slug, found.pk, key])
+        line.corrects_in_place = True
+    elif fact.state == TopicFact.State.CURRENT:
+        line.correct_url = reverse("research:fact-edit", args=[topic.slug, fact.pk])
+    return line
+
+
+def _confirmed(fact: Any) -> str:
+    """Return how often a fact was confirmed: `confirmed 9 times, last today`."""
+    count, at = fact.times or 0, fact.last_at
+    if not count or at is None:
+        return ""
+    day = timezone.localtime(at)
+    when = _("today") if day.date() == timezone.localdate() else date_format(day, "j M Y")
+    words = ngettext("confirmed once, %(day)s", "confirmed %(n)d times, last %(day)s", count)
+    return words % {"n": count, "day": when}
+
+
+# --- what people added ---
+
+
+def _add_remarks(topic: Topic, lines: Sequence[Line]) -> None:
+    """Add what people verified and corrected, and their notes, in three queries."""
+    by_key: dict[str, Line] = {line.key: line for line in lines}
+    mine = {"report__run__topic": topic, "key__in": list(by_key)}
+    for one in Correction.objects.filter(**mine).readable().standing().order_by("created"):
+        by_key[one.key].corrected = one
+    for check in CheckedSentence.objects.filter(**mine).readable().standing().order_by("created"):
+        by_key[check.key].checked = check
+    texts = {line.text: line for line in lines}
+    notes = Note.objects.of(topic.owner).active().filter(topic=topic)
+    for note in notes.filter(evidence__overlap=list(texts)).order_by("created")[:MOST_NOTES]:
+        for text in note.evidence:
+            if text in texts:
+                texts[text].notes.append(note)
+
+
+def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
+    """Add the lines of the owner's memory that the changes meet, each line once."""
+    told = affected.of_items(item.pk for one in listed for item in one.items)
+    seen: set[tuple[Any, str]] = set()
+    for line, one in zip(page.changed, listed, strict=False):
+        for item in reversed(one.items):
+            for found in told.get(item.pk, ()):
+                place = (found.found.record_id, found.found.line_key)
+                if place not in seen:
+                    seen.add(place)
+                    line.affects.append(found)
+    if seen:  # within its kind, what affects the reader comes first
+        order = [str(status) for status in ORDER]
+        page.changed.sort(key=lambda line: (order.index(line.status), not line.affects))

@@ -1,0 +1,236 @@
+"""Apply the topic's standing rules in a run, and report how they were applied.
+
+Data flow: `always_check` and blocked places (`standing_rules`), as stored in the run's settings ->
+queries and prompt of the plan -> a hit for each URL, and hits left out by `filter_seen` ->
+`obeyed`, for the pages and the manifest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.providers.search import sample
+from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
+from beacon_site.text.cleaning import for_prompt, shorten
+from memory.services.review import proposals as review_services
+from research.models import Hit, Run, TopicSettings
+from research.services.runs.context.run_context import RunContext
+from research.services.topics.settings.standing_rules import (
+    is_address,
+    place_of,
+    places_of,
+    reason_against,
+    shown,
+)
+
+SERVICE = "always"  # the service of a hit that a rule added
+MOST_NAMED = 5  # places named in one sentence; the others are counted
+
+
+# --- the plan ---
+
+
+def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
+    """Return the rules for the planning prompt, as data."""
+    return {
+        "always_check": [for_prompt(rule) for rule in settings.always_check],
+        "not_at": [for_prompt(shown(place)) for place in places_of(settings)],
+    }
+
+
+def with_always_included(planned: Sequence[str], settings: TopicSettings) -> list[str]:
+    """Return the always-included queries, then the planned ones, each once.
+
+    They come first because a slow service gets only the first few.
+    """
+    asked = [rule for rule in settings.always_check if not is_address(rule)]
+    known = {query.casefold() for query in asked}
+    return [*asked, *(query for query in planned if query.casefold() not in known)]
+
+
+def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
+    """Return the “always include” rules that these queries and the run's hits cover."""
+    asked = {query.casefold() for query in queries}
+    return [r for r in settings.always_check if is_address(r) or r.casefold() in asked]
+
+
+def plan_in_words(output: Mapping[str, Any]) -> str:
+    """Return the rules that a plan applies as text, or ""."""
+    parts = []
+    if output.get("always"):
+        parts.append(_("always included: %(rules)s") % {"rules": _listed(output["always"])})
+    if output.get("not_at"):
+        parts.append(_("never read: %(places)s") % {"places": _listed(output["not_at"])})
+    return "; ".join(parts)
+
+
+def _listed(rules: Sequence[str]) -> str:
+    named = [shorten(shown(rule), 80) for rule in rules[:MOST_NAMED]]
+    more = len(rules) - len(named)
+    if more:
+        named.append(ngettext("%(n)d more", "%(n)d more", more) % {"n": more})
+    return ", ".join(named)
+
+
+# --- the hits ---
+
+
+def add_pages(work: RunContext) -> None:
+    """Create a hit for each URL in the rules that no search returned.
+
+    Repeatable: a run has one hit per canonical URL.
+    """
+    count = work.run.hits.count()
+    pages = _pages_to_read(work.settings)
+    Hit.objects.bulk_create(
+        [
+            Hit(
+                run=work.run,
+                url=canonical_url(page),
+                link=page,
+                domain=domain_of(page)[:255],
+                title=page[:500],
+                service=SERVICE,
+                rank=1,
+                place=count + number,
+            )
+            for number, page in enumerate(pages, start=1)
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def _pages_to_read(settings: TopicSettings) -> list[str]:
+    """Return the URLs that the run reads by rule: always included, or given to this run."""
+    return [*filter(is_address, settings.always_check), *settings.read_next]
+
+
+def is_always(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether a hit is a page that a rule makes the run read first, even if it is known."""
+    return any(canonical_url(page) == hit.url for page in _pages_to_read(settings))
+
+
+def is_boosted(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether a hit is at a boosted place."""
+    return bool(place_of(hit.url, settings.boost_places))
+
+
+def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
+    """Return a summary such as `2 blocked by you, 1 boosted`, or ""."""
+    blocked = sum(left_out(settings, hits).values())
+    usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
+    boosted = sum(is_boosted(settings, hit) for hit in usable)
+    parts = [
+        _("%(n)d blocked by you") % {"n": blocked} if blocked else "",
+        _("%(n)d boosted") % {"n": boosted} if boosted else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
+    """Return a line for each boosted place with new hits."""
+    usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
+    places = (place_of(hit.url, settings.boost_places) for hit in usable)
+    return [
+        ngettext(
+            "%(n)d result from %(place)s boosted by your rule",
+            "%(n)d results from %(place)s boosted by your rule",
+            count,
+        )
+        % {"n": count, "place": shorten(shown(place), 120)}
+        for place, count in Counter(place for place in places if place).most_common(MOST_NAMED)
+    ]
+
+
+def left_out(settings: TopicSettings, hits: Iterable[Hit]) -> dict[str, int]:
+    """Return how many hits were left out per blocked place."""
+    blocked = (hit for hit in hits if hit.state == Hit.State.BLOCKED)
+    places = (reason_against(settings, hit.url) for hit in blocked)
+    return dict(Counter(place for place in places if place).most_common())
+
+
+def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
+    """Return a line for each place: `3 results from example.org blocked by your rule`."""
+    return [
+        ngettext(
+            "%(n)d result from %(place)s blocked by your rule",
+            "%(n)d results from %(place)s blocked by your rule",
+            count,
+        )
+        % {"n": count, "place": shorten(shown(place), 120)}
+        for place, count in counts.items()
+    ]
+
+
+# --- redirects ---
+
+
+def check_redirect_target(work: RunContext, hit: Hit, address: str) -> None:
+    """Raise ProviderRejected if a page redirected to a blocked place.
+
+    Before the fetch, only the URL from the search was checked. The sample's articles are local,
+    whatever URL they were published at.
+    """
+    led_to = canonical_url(address)
+    if led_to == hit.url or not led_to.startswith("http") or sample.is_sample_url(hit.link):
+        return
+    settings, asked = work.settings, is_always(work.settings, hit)
+    place = "" if asked else reason_against(settings, led_to)
+    place = place or place_of(led_to, review_services.refused_domains(work.topic.owner))
+    if place:
+        words = _("redirects to %(place)s, which you blocked")
+        raise ProviderRejected(words % {"place": shown(place)})
+    allowed = [] if asked else settings.allow_domains
+    if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
+        words = _("redirects to %(place)s, which isn’t one of your allowed domains")
+        raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
+
+
+# --- results ---
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRules:
+    """The rules that a run applied: what was included and what was left out, as text."""
+
+    checked: Sequence[tuple[str, str]]  # each rule with its result
+    left_out: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.checked or self.left_out)
+
+
+def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> AppliedRules:
+    """Return how the run applied its standing rules. `queries` is None before the plan.
+
+    Uses the settings it was started with, and the given hits.
+    """
+    settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
+    pages = {hit.url: hit for hit in hits}
+    checked = [
+        (rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
+        for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
+    ]
+    said = left_out_in_words(left_out(settings, hits))
+    return AppliedRules(checked, [*said, *put_first_in_words(settings, hits)])
+
+
+def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
+    if not is_address(rule):
+        asked = rule.casefold() in {query.casefold() for query in queries or ()}
+        return _("searched") if asked else _("removed from this run’s plan manually")
+    if hit is None or hit.reading == Hit.Reading.NOT_READ:
+        return _("not read in this run")
+    return {
+        Hit.Reading.READ: _("read"),
+        Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},
+    }[Hit.Reading(hit.reading)]

@@ -1,0 +1,536 @@
+"""Descriptions of runs, steps and hits for pages and exports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import UUIDField, Value
+from django.db.models.functions import Cast
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from beacon_site.text.cleaning import plain, shorten, without_citations
+from memory.models import Observation, Revision, Topic, TopicFact, User, origins
+from memory.services.llm import spending
+from memory.services.records.kinds import kind_of
+from research.models import DeltaItem, Hit, Run, Step, reports
+from research.services.runs.execution import pipeline
+from research.services.runs.search import searching
+from research.services.runs.steps import judging, planning, tracks
+
+
+def register() -> None:
+    """Register the names and pages of runs with memory."""
+    origins.FINDERS["run"] = _runs
+
+
+def _runs(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
+    ids = [int(key) for key in keys if key.isdecimal() and len(key) < 19]
+    runs = Run.objects.of(owner).filter(pk__in=ids).select_related("topic")
+    # A run's manifest and settings are large, and every list of records names runs.
+    runs = runs.only("number", "status", "topic__title", "topic__slug", "topic__trashed_at")
+    return {str(run.pk): _told(run) for run in runs}
+
+
+def _told(run: Run) -> tuple[str, str]:
+    words = _("%(run)s of “%(topic)s”") % {"run": run, "topic": shorten(run.topic.title, 60)}
+    if run.topic.trashed_at is not None:
+        return words, ""
+    return words, reverse("research:run", args=[run.topic.slug, run.pk])
+
+
+# --- values ---
+
+
+def duration(milliseconds: int | None) -> str:
+    """Return a duration as text: `0.02 s`, `41 s`, `2 min 5 s`. Empty for None."""
+    if milliseconds is None:
+        return ""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return _("%(s).2f s") % {"s": seconds}
+    if seconds < 10:
+        return _("%(s).1f s") % {"s": seconds}
+    if seconds < 60:
+        return _("%(s)d s") % {"s": seconds}
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return _("%(min)d min %(s)d s") % {"min": minutes, "s": rest}
+    return _("%(h)d h %(min)d min") % {"h": minutes // 60, "min": minutes % 60}
+
+
+def price(money: Decimal | None, unpriced: int = 0) -> str:
+    """Return an amount in dollars. `unpriced` calls have an unknown price."""
+    return spending.in_words(money, unpriced)
+
+
+def cost(run: Run) -> str:
+    """Return the cost of a run's model calls, as far as prices are known."""
+    return price(run.money, run.unpriced_calls)
+
+
+# --- steps ---
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One line of the timeline. `look` is its class, `word` its state."""
+
+    name: str
+    label: str
+    look: str
+    word: str
+    detail: str = ""
+    warning: str = ""
+    took: str = ""
+    tokens: str = ""
+    money: str = ""
+    done: int = 0
+    all: int = 0
+    part: int = 0
+    calls: Sequence[Any] = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the step is in progress."""
+        return self.look == "live"
+
+
+def labels(run: Run) -> dict[str, str]:
+    """Return the label of each step and follow-up of the run, by name."""
+    steps = pipeline.RECHECK if run.rechecks else pipeline.STEPS
+    kinds = [*steps, pipeline.TRACKS, pipeline.JUDGE, *pipeline.FOLLOW_UPS]
+    return {kind.name: str(kind.label) for kind in kinds}
+
+
+def step_rows(
+    run: Run, steps: Iterable[Step], calls: Mapping[int, Sequence[Any]] | None = None
+) -> list[StepRow]:
+    """Return the run's timeline. A queued run shows its future steps.
+
+    `calls` are the tool calls by track number.
+    """
+    names = labels(run)
+    rows = [_step_row(run, step, names, (calls or {}).get(step.part, ())) for step in steps]
+    if rows:
+        return rows
+    kinds = pipeline.steps_of_run(run, judges=judging.judges_run(run))
+    return [StepRow(k.name, str(k.label), "wait", _("waiting")) for k in kinds]
+
+
+def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any]) -> StepRow:
+    look, word = _look(run, step)
+    label = names.get(step.name, step.name.replace("_", " ").capitalize())
+    if step.part:
+        label = tracks.label_of(step.part)
+    tokens = step.prompt_tokens + step.completion_tokens
+    counts = step.counts
+    return StepRow(
+        name=step.name,
+        label=label,
+        look=look,
+        word=word,
+        detail=step.detail,
+        warning=begun(step.warning),
+        took="" if look in ("wait", "skipped") else duration(step.milliseconds),
+        tokens=_tokens(tokens) if tokens else "",
+        money=_step_price(step),
+        done=counts.get("read", 0) if look == "live" else 0,
+        all=counts.get("pages", 0) if look == "live" else 0,
+        part=step.part,
+        calls=calls if step.part else (),
+    )
+
+
+def _step_price(step: Step) -> str:
+    if step.unpriced_calls and not step.money:
+        return _("price unknown")
+    return price(step.money, step.unpriced_calls) if step.money else ""
+
+
+def _tokens(count: int) -> str:
+    return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": f"{count:,}"}
+
+
+def _look(run: Run, step: Step) -> tuple[str, str]:
+    """Return a step's class and state. If its run has ended, a running step counts as stopped."""
+    if step.state == Step.State.RUNNING and not step.is_follow_up:
+        if run.status == Run.Status.QUEUED:
+            return "wait", _("interrupted, will continue when a worker picks up the run")
+        if not run.is_unfinished:
+            return "skipped", _("stopped here")
+    if step.state == Step.State.WAITING and not step.is_follow_up and not run.is_unfinished:
+        return "skipped", _("not reached")
+    return {
+        Step.State.WAITING: ("wait", _("waiting")),
+        Step.State.RUNNING: ("live", _("running")),
+        Step.State.SKIPPED: ("skipped", _("skipped")),
+        Step.State.FAILED: ("failed", _("failed")),
+        Step.State.DONE: ("warned", _("done, with a warning"))
+        if step.warning
+        else ("done", _("done")),
+    }[Step.State(step.state)]
+
+
+# --- hits ---
+
+
+@dataclass(frozen=True, slots=True)
+class HitRow:
+    """One search result with its link and what happened to it."""
+
+    hit: Hit
+    link: reports.Link
+    became: str
+    is_told: bool = True
+
+    @property
+    def looks(self) -> str:
+        """Return the class of its tag."""
+        return {
+            Hit.Reading.READ: "confirmed",
+            Hit.Reading.FAILED: "warn",
+            Hit.Reading.NEAR_DUPLICATE: "info",
+        }.get(Hit.Reading(self.hit.reading), "known")
+
+
+def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> HitRow:
+    """Return the row of a hit. `is_told` means that new and known hits have been told apart."""
+    return HitRow(
+        hit, reports.link_of(hit.link), _became(hit, is_over=is_over) if is_told else "", is_told
+    )
+
+
+def _became(hit: Hit, *, is_over: bool) -> str:
+    if hit.state == Hit.State.BLOCKED:
+        return _("skipped: %(why)s") % {"why": hit.reason or _("blocked")}
+    if hit.state == Hit.State.KNOWN:
+        if hit.reading == Hit.Reading.FAILED:
+            why = {"why": hit.reason or _("no reason was given")}
+            return _("known, couldn’t be read again: %(why)s") % why
+        is_read = hit.reading == Hit.Reading.READ
+        return _("known, read again") if is_read else _("known, not read again")
+    if hit.reading == Hit.Reading.READ:
+        return _("read, %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
+    if hit.reading == Hit.Reading.NEAR_DUPLICATE:
+        return hit.reason or _("near-duplicate")
+    if hit.reading == Hit.Reading.QUARANTINED:
+        return _("quarantined: %(why)s") % {"why": hit.reason} if hit.reason else _("quarantined")
+    if hit.reading == Hit.Reading.FAILED:
+        return _("couldn’t be read: %(why)s") % {"why": hit.reason or _("no reason was given")}
+    if not is_over:
+        return _("waiting to be read")
+    if hit.cited_as:
+        return _("not read: its snippet was used")
+    return _("not read")
+
+
+def _warns(hit: Hit) -> bool:
+    return bool(hit.reason) and hit.state == Hit.State.NEW
+
+
+# --- the run ---
+
+
+def started_by(run: Run) -> str:
+    """Return who or what started the run."""
+    words = _trigger(run)
+    if run.missed_slots:
+        caught_up = ngettext(
+            "%(trigger)s, catching up on %(count)d missed run",
+            "%(trigger)s, catching up on %(count)d missed runs",
+            run.missed_slots,
+        )
+        words = caught_up % {"trigger": words, "count": run.missed_slots}
+    if run.rerun_of is not None:
+        words = _("%(trigger)s, repeating %(run)s") % {"trigger": words, "run": run.rerun_of}
+    return words
+
+
+def _trigger(run: Run) -> str:
+    who = run.actor.removeprefix("human:")
+    if run.trigger == Run.Trigger.PERSON and who:
+        return _("manually by %(who)s") % {"who": who}
+    return str(Run.Trigger(run.trigger).label)
+
+
+def took(run: Run) -> str:
+    """Return how long the run has taken, without the time it waited for a person."""
+    if run.started_at is None:
+        return ""
+    end = run.finished_at or run.waiting_since or timezone.now()
+    seconds = (end - run.started_at).total_seconds() - run.waited_seconds
+    return duration(round(max(seconds, 0) * 1000))
+
+
+def written_by(report: Any) -> str:
+    """Return the name of the model that wrote the report, or that none did."""
+    if report.is_extractive:
+        return _("extractive, written without a model")
+    return _("written by %(model)s") % {"model": report.written_by}
+
+
+# --- memory ---
+
+
+def memory_words(topic: Topic) -> str:
+    """Return until when the topic's working memory is kept, as text."""
+    if topic.expires_at is None:
+        return _("no memory yet")
+    if topic.memory_has_lapsed:
+        return _("expired on %(date)s") % {"date": _day(topic.expires_at)}
+    left = (topic.expires_at - timezone.now()).total_seconds()
+    if left < 24 * 3600:
+        return _("expires within a day")
+    days = math.ceil(left / 86400)
+    return ngettext("expires in %(days)d day", "expires in %(days)d days", days) % {"days": days}
+
+
+def _day(at: datetime) -> str:
+    return date_format(timezone.localtime(at), "j F Y")
+
+
+def begun(words: str) -> str:
+    """Return a warning with a capital first letter. A name such as “arXiv” is left alone."""
+    first = words.split(" ", 1)[0]
+    return words[:1].upper() + words[1:] if first == first.lower() else words
+
+
+def bare(summary: str) -> str:
+    """Return the beginning of a report as plain text, without citations."""
+    return without_citations(plain(summary))
+
+
+# --- The settings that a run used and its changes to memory, as rows for its page ---
+
+
+_MANIFEST = {
+    "beacon": gettext_lazy("Beacon"),
+    "depth": gettext_lazy("Depth"),
+    "objective": gettext_lazy("Objective"),
+    "focus": gettext_lazy("Focus"),
+    "time_frame": gettext_lazy("Time frame"),
+    "languages": gettext_lazy("Languages"),
+    "services": gettext_lazy("Services"),
+    "allow_domains": gettext_lazy("Only these domains"),
+    "block_domains": gettext_lazy("Never these domains"),
+    "block_pages": gettext_lazy("Never these pages"),
+    "always_checked": gettext_lazy("Always checked"),
+    "left_out": gettext_lazy("Results skipped by your rules"),
+    "intent": gettext_lazy("Notify only about"),
+    "queries": gettext_lazy("Queries"),
+    "planned_by": gettext_lazy("Plan"),
+    "proposed": gettext_lazy("Plan before your edits"),
+    "rerun_of": gettext_lazy("Repeats"),
+    "written_by": gettext_lazy("Written by"),
+    "models": gettext_lazy("Models used"),
+    "settings": gettext_lazy("All settings"),
+    "budget": gettext_lazy("Budget"),
+}
+
+_IN_WORDS = {"services": searching.label_of, "planned_by": planning.by_words}
+
+
+def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
+    """Return the run's settings as labels and values, without those that aren't set."""
+    rows = []
+    for name, value in run.manifest.items():
+        in_words = _IN_WORDS.get(name, str)
+        values = [in_words(one) for one in _values(value)]
+        if values:
+            rows.append((str(_MANIFEST.get(name, name.replace("_", " ").capitalize())), values))
+    return rows
+
+
+def _values(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{name}: {one}" for name, one in value.items() if one not in (None, "", [])]
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return [str(value)] if value not in (None, "") else []
+
+
+# --- changes to memory, from revisions and delta items (R248) ---
+
+FACT, OBSERVATION = "topicfact", "observation"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One fact after the run. `note` says what happened to it since.
+
+    `fact_id` is empty if the fact no longer has a page.
+    """
+
+    kind: str  # new, confirmed, contradicted or retired
+    text: str
+    fact_id: str = ""
+    note: str = ""
+    is_current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestObservation:
+    """An observation from the run. `url` is empty if it no longer has a page."""
+
+    text: str
+    category: str = ""
+    url: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRecord:
+    """A note, memory file or other record that the run wrote, in the `version` it created."""
+
+    label: str
+    noun: str
+    url: str
+    version: int
+
+
+@dataclass(slots=True)
+class MemoryChanges:
+    """The facts a run created, confirmed, contradicted and retired, and other records it wrote."""
+
+    new: list[Change] = field(default_factory=list)
+    confirmed: list[Change] = field(default_factory=list)
+    contradicted: list[Change] = field(default_factory=list)
+    retired: list[Change] = field(default_factory=list)
+    observations: list[ManifestObservation] = field(default_factory=list)
+    others: list[ManifestRecord] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[Change]]]:
+        """Return (kind, heading, changes) for each kind with changes."""
+        found = [
+            ("new", _("Facts learned"), self.new),
+            ("confirmed", _("Facts confirmed"), self.confirmed),
+            ("contradicted", _("Facts contradicted by sources"), self.contradicted),
+            ("retired", _("Replaced facts"), self.retired),
+        ]
+        return [group for group in found if group[2]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run changed no records."""
+        return not self.groups and not self.observations and not self.others
+
+
+def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
+    """Return what `run` changed in memory, in two queries."""
+    written = Revision.objects.of(run.topic.owner).filter(source=run.source)
+    revisions = list(written.order_by("id"))
+    ours = [revision for revision in revisions if revision.record_type == FACT]
+    seen = [r for r in revisions if r.record_type == OBSERVATION and r.version == 1]
+    facts, observations = _as_of_now(
+        [*(r.record_id for r in ours), *(item.previous_fact_id for item in items)],
+        [r.record_id for r in seen],
+    )
+    told = (FACT, OBSERVATION, "report")
+    changes = MemoryChanges(
+        observations=[_one_observed(r, observations.get(str(r.record_id))) for r in seen],
+        others=[_other(revision) for revision in revisions if revision.record_type not in told],
+    )
+    for revision in ours:
+        if revision.version == 1:
+            text = revision.after.get("text", revision.label)
+            changes.new.append(_change("new", text, revision.record_id, facts))
+        elif revision.after.get("state") == TopicFact.State.RETIRED:
+            fact = facts.get(str(revision.record_id))
+            text = fact.text if fact else revision.label
+            changes.retired.append(_change("retired", text, revision.record_id, facts))
+    for item in items:
+        if item.previous_fact_id is None or (item.withheld and not item.is_unasked):
+            continue
+        kinds = {
+            DeltaItem.Status.CONFIRMED.value: changes.confirmed,
+            DeltaItem.Status.CONTRADICTED.value: changes.contradicted,
+        }
+        if item.status in kinds:
+            kinds[item.status].append(
+                _change(item.status, item.previous_text, item.previous_fact_id, facts)
+            )
+    return changes
+
+
+def _other(revision: Revision) -> ManifestRecord:
+    url = reverse("memory:record-open", args=[revision.record_type, revision.record_id])
+    noun = str(kind_of(revision.record_type).noun)
+    return ManifestRecord(revision.label, noun, url, revision.version)
+
+
+def _one_observed(revision: Revision, observation: Observation | None) -> ManifestObservation:
+    """Return an observation as the run created it, and what happened to it since."""
+    text = revision.after.get("content", revision.label)
+    if observation is None:
+        return ManifestObservation(text, note=_("since deleted"))
+    note = ""
+    if observation.trashed_at is not None:
+        note = _("now in Trash")
+    elif observation.content != text:
+        note = _("since reworded")
+    elif observation.near_duplicate_of_id is not None:
+        note = _("almost identical to an older one")
+    category = observation.get_category_display()
+    return ManifestObservation(text, category, observation.get_absolute_url(), note)
+
+
+def _as_of_now(
+    fact_ids: Iterable[Any], observation_ids: Iterable[Any]
+) -> tuple[dict[str, TopicFact], dict[str, Observation]]:
+    """Return the current facts and observations by id, in one query."""
+    wanted, seen = {key for key in fact_ids if key}, set(observation_ids)
+    if not wanted and not seen:
+        return {}, {}
+    nothing = Cast(Value(None), UUIDField())
+    facts = TopicFact.objects.filter(pk__in=wanted).order_by()
+    rows = facts.values_list(Value(FACT), "pk", "text", "state", "trashed_at", nothing)
+    others = (
+        Observation.objects.filter(pk__in=seen)
+        .order_by()
+        .values_list(
+            Value(OBSERVATION), "pk", "content", "category", "trashed_at", "near_duplicate_of"
+        )
+    )
+    found: dict[str, TopicFact] = {}
+    observed: dict[str, Observation] = {}
+    for kind, key, text, word, trashed_at, twin in rows.union(others, all=True):
+        if kind == FACT:
+            found[str(key)] = TopicFact(pk=key, text=text, state=word, trashed_at=trashed_at)
+        else:
+            observed[str(key)] = Observation(
+                pk=key,
+                content=text,
+                category=word,
+                trashed_at=trashed_at,
+                near_duplicate_of_id=twin,
+            )
+    return found, observed
+
+
+def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Change:
+    """Return the change with what happened to the fact since, and a link to edit it."""
+    fact = facts.get(str(key))
+    note = ""
+    if fact is None:
+        return Change(kind, text, note=_("since deleted"))
+    if fact.trashed_at is not None:
+        return Change(kind, text, note=_("now in Trash"))
+    if fact.state == TopicFact.State.STRUCK:
+        note = _("since marked as wrong")
+    elif fact.state == TopicFact.State.RETIRED and kind != "retired":
+        note = _("since replaced")
+    elif fact.state == TopicFact.State.CURRENT and kind == "retired":
+        note = _("since restored")
+    elif fact.text != text:
+        note = _("since reworded")
+    return Change(kind, text, str(fact.pk), note, fact.state == TopicFact.State.CURRENT)

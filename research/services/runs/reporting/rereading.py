@@ -1,0 +1,406 @@
+"""Compare known pages with their last version, and update the facts that rely on them.
+
+Data flow: pages with their last version -> differences by statement (`research.claims.page_diff`)
+-> their news, compared with the facts from that page -> changes. Facts whose quote is still there
+are confirmed. Facts whose quote is missing are gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.utils.translation import gettext as _
+
+from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import match_key, one_line
+from beacon_site.text.sentences import language_of
+from memory.models.library import page_of
+from memory.services.topic_memory import KnownFact
+from research.claims import blocks, matching, page_diff, page_news
+from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry
+from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
+from research.claims.page_news import PageChange, words_of
+from research.claims.quoting import LEAST_QUOTE, NormalizedText, fold
+from research.claims.selection import PageText
+from research.services.runs.reporting.delta import VERSIONS, Change, Status, source_of
+
+LEAST_STATEMENTS = 3  # in a page that can count as replaced
+KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
+MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
+LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
+
+
+@dataclass
+class Reread:
+    """One page read again: its differences, and its news in page order."""
+
+    page: PageText
+    diff: PageDiff
+    news: list[PageChange] = field(default_factory=list)
+    old: list[Entry] = field(default_factory=list)
+    new: list[Entry] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+
+    @property
+    def is_unchanged(self) -> bool:
+        return not self.diff.differences and not self.diff.is_replaced and not self.columns
+
+
+@dataclass
+class Outcome:
+    """The outcome of reading known pages again.
+
+    `spoken_of` are the ids of the facts it decides. `unchanged` and `changed` count pages.
+    `replaced` pages are so different that their facts aren't checked. `columns` describe the table
+    columns that each page gained and lost.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    spoken_of: set[str] = field(default_factory=set)
+    unchanged: int = 0
+    changed: int = 0
+    replaced: list[PageText] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+
+def compare_with_last(page: PageText) -> Reread:
+    """Return how a known page differs from its last version.
+
+    If a page shows its own text again after something else, it is compared with the version before
+    that.
+    """
+    found = _compared(page, page.previous)
+    if found.diff.is_replaced and page.earlier:
+        again = _compared(page, page.earlier)
+        return found if again.diff.is_replaced else again
+    return found
+
+
+def _compared(page: PageText, previous: str) -> Reread:
+    if page.text == previous:
+        return Reread(page, PageDiff())
+    language = language_of(one_line(page.text[:4_000]))
+    before = language_of(one_line(previous[:4_000]))
+    old = blocks.parse(previous, language, keep_paragraphs=True)
+    new = blocks.parse(page.text, language, keep_paragraphs=True)
+    diff = page_diff.compare(old, new, language)
+    is_edited = any(one.kind == CHANGED and one.cells[0][0] == "" for one in diff.differences)
+    # The language of a page without sentences, such as a data file, is a guess.
+    has_prose = any(entry.kind in (SENTENCE, PARAGRAPH) for entry in new)
+    is_translated = before != language and diff.kept < KEPT_IN_TRANSLATION
+    is_translated = is_translated and has_prose and not is_edited
+    if diff.is_replaced or is_translated or _is_another_page(diff, old, new):
+        return Reread(page, PageDiff(is_replaced=True))
+    if page.is_cut(previous) or page.is_cut(page.text):
+        diff.differences = _before_the_cut(diff.differences, old, new)
+    columns = _columns_changed(old, new, diff)
+    news = _real(page_news.news(diff, page.title, old), page.text, previous)
+    return Reread(page, diff, news, old, new, columns)
+
+
+def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChange]:
+    """Leave out statements that only moved.
+
+    These are "new" ones that were there before, and "gone" ones that still are. A sentence may have
+    left its paragraph, its brackets or its list.
+    """
+    is_statement = {id(one) for one in news if one.kind in (SENTENCE, ITEM)}
+    if not is_statement:
+        return list(news)
+    now, then = NormalizedText(text), NormalizedText(previous)
+    return [
+        one
+        for one in news
+        if id(one) not in is_statement
+        or not (
+            (one.status == page_news.NEW and _is_there(one.quote.rstrip(".;,"), then))
+            or (one.status == page_news.GONE and _is_there(one.quote.rstrip(".;,"), now))
+        )
+    ]
+
+
+def _before_the_cut(
+    differences: Sequence[Difference], old: Sequence[Entry], new: Sequence[Entry]
+) -> list[Difference]:
+    """Keep the differences before the last statement that both versions have.
+
+    Text after it may be cut off in one version.
+    """
+    ours, theirs = {entry.match for entry in new}, {entry.match for entry in old}
+    last_old = max((entry.order for entry in old if entry.match in ours), default=-1)
+    last_new = max((entry.order for entry in new if entry.match in theirs), default=-1)
+    return [
+        one
+        for one in differences
+        if (one.old is None or one.old.order <= last_old)
+        and (one.new is None or one.new.order <= last_new)
+    ]
+
+
+def _is_another_page(diff: PageDiff, old: Sequence[Entry], new: Sequence[Entry]) -> bool:
+    """Whether a short page has nothing left of its last version, not even what its statements are about."""
+    kinds = {difference.kind for difference in diff.differences}
+    if (
+        max(len(old), len(new)) < LEAST_STATEMENTS
+        or diff.unchanged
+        or not kinds <= {ADDED, REMOVED}
+    ):
+        return False
+    first = [next((entry.path[0] for entry in each if entry.path), "") for each in (old, new)]
+    return not first[0] or first[0] != first[1]
+
+
+def _columns_changed(old: Sequence[Entry], new: Sequence[Entry], diff: PageDiff) -> list[str]:
+    """Describe which columns the tables under each heading gained, lost and renamed."""
+    before, after = _columns(old), _columns(new)
+    said = []
+    for path, names in after.items():
+        if path not in before:
+            continue
+        was = {name: diff.columns.get(name, name) for name in names}
+        told = [
+            _("%(name)s (was %(was)s)") % {"name": name, "was": was[name]}
+            for name in names
+            if was[name] != name
+        ]
+        changes = [
+            (_("%(names)s added"), [n for n in names if was[n] == n and n not in before[path]]),
+            (_("%(names)s removed"), [n for n in before[path] if n not in was.values()]),
+        ]
+        told += [words % {"names": ", ".join(found[:5])} for words, found in changes if found]
+        if told:
+            said.append(", ".join(told))
+    return said
+
+
+def _columns(entries: Sequence[Entry]) -> dict[tuple[str, ...], list[str]]:
+    """Return the column names of the tables under each heading."""
+    found: dict[tuple[str, ...], dict[str, None]] = {}
+    for entry in entries:
+        if entry.kind == ROW:
+            found.setdefault(entry.path, {}).update(
+                dict.fromkeys(name for name, _value in entry.fields if name)
+            )
+    return {path: list(names) for path, names in found.items() if names}
+
+
+def outcome(
+    pages: Sequence[PageText], facts: Sequence[KnownFact], struck: Sequence[str] = ()
+) -> Outcome:
+    """Compare each page with its last version, and the facts with both."""
+    result = Outcome()
+    again = [compare_with_last(page) for page in pages if page.previous]
+    told: list[tuple[PageChange, PageText]] = []
+    for one in again:
+        if one.diff.is_replaced:
+            result.replaced.append(one.page)
+        elif one.is_unchanged:
+            result.unchanged += 1
+        else:
+            result.changed += 1
+        result.columns += [f"{one.page.domain}: {said}" for said in one.columns]
+        told += [(change, one.page) for change in one.news]
+    told = _moved_between_pages(told)
+    told = [each for each in told if not _is_struck(each[0], struck)]
+    best = _spread(told)[:MOST_NEWS]
+    result.left_out = len(told) - len(best)
+    kept = {id(change) for change, _page in best}
+    by_page = _by_page(facts)
+    for change, page in told:
+        if id(change) in kept:
+            of_page = by_page.get(page_of(page.url), [])
+            result.changes += [
+                _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
+            ]
+    for one in again:
+        _confirm_or_mark_gone(one, by_page.get(page_of(one.page.url), []), result)
+    return result
+
+
+def _spread(told: Sequence[tuple[PageChange, PageText]]) -> list[tuple[PageChange, PageText]]:
+    """Return changes by weight. Each further one under the same heading weighs a little less.
+
+    This way, a long table that was removed doesn't crowd out everything else.
+    """
+    before: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
+    weighed = []
+    for change, page in sorted(told, key=lambda each: -each[0].weight):
+        place = (page.number, change.status, change.path)
+        weighed.append((change.weight - LESS_FOR_MORE * before[place], (change, page)))
+        before[place] += 1
+    return [each for _weight, each in sorted(weighed, key=lambda pair: -pair[0])]
+
+
+def _by_page(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
+    """Return the facts by their source page, in any version."""
+    found: dict[str, list[KnownFact]] = {}
+    for fact in facts:
+        found.setdefault(page_of(fact.url), []).append(fact)
+    return found
+
+
+def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
+    found = matching.match(change.sentence, struck) if struck else None
+    return found is not None and found.kind == "confirmed"
+
+
+def _moved_between_pages(
+    told: Sequence[tuple[PageChange, PageText]],
+) -> list[tuple[PageChange, PageText]]:
+    """Merge a statement gone from one page and new on another into one change."""
+    come = {
+        change.subject: (change, page)
+        for change, page in told
+        if change.status == page_news.NEW and len(change.subject) > 3
+    }
+    moved: dict[int, PageChange] = {}
+    dropped: set[int] = set()
+    for change, page in told:
+        if change.status != page_news.GONE or change.subject not in come:
+            continue
+        new, other = come[change.subject]
+        if other.number != page.number:
+            dropped.add(id(change))
+            moved[id(new)] = new.after(change)
+    return [(moved.get(id(c), c), page) for c, page in told if id(c) not in dropped]
+
+
+def _apart(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChange]:
+    """Split a merged change if a fact rests on one of its parts."""
+    is_known = any(_rests_on(fact, one) for fact in facts for one in change.members)
+    return change.members if is_known else [change]
+
+
+def _change(
+    change: PageChange, page: PageText, facts: Sequence[KnownFact], spoken_of: set[str]
+) -> Change:
+    statuses = {
+        page_news.NEW: Status.NEW, page_news.GONE: Status.GONE, page_diff.CHANGED: Status.CHANGED,
+    }  # fmt: skip
+    made = Change(statuses[change.status], change.sentence, [page.number], change.quote)
+    made.compared_by, made.told = VERSIONS, change.told
+    if change.status == page_news.NEW:
+        return made
+    made.previous_text = change.before
+    made.previous_source = {
+        "link": page.url, "title": page.title, "domain": domain_of(page.url) or page.domain,
+        "published_at": None, "quote": change.before_quote,
+    }  # fmt: skip
+    if change.status == page_news.GONE:
+        made.quote = ""
+    fact = next((one for one in facts if _rests_on(one, change)), None)
+    if fact is not None:
+        made.previous_id = fact.id
+        if not change.told:  # a record names the same fields before and now
+            made.previous_text = fact.text
+        spoken_of.add(fact.id)
+        if fact.is_kept and made.status == Status.CHANGED:
+            # A person's fact isn't replaced, so a change contradicts it.
+            made.status = Status.CONTRADICTED
+    return made
+
+
+def _rests_on(fact: KnownFact, change: PageChange) -> bool:
+    """Whether a fact of a page says what the page said before a change."""
+    if match_key(fact.text) == match_key(change.before):
+        return True
+    quote = fold(fact.quote)
+    if quote and quote in fold(change.before_quote):
+        return True
+    found = matching.match(change.before, [fact.text])
+    return found is not None and found.kind == "confirmed"
+
+
+def _confirm_or_mark_gone(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> None:
+    """Confirm the facts whose quote is still on the page. Mark the others as gone."""
+    text = None
+    for fact in facts:
+        if fact.id in result.spoken_of:
+            continue
+        text = text or NormalizedText(one.page.text)
+        result.spoken_of.add(fact.id)
+        quote = next((words for words in (fact.quote, fact.text) if _is_there(words, text)), "")
+        quote = quote or _quote_of_same_record(fact, one)
+        if quote:
+            change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
+        elif (
+            one.diff.is_replaced
+            or not fact.quote
+            or _may_be_cut_off(fact, one)
+            or not _is_removed(fact, one)
+        ):
+            change = Change(Status.GONE_QUIET, fact.text)
+        else:
+            change = Change(Status.GONE, fact.text, [one.page.number])
+        change.previous_id, change.previous_text = fact.id, fact.text
+        change.previous_source = source_of(fact)
+        change.compared_by = VERSIONS
+        result.changes.append(change)
+
+
+def _is_there(words: str, text: NormalizedText) -> bool:
+    wanted = fold(words)
+    return len(one_line(words)) >= LEAST_QUOTE and text.find_folded(wanted) is not None
+
+
+def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
+    """Whether a fact may be on the part of a long page that wasn't kept."""
+    if not one.page.is_cut(one.page.text):
+        return False
+    quote = fold(fact.quote)
+    removed = (each.old for each in one.diff.differences if each.old is not None)
+    return not any(quote in fold(entry.quote) for entry in removed)
+
+
+def _is_removed(fact: KnownFact, one: Reread) -> bool:
+    """Whether a statement that a fact quotes was removed, not reworded, moved or merged.
+
+    A record also counts as removed if a column of its table was removed.
+    """
+    quote = fold(fact.quote)
+    removed = (
+        fold(d.old.quote) for d in one.diff.differences if d.old is not None and d.new is None
+    )
+    if any(quote in words or words in quote for words in removed if words):
+        return True
+    return any(not _has_all(before, after, one) for before, after in _same_records(fact, one))
+
+
+def _same_records(fact: KnownFact, one: Reread) -> Iterator[tuple[Entry, Entry]]:
+    """Yield the records that a fact states, in the last version and in this one."""
+    quote, said = fold(fact.quote), match_key(fact.text)
+    was = [
+        entry
+        for entry in one.old
+        if entry.fields
+        and entry.key
+        and (fold(entry.quote) == quote or match_key(words_of(entry, one.page.title)) == said)
+    ]
+    for before in was:
+        for after in one.new:
+            if (after.kind, after.path, after.key) == (before.kind, before.path, before.key):
+                yield before, after
+
+
+def _has_all(before: Entry, after: Entry, one: Reread) -> bool:
+    names = {one.diff.columns.get(name, name) for name, _value in after.fields}
+    return all(name in names for name, value in before.fields if value)
+
+
+def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
+    """Return the current text of the record that a fact states, if only its form changed.
+
+    Its columns may have moved, and a date may have another form. A missing field is a difference.
+    """
+    for before, after in _same_records(fact, one):
+        columns = one.diff.columns
+        names = {columns.get(name, name) for name, _value in after.fields}
+        more = names - {name for name, _value in before.fields}
+        if _has_all(before, after, one) and not page_diff.differing_cells(
+            before, after, columns, more
+        ):
+            return after.quote
+    return ""

@@ -1,0 +1,215 @@
+"""Read known pages again: those that current facts and the latest reports cite.
+
+Data flow: facts and sources of the topic -> a hit for each page, in addition to those of the
+searches -> read by a conditional request if the server named a version -> compared with the text
+that the topic stored (`research.services.runs.reporting.rereading`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+from django.db.models import Q
+
+from beacon_site.net.fetch import PageFetcher, WebPage
+from beacon_site.providers.search import sample
+from beacon_site.text.canonical_urls import canonical_url, domain_of
+from memory.models import ContentItem, LibraryDocument, Source, Trust
+from memory.models.library import ADDRESS, page_of
+from research.models import Hit
+from research.services.runs.context import inputs
+from research.services.runs.context.run_context import RunContext
+
+SERVICE = "known"  # the service of a hit that no search returned
+MOST = 24  # known pages read again in one run
+LATELY = 5  # the last runs in which a source was cited
+_OPENABLE = ("http://", "https://", "library:")
+
+
+@runtime_checkable
+class ConditionalFetcher(Protocol):
+    """A fetcher that can skip a page that hasn't changed."""
+
+    def fetch_if_changed(self, url: str, *, etag: str, last_modified: str) -> WebPage | None:
+        """Return the page, or None if it is still this version. Raises as fetch() does."""
+        ...
+
+
+def links(work: RunContext) -> list[str]:
+    """Return the URLs of the pages that facts and the latest reports cite, facts first."""
+    memory = inputs.known(work)
+    if memory is None:
+        return []
+    found = [fact.url for fact in memory.facts if _may_open(fact.url)]
+    cited = Source.objects.filter(
+        topic=work.topic, times_cited__gt=0, last_run__gt=memory.run_count - LATELY
+    ).order_by("-last_run", "-times_cited", "pk")
+    found += [link for link in cited.values_list("link", flat=True)[:MOST] if _may_open(link)]
+    unique: dict[str, str] = {}
+    for link in found:
+        unique.setdefault(page_of(link), link)
+    return _as_they_are_now(work, list(unique.values()))[:MOST]
+
+
+def _may_open(link: str) -> bool:
+    return sample.is_sample_url(link) or link.startswith(_OPENABLE)
+
+
+def _as_they_are_now(work: RunContext, found: Sequence[str]) -> list[str]:
+    """Return the URLs, with library documents in their current version."""
+    keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
+    documents = LibraryDocument.objects.readable_by(work.topic.owner).live().filter(pk__in=keys)
+    now = {str(one.pk): one.address for one in documents.defer("text")}
+    result = []
+    for link in found:
+        named = ADDRESS.fullmatch(link)
+        if named is None:
+            result.append(link)
+        elif named.group(1) in now:
+            result.append(now[named.group(1)])
+    return result
+
+
+def add_pages(work: RunContext) -> set[str]:
+    """Create a hit for each known page that no search returned. Return the canonical URLs.
+
+    Repeatable: a run has one hit for each canonical URL.
+    """
+    wanted = {_canonical(link): link for link in links(work)}
+    have = set(work.run.hits.filter(url__in=wanted).values_list("url", flat=True))
+    count = work.run.hits.count()
+    titles = dict(
+        Source.objects.filter(topic=work.topic, url__in=wanted).values_list("url", "title")
+    )
+    missing = [(url, link) for url, link in wanted.items() if url not in have]
+    Hit.objects.bulk_create(
+        [
+            Hit(
+                run=work.run,
+                url=url,
+                link=link,
+                domain=domain_of(link)[:255],
+                title=(titles.get(url) or link)[:500],
+                service=SERVICE,
+                place=count + number,
+            )
+            for number, (url, link) in enumerate(missing, start=1)
+        ],
+        ignore_conflicts=True,
+    )
+    return set(wanted)
+
+
+def read_again(work: RunContext) -> Q:
+    """Return the filter for the run's hits of known pages that are read again."""
+    urls = [_canonical(link) for link in links(work)]
+    return Q(state=Hit.State.KNOWN, url__in=urls)
+
+
+def _canonical(link: str) -> str:
+    try:
+        return canonical_url(link)
+    except ValueError:
+        return link
+
+
+# --- reading ---
+
+
+def conditional(
+    hit: Hit, stored: WebPage | None, fetcher: PageFetcher, plain: Callable[[], WebPage]
+) -> Callable[[], WebPage]:
+    """Return a function that fetches a page again, without its body if it hasn't changed.
+
+    `stored` is the page's last version, if its server named one (see `stored_pages`).
+    """
+    is_web = hit.link.startswith(("http://", "https://")) and not sample.is_sample_url(hit.link)
+    if not is_web or not isinstance(fetcher, ConditionalFetcher):
+        return plain
+    asked = (stored.etag, stored.last_modified) if stored else ("", "")
+    return partial(_if_changed, fetcher, hit.link, asked, stored)
+
+
+def _if_changed(
+    fetcher: ConditionalFetcher, link: str, asked: tuple[str, str], stored: WebPage | None
+) -> WebPage:
+    page = fetcher.fetch_if_changed(link, etag=asked[0], last_modified=asked[1])
+    if page is not None:
+        return page
+    assert stored is not None  # noqa: S101 (nothing was asked for conditionally without it)  # nosec B101
+    return stored
+
+
+def stored_pages(
+    work: RunContext, hits: Sequence[Hit], last: Mapping[str, ContentItem]
+) -> dict[str, WebPage]:
+    """Return the pages that the topic last stored, as if just fetched, by their hits' `url`.
+
+    Only those whose server named the version. `last` is the result of `last_versions`.
+    """
+    sources = Source.objects.filter(topic=work.topic, url__in=[hit.url for hit in hits])
+    named = {
+        url: (etag, modified)
+        for url, etag, modified in sources.values_list("url", "etag", "last_modified")
+        if etag or modified
+    }
+    pages = {}
+    for hit in hits:
+        kept = last.get(page_of(hit.link))
+        if kept is None or hit.url not in named:
+            continue
+        etag, modified = named[hit.url]
+        pages[hit.url] = WebPage(
+            url=hit.link,
+            final_url=hit.link,
+            title=kept.title,
+            text=kept.content,
+            etag=etag,
+            last_modified=modified,
+        )
+    return pages
+
+
+def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
+    """Keep the hits whose page the topic knows, with library documents in any version.
+
+    Pages of a deleted run, or of one whose memory wasn't saved, are new to the topic.
+    """
+    names = [page_of(hit.link) for hit in hits if hit.link.startswith("library:")]
+    wanted = Q(url__in=[hit.url for hit in hits])
+    for name in names:
+        wanted |= Q(link__startswith=f"{name}/")
+    rows = Source.objects.filter(wanted, topic=work.topic).values_list("url", "link")
+    urls, known = set(), set()
+    for url, link in rows:
+        urls.add(url)
+        known.add(page_of(link))
+    return [hit for hit in hits if hit.url in urls or page_of(hit.link) in known]
+
+
+def last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+    """Return the last text that earlier runs of the topic read of each page, by the page's name."""
+    return {name: items[0] for name, items in versions(work, hits).items()}
+
+
+def versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
+    """Return the last two texts that earlier runs of the topic read of each page, the later first."""
+    wanted = Q(url__in=[hit.url for hit in hits])
+    for hit in hits:
+        name = page_of(hit.link)
+        if name.startswith("library:"):
+            wanted |= Q(url__startswith=f"{name}/")
+    earlier = Hit.objects.filter(
+        wanted, run__topic=work.topic, content_item__isnull=False, content_item__trashed_at=None
+    )
+    earlier = earlier.exclude(run=work.run).exclude(content_item__trust=Trust.QUARANTINED)
+    found: dict[str, list[ContentItem]] = {}
+    for hit in earlier.select_related("content_item").order_by("-pk"):
+        item = hit.content_item
+        if item is not None and item.content and item.trashed_at is None:
+            texts = found.setdefault(page_of(hit.link), [])
+            if len(texts) < 2 and all(other.content != item.content for other in texts):
+                texts.append(item)
+    return found

@@ -1,0 +1,518 @@
+"""Step 5: read the pages behind new and returning hits, in parallel, through the guard.
+
+Hits in order -> pages fetched (sample, library or web) -> text as content items, or a reason on the
+hit if there is none -> near-duplicates skipped -> `readings()` for the writer.
+
+A server may send something else instead of a page: a sign-in form, a CAPTCHA, "not found". Compared
+with the last version, all facts would seem to be gone, so it isn't read. Only short texts are
+checked, because an article about CAPTCHAs is a normal page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import structlog
+from django.conf import settings as site
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.net.address_guard import check_url
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import PageFetcher, WebPage, get_fetcher
+from beacon_site.providers.search import sample
+from beacon_site.text import injection
+from beacon_site.text.canonical_urls import canonical_url
+from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.secret_scanner import mask
+from memory.models import Activity, ContentItem, Topic, Trust
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached
+from memory.models.library import page_of
+from memory.services.library import documents as library_services
+from research.claims import duplicates
+from research.claims.selection import PageText
+from research.models import Hit, TopicSettings
+from research.models.topics import everywhere, in_effect
+from research.services.budgets.budget import depth_of
+from research.services.runs.context import applied_rules, inputs
+from research.services.runs.context.outputs import ReadOutput, Versions
+from research.services.runs.context.run_context import RunContext, StepResult
+from research.services.runs.search import known_pages
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.settings import standing_rules
+from research.services.topics.settings.standing_rules import check_from, is_address
+
+# --- error pages, sign-in forms and CAPTCHAs ---
+
+LONGEST = 1_500  # characters; a longer text is a real page
+LEAD = 400  # characters that show what it is
+
+_CHALLENGE = re.compile(
+    r"\b(?:verify(?:ing)? (?:that )?you(?: are|['’]re) (?:a )?(?:human|not a robot)|are you a (?:robot|human)|prove (?:that )?you(?: are|['’]re) human"
+    r"|(?:complet\w+|solv\w+) the captcha|checking (?:if the site connection is secure|your browser)"
+    r"|enable javascript and cookies to continue|unusual traffic from your|needs to review the security of your connection"
+    r"|press (?:and|&) hold to confirm|bestätigen sie, dass sie (?:ein mensch|kein roboter)|vérifie[rz] que vous (?:êtes|n['’]êtes pas)"
+    r"|verifi(?:ca|que) que (?:eres|es usted|no eres))",
+    re.IGNORECASE,
+)
+_SIGN_IN = re.compile(
+    r"\b(?:(?:please |you (?:must|need to|have to) (?:be )?)(?:sign|log)(?:ged|ed)?[ -]?in\b"
+    r"|(?:sign|log)[ -]?in (?:to (?:continue|access|view|read|your account)|is required)|session (?:has )?expired"
+    r"|subscribe to (?:continue|read|keep) reading|bitte (?:melden sie sich an|loggen sie sich ein)|veuillez vous (?:connecter|identifier)"
+    r"|(?:inicie|inicia) sesión para)|请(?:先)?登录|ログインしてください",
+    re.IGNORECASE,
+)
+_NOT_FOUND = re.compile(
+    r"\b(?:(?:page|article|document|file)\b.{0,60}(?:does not|doesn['’]t|no longer) exists?|(?:page|article|document|file) (?:was |could )?not (?:be )?found"
+    r"|(?:cannot|can['’]t|couldn['’]t|could not) find (?:the|that|this) page|404 not found|error 404"
+    r"|seite (?:wurde )?nicht gefunden|seite existiert nicht|page (?:introuvable|non trouvée)|página no (?:encontrada|existe))|页面不存在|找不到(?:页面|网页)",
+    re.IGNORECASE,
+)
+_TITLES = (
+    (re.compile(r"(?:just a moment|attention required|are you a robot|captcha|security check|access denied)\b", re.IGNORECASE), "challenge"),
+    (re.compile(r"(?:sign|log)[ -]?in\b|anmelden\b|(?:se )?connexion\b|iniciar sesión\b|登录|ログイン", re.IGNORECASE), "sign-in"),
+    (re.compile(r"(?:page )?not found\b|404\b|seite nicht gefunden\b|page introuvable\b|página no encontrada\b", re.IGNORECASE), "not found"),
+)  # fmt: skip
+
+
+def reason_against(title: str, text: str) -> str:
+    """Return why a text isn't the requested page, as a sentence, or "" if it seems to be."""
+    said = one_line(text)
+    if len(said) > LONGEST:
+        return ""
+    lead = said[:LEAD]
+    kind = next((kind for pattern, kind in _TITLES if pattern.match(title.strip())), "")
+    # For a longer text, neither the title nor the first words are enough, because they may be its
+    # subject.
+    is_brief = len(said) <= LEAD
+    if _CHALLENGE.search(lead) or (kind == "challenge" and is_brief):
+        return _("the site sent a CAPTCHA instead of the text")
+    for name, pattern, words in (
+        ("sign-in", _SIGN_IN, _("the site sent a sign-in page instead of the text")),
+        ("not found", _NOT_FOUND, _("the site says the page doesn’t exist")),
+    ):
+        signs = (kind == name) + bool(pattern.search(lead)) + is_brief
+        if signs >= 2:
+            return words
+    return ""
+
+
+# --- reading ---
+
+logger = structlog.get_logger(__name__)
+
+MOST_TEXT = 200_000  # characters stored of one page; research.services.budgets.budget decides how much is read
+MOST_NAMED = 5  # pages that one warning names
+_READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
+AT_ONCE = 24  # pages: 48 are two batches of at most 20 s each, the guard's limit per page
+
+
+def read(work: RunContext) -> StepResult:
+    """Read the new and returning pages, as many as the budget allows, and known ones again.
+
+    An unreadable page keeps its reason and is represented by its snippet. The run continues.
+    """
+    wanted = _to_read(work)
+    marks: dict[int, set[int]] = {}
+    most = depth_of(work.settings).text
+    left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
+    last = _last_versions(work, left)
+    calls = fetching(work, left, last)
+    done = len(wanted) - len(left)
+    # Library documents need database connections, and there are few of these.
+    at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
+    versions: Versions = dict(work.step.output.get("versions", {}))
+    for outcome in work.each_of(calls, at_once=at_once):
+        hit = left[outcome.place]
+        done += 1
+        with transaction.atomic():  # the page is stored only while the run is held
+            keep(work, hit, partial(noting_version, outcome.get, hit, versions), last)
+            work.progress(
+                _("%(done)d of %(all)d pages · %(domain)s")
+                % {"done": done, "all": len(wanted), "domain": hit.domain},
+                output=ReadOutput(versions=versions),
+                read=done,
+                pages=len(wanted),
+            )
+        if hit.content_item is not None:  # other pages are still being fetched
+            marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
+    return _read(work, wanted, marks, versions)
+
+
+def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> WebPage:
+    """Return the page, and record the version that its server names."""
+    page = get()
+    if page.etag or page.last_modified:
+        versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
+    return page
+
+
+def _to_read(work: RunContext) -> list[Hit]:
+    """Return the hits to read, within the budget: always included, new, returning.
+
+    In a deep run, only those that its tracks opened and those always included.
+    """
+    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
+    hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
+    always = {hit.pk for hit in hits if applied_rules.is_always(work.settings, hit)}
+    if inputs.opened(work):
+        opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
+        again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
+        asked = (hit for hit in again if hit.pk in always or hit.state != Hit.State.NEW)
+        hits = [*opened, *asked]
+    first = [hit for hit in hits if hit.pk in always]
+    new = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.NEW]
+    new += [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.RETURNING]
+    known = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.KNOWN]
+    # Reading known pages again doesn't use the budget for new ones.
+    return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
+
+
+def _last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+    """Return the last texts that earlier runs read of the hits that aren't new, by the page's name."""
+    known = [hit for hit in hits if hit.state in _READ_BEFORE]
+    return known_pages.last_versions(work, known) if known else {}
+
+
+def fetching(
+    work: RunContext,
+    hits: Sequence[Hit],
+    last: Mapping[str, ContentItem] | None = None,
+    *,
+    is_recheck: bool = False,
+) -> list[Callable[[], WebPage]]:
+    """Return functions that fetch each hit's page. For known pages, they ask only for changes.
+
+    In a recheck, all pages count as known. `last` is the result of `known_pages.last_versions`.
+    """
+    fetcher = get_fetcher()
+    known = [hit for hit in hits if is_recheck or hit.state in _READ_BEFORE]
+    if last is None:
+        last = known_pages.last_versions(work, known) if known else {}
+    stored = known_pages.stored_pages(work, known, last) if known else {}
+    again = {hit.pk for hit in known}
+    calls: list[Callable[[], WebPage]] = []
+    for hit in hits:
+        call: Callable[[], WebPage] = partial(_fetch, hit, fetcher, work)
+        if hit.pk in again:
+            call = known_pages.conditional(hit, stored.get(hit.url), fetcher, call)
+        calls.append(call)
+    return calls
+
+
+def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
+    """Fetch one page from the sample, the library or the web."""
+    if sample.is_sample_url(hit.link):
+        memory = inputs.known(work)
+        return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
+    if hit.link.startswith("library:"):
+        return library_services.text_of(work.topic.owner, hit.link)
+    return fetcher.fetch(hit.link)
+
+
+def keep(
+    work: RunContext,
+    hit: Hit,
+    get: Callable[[], WebPage],
+    last: Mapping[str, ContentItem] | None = None,
+) -> None:
+    """Store the result of a fetch: the text as a content item, or the reason for failure.
+
+    `last` is the result of `known_pages.last_versions`. Without it, the hit is looked up.
+    """
+    try:
+        page = get()
+        applied_rules.check_redirect_target(work, hit, page.final_url)
+        text = mask(clean(page.text)[0][:MOST_TEXT])[0].strip()
+        if not text:
+            raise ProviderRejected(_("the page has no text"))
+        is_web = hit.link.startswith(("http://", "https://"))
+        if is_web and (why := reason_against(page.title, text)):
+            raise ProviderRejected(why)
+    except ProviderError as exc:
+        hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
+        hit.save(update_fields=["reading", "reason"])
+        logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
+        return
+    hit.title = mask(clean(page.title)[0] or hit.title)[0][:500]
+    hit.published_at = page.published_at or hit.published_at
+    hit.reading = Hit.Reading.READ
+    smell = injection.injection_reason(text)
+    if smell:
+        # Nothing from a quarantined page enters a prompt or a fact.
+        hit.reading = Hit.Reading.QUARANTINED
+        hit.reason = _("possible prompt injection: %(why)s") % {"why": smell}
+    hit.content_item = _content_item(work, hit, text, last)
+    hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
+
+
+def _content_item(
+    work: RunContext, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
+) -> ContentItem:
+    """Store the page's text, so people can see what was read. An unchanged text is stored once."""
+    if hit.state in _READ_BEFORE:
+        last = _last_versions(work, [hit]) if last is None else last
+        same = last.get(page_of(hit.link))
+        if same is not None and same.content == text:
+            return same
+    is_suspect = hit.reading == Hit.Reading.QUARANTINED
+    item: ContentItem = ContentItem.objects.create(
+        owner=work.topic.owner,
+        topic=work.topic,
+        type=ContentItem.Type.WEB_CONTENT,
+        title=hit.title[:500],
+        url=hit.link,
+        content=text,
+        size=len(text),
+        scope=work.run.source,
+        source=work.run.source,
+        trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
+        tags=["page", hit.domain[:80]],
+        kept_with=f"{work.run.source}/step:{work.step.pk}",
+    )
+    return item
+
+
+def _read(
+    work: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: Versions
+) -> StepResult:
+    read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
+    most = depth_of(work.settings).text
+    new_hits = [hit for hit in read_hits if hit.state == Hit.State.NEW]
+    repeated = duplicates.near_duplicates([_reading(hit, most) for hit in new_hits], marks)
+    by_place = {hit.place: hit for hit in read_hits}
+    for place, of in repeated.items():
+        hit = by_place[place]
+        hit.reading = Hit.Reading.NEAR_DUPLICATE
+        hit.reason = _("has the same text as %(domain)s") % {"domain": by_place[of].domain}
+        hit.save(update_fields=["reading", "reason"])
+    quarantine_reason = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
+    if quarantine_reason:
+        work.run.warn(
+            ngettext(
+                "Skipped %(count)d page that tries to instruct AI agents (prompt injection)",
+                "Skipped %(count)d pages that try to instruct AI agents (prompt injection)",
+                quarantine_reason,
+            )
+            % {"count": quarantine_reason}
+        )
+    _warn_not_compared(work, wanted)
+    new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
+    failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
+    _warn_unread_pages(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
+    warning = ""
+    if failed:
+        warning = _(
+            "%(failed)d of %(all)d pages couldn’t be read. The list of sources shows why."
+        ) % {
+            "failed": failed,
+            "all": len(new),
+        }
+        work.run.warn(warning)
+    again = sum(hit.state == Hit.State.KNOWN for hit in read_hits)
+    counts = {
+        "read": len(read_hits), "read_again": again, "failed": failed,
+        "near_duplicates": len(repeated),
+    }  # fmt: skip
+    output: ReadOutput = {
+        "read": len(read_hits),
+        "read_again": again,
+        "failed": failed,
+        "near_duplicates": len(repeated),
+        "versions": versions,
+    }
+    return StepResult(
+        output,
+        detail=_in_words(len(read_hits), again, len(repeated)),
+        counts=counts,
+        warning=warning,
+        of_run={"read_count": len(read_hits)},
+    )
+
+
+def _warn_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
+    """Warn about known pages that couldn't be read again, or only in part."""
+    failed = [
+        hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
+    ]
+    if failed:
+        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MOST_NAMED])
+        if len(failed) > MOST_NAMED:
+            pages += " …"
+        said = ngettext(
+            "%(n)d known page couldn’t be read again, so its facts weren’t checked (%(pages)s)",
+            "%(n)d known pages couldn’t be read again, so their facts weren’t checked (%(pages)s)",
+            len(failed),
+        )
+        work.run.warn(said % {"n": len(failed), "pages": pages})
+    cut = [
+        hit
+        for hit in wanted
+        if hit.state in _READ_BEFORE
+        and hit.content_item is not None
+        # some tolerance, because trailing whitespace isn't stored
+        and hit.content_item.size > MOST_TEXT - 100
+    ]
+    if cut:
+        said = ngettext(
+            "Only the first %(most)s characters of %(n)d long page were compared (%(pages)s)",
+            "Only the first %(most)s characters of %(n)d long pages were compared (%(pages)s)",
+            len(cut),
+        )
+        pages = ", ".join(hit.domain for hit in cut[:MOST_NAMED])
+        work.run.warn(said % {"n": len(cut), "most": f"{MOST_TEXT:,}", "pages": pages})
+
+
+def _in_words(pages: int, again: int, same: int) -> str:
+    read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
+    if again:
+        read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}
+    aside = ngettext("%(n)d near-duplicate skipped", "%(n)d near-duplicates skipped", same)
+    return f"{read}, {aside % {'n': same}}"
+
+
+def _warn_unread_pages(work: RunContext, wanted: int) -> None:
+    """Warn if the topic's own budget, not the site's default, left pages unread."""
+    if not work.settings.max_pages or inputs.opened(work):
+        return  # or the tracks chose the pages
+    new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
+    if new > wanted:
+        work.run.warn(
+            _(
+                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, their search snippets were used."
+            )
+            % {"read": wanted, "all": new, "most": work.budget.pages}
+        )
+
+
+def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> PageText:
+    """Return the first `most` characters of a page for the writer.
+
+    A page that was read before is returned in full, with its last versions.
+    """
+    previous, earlier = [*versions, "", ""][:2]
+    most = MOST_TEXT if previous else most
+    text = hit.content_item.content[:most] if hit.content_item else hit.snippet
+    return PageText(
+        number=hit.place,
+        url=hit.link,
+        title=hit.title,
+        domain=hit.domain,
+        text=text,
+        snippet=hit.snippet,
+        published_at=hit.published_at,
+        is_judged=hit.reading == Hit.Reading.READ,
+        previous=previous,
+        earlier=earlier,
+        most=MOST_TEXT,
+    )
+
+
+def readings(work: RunContext) -> list[PageText]:
+    """Return the pages and snippets for the report, in the order of the hits.
+
+    Pages that were read are included up to the topic's depth of reading. Unless the run is
+    stopping, the best snippets of pages that couldn't be read or exceeded the budget are included,
+    too, at most as many as pages can be read, because eight services find hundreds.
+    Near-duplicates, quarantined, known and blocked pages are left out. A deep run only has pages:
+    those that its tracks opened, and those always included.
+    """
+    is_usable = Q(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    hits = work.run.hits.filter(is_usable | Q(state=Hit.State.KNOWN, reading=Hit.Reading.READ))
+    unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
+    hits = hits.exclude(reading__in=unwanted).select_related("content_item")
+    usable, snippets = [], 0
+    pages_alone = work.is_stopping or bool(inputs.opened(work))
+    for hit in hits.order_by("place"):
+        if hit.reading == Hit.Reading.READ:
+            usable.append(hit)
+        elif hit.snippet and not pages_alone and snippets < work.budget.pages:
+            usable.append(hit)
+            snippets += 1
+    most = depth_of(work.settings).text
+    versions: Versions = {}
+    if inputs.known(work):
+        read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
+        last = known_pages.versions(work, known_pages.known_of(work, read))
+        versions = {name: [item.content for item in items] for name, items in last.items()}
+    # A known page without an earlier text can't be compared with anything.
+    kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
+    return [_reading(hit, most, versions.get(page_of(hit.link), [])) for hit in kept]
+
+
+# --- read in the next run ---
+
+MOST = 20
+
+
+def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
+    """Have the next run read a page. Return the stored URL, and whether it is new in the list.
+
+    Raises InvalidValue for a URL that runs can't open, and LimitReached beyond MOST.
+    """
+    page = _checked(address)
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        settings = topic_editing.settings_of(held)
+        if canonical_url(page) in map(canonical_url, settings.read_next):
+            return page, False
+        whole = in_effect(settings, everywhere(held.owner_id))
+        if place := standing_rules.reason_against(whole, canonical_url(page)):
+            problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
+            raise InvalidValue(problem % {"place": standing_rules.shown(place)})
+        if len(settings.read_next) >= MOST:
+            problem = _("The next run already has %(most)d pages to read, which is the limit.")
+            raise LimitReached(problem % {"most": MOST})
+        _keep(held, [*settings.read_next, page])
+        Activity.log(held.owner, by, "read-next", subject=held, label=page)
+    return page, True
+
+
+def remove(topic: Topic, address: str, *, by: Actor) -> bool:
+    """Remove a page from the list. Return False if it isn't there."""
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        kept = topic_editing.settings_of(held).read_next
+        left = [page for page in kept if page != address]
+        if left == kept:
+            return False
+        _keep(held, left)
+        Activity.log(held.owner, by, "read-next-not", subject=held, label=address)
+    return True
+
+
+def remove_read_pages(topic: Topic, pages: Sequence[str]) -> None:
+    """Remove the pages that a run read. Called in the transaction that saves the run."""
+    if not pages:
+        return
+    kept = TopicSettings.objects.values_list("read_next", flat=True).get(topic=topic)
+    _keep(topic, [page for page in kept if page not in pages])
+
+
+def _keep(topic: Topic, pages: list[str]) -> None:
+    TopicSettings.objects.filter(topic=topic).update(read_next=pages)
+
+
+def _checked(address: str) -> str:
+    """Return the normalized URL. Raises InvalidValue with the guard's message.
+
+    The host is resolved only when the page is fetched, by the same guard.
+    """
+    if not is_address(address.strip()):
+        raise InvalidValue(
+            _("“%(text)s” isn’t a URL. Enter one that begins with http:// or https://.")
+            % {"text": address[:200]}
+        )
+    page = check_from(address)
+    if page.startswith("library:"):
+        return page
+    try:
+        check_url(page, site.BEACON_FETCH_ALLOW_HOSTS)
+    except ProviderError as exc:
+        raise InvalidValue(str(exc)) from exc
+    return page

@@ -1,0 +1,128 @@
+"""The step before the save: filter changes by the topic's intent and its muted sources.
+
+Data flow: changes that `verify` left -> those only from muted sources are filtered out -> the
+others are judged by the intent -> changes with their judgment, which `save` stores. Filtered
+changes are still remembered. A run without intent and muted sources doesn't have this step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from beacon_site.text.canonical_urls import canonical_url
+from research.models import DeltaItem, Run, TopicSettings
+from research.services.intent import weighing as intents
+from research.services.intent.weighing import Item
+from research.services.runs.context import inputs
+from research.services.runs.context.outputs import CitedSource, JudgeOutput
+from research.services.runs.context.run_context import RunContext, StepResult
+from research.services.runs.reporting.delta import Change
+from research.services.topics.settings import standing_rules
+
+STEP: Final = "judge"
+
+
+def judges(settings: TopicSettings) -> bool:
+    """Whether these settings can filter anything, so the run needs this step."""
+    return bool(settings.intent.strip() or settings.mute_places)
+
+
+def judges_run(run: Run) -> bool:
+    """Whether a run has this step, by the settings it was started with."""
+    kept = run.settings
+    return bool(kept.get("intent", "").strip() or kept.get("mute_places"))
+
+
+def judge(work: RunContext) -> StepResult:
+    """Set on each listed change whether it is reported, why, and who judged."""
+    changes = _verified(work)
+    if inputs.known(work) is None:
+        return StepResult({}, detail=_("first run, nothing to filter"))
+    muted = _mute(work, changes)
+    listed = [place for place, change in enumerate(changes) if change.is_listed]
+    weighed = intents.weigh(
+        work.settings.intent,
+        work.settings.tell_also,
+        [_item(changes[place]) for place in listed],
+        about=work.topic.title,
+        owner=work.topic.owner,
+        source=work.run.source,
+        topic=work.topic,
+        meter=work.meter,
+        wait_for=work.wait_for,
+    )
+    for place, verdict in zip(listed, weighed.verdicts, strict=True):
+        withheld = "" if verdict.tell else verdict.why
+        changes[place] = replace(
+            changes[place], withheld=withheld, judged_by=verdict.by, judged=verdict.why
+        )
+    if weighed.warning:
+        work.run.warn(weighed.warning)
+    by_intent = sum(bool(changes[place].withheld) for place in listed)
+    told = sum(change.is_listed for change in changes)
+    counts = {"told": told, "withheld": by_intent, "muted": muted}
+    output: JudgeOutput = {
+        "changes": [change.as_json() for change in changes],
+        "by": weighed.by,
+    }
+    return StepResult(
+        output,
+        detail=_in_words(told, by_intent, muted, weighed.by),
+        counts=counts,
+        warning=weighed.warning,
+    )
+
+
+def changes_of(work: RunContext) -> list[Change]:
+    """Return the run's changes to save, judged if the run has this step."""
+    judged = work.output(STEP).get("changes") if work.has(STEP) else None
+    return _verified(work) if judged is None else [Change(**change) for change in judged]
+
+
+def _verified(work: RunContext) -> list[Change]:
+    return [Change(**change) for change in work.output("verify")["changes"]]
+
+
+def _item(change: Change) -> Item:
+    return Item(change.status, change.sentence, change.previous_text)
+
+
+def _mute(work: RunContext, changes: list[Change]) -> int:
+    """Filter out the listed changes that only muted sources report. Return how many."""
+    if not work.settings.mute_places:
+        return 0
+    sources = {source["n"]: source for source in work.output("verify")["sources"]}
+    count = 0
+    for place, change in enumerate(changes):
+        cited = [sources[n] for n in change.citations if n in sources]
+        places = [_muted_place(work, source) for source in cited]
+        if not change.is_listed or not cited or not all(places):
+            continue
+        named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
+        why = _("only muted sources report it: %(places)s") % {"places": named[:200]}
+        changes[place] = replace(change, withheld=why, judged_by=DeltaItem.Judge.MUTED, judged=why)
+        count += 1
+    return count
+
+
+def _muted_place(work: RunContext, source: CitedSource) -> str:
+    return standing_rules.place_of(canonical_url(source["link"]), work.settings.mute_places)
+
+
+def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
+    parts = [_("%(n)d announced") % {"n": told}]
+    if withheld:
+        words = _("%(n)d filtered out (by %(by)s)")
+        parts.append(words % {"n": withheld, "by": by})
+    if muted:
+        parts.append(_("%(n)d only from muted sources") % {"n": muted})
+    return ", ".join(parts)
+
+
+def withholds(changes: Sequence[Change]) -> bool:
+    """Whether anything true is filtered out."""
+    return any(change.withheld and change.judged_by for change in changes)

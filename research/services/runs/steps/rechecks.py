@@ -1,0 +1,425 @@
+"""The steps of a recheck: read the sources of stale facts again, and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from rapidfuzz import fuzz, process
+
+from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.fetch import WebPage
+from beacon_site.providers.search import sample
+from beacon_site.providers.search.base import SearchHit, SearchProvider
+from beacon_site.text.canonical_urls import canonical_url, domain_of
+from beacon_site.text.cleaning import clean, one_line, without_citations
+from beacon_site.text.sentences import split_sentences
+from memory.models import Source, Topic, TopicFact
+from research.claims.matching import match
+from research.claims.quoting import LEAST_QUOTE, fold
+from research.claims.selection import PageText
+from research.models import Hit
+from research.services.runs.context import inputs
+from research.services.runs.context.outputs import (
+    CitedSource,
+    FilterOutput,
+    PlanOutput,
+    SearchOutput,
+    Versions,
+    WriteOutput,
+)
+from research.services.runs.context.run_context import RunContext, StepResult
+from research.services.runs.reporting import composing, report_text
+from research.services.runs.reporting.composing import Draft
+from research.services.runs.reporting.delta import Statement, Status
+from research.services.runs.search import gathering
+from research.services.runs.search import reading as search_reading
+from research.services.runs.search.searching import EXTRACTIVE
+from research.services.runs.steps import planning, saving
+from research.services.topics.settings import standing_rules
+
+MOST_SENTENCES = 1_500  # sentences checked per page
+CLOSEST = 12  # sentences of a page compared with a fact
+FAR = 35  # similarity out of 100; below it, a sentence isn't about the fact
+
+
+@dataclass(slots=True)
+class Page:
+    """One page that was read, split into sentences once."""
+
+    reading: PageText
+    folded: str
+    sentences: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, reading: PageText) -> Page:
+        return cls(reading, fold(reading.text), split_sentences(reading.text)[:MOST_SENTENCES])
+
+
+def statements(
+    facts: Sequence[TopicFact], known: Sequence[str], pages: Sequence[Page]
+) -> dict[str, Statement]:
+    """Return, by fact id, what a page says about each fact. Facts that no page mentions are left out.
+
+    `known` are the texts of all current facts. A sentence belongs to the nearest one. The fact's
+    own page comes first, then one that confirms it, then any other.
+    """
+    found = {}
+    for fact in facts:
+        own = sorted(pages, key=lambda page: page.reading.url != fact.url)
+        said = _first(fact, known, own)
+        if said is not None:
+            found[str(fact.pk)] = said
+    return found
+
+
+def _first(fact: TopicFact, known: Sequence[str], pages: Sequence[Page]) -> Statement | None:
+    changed = None
+    for page in pages:
+        kind, said = _said(fact, known, page)
+        if said is None:
+            continue
+        if kind == "confirmed" or page.reading.url == fact.url:
+            return said
+        changed = changed or said
+    return changed
+
+
+def _said(fact: TopicFact, known: Sequence[str], page: Page) -> tuple[str, Statement | None]:
+    bare = without_citations(fact.text)
+    number = page.reading.number
+    for words in (fact.quote, bare):
+        if len(one_line(words)) >= LEAST_QUOTE and fold(words) in page.folded:
+            return "confirmed", Statement(bare, (number,), one_line(words))
+    near = process.extract(
+        bare, page.sentences, scorer=fuzz.token_set_ratio, score_cutoff=FAR, limit=CLOSEST
+    )
+    changed = None
+    for sentence, _score, _place in near:
+        hit = match(sentence, known)
+        if hit is None or known[hit.index] != bare:
+            continue
+        said = Statement(sentence, (number,), one_line(sentence))
+        if hit.kind == "confirmed":
+            return "confirmed", said
+        changed = changed or said
+    return "changed", changed
+
+
+# --- fetching ---
+
+logger = structlog.get_logger(__name__)
+
+SERVICE = "recheck"  # the service of a hit that no search found
+MOST_SERVICES = 2  # services asked about one fact
+MOST_PAGES = 2  # search results read per fact
+_OPENABLE = ("http://", "https://", "library:")
+
+
+def facts_of(work: RunContext) -> list[TopicFact]:
+    """Return the facts to check that are still current."""
+    wanted = TopicFact.objects.filter(topic=work.topic, pk__in=work.run.rechecks).current()
+    known = {fact.id for fact in memory.facts} if (memory := inputs.known(work)) else set()
+    return [fact for fact in wanted if str(fact.pk) in known]
+
+
+def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> Versions:
+    """Read the page of each fact again. Return what servers said about the versions, by URL."""
+    places = {fact.url: fact.source_title for fact in facts if _may_open(work, fact.url)}
+    hits = [
+        _hit(work, url, place, title=title, service=SERVICE)
+        for place, (url, title) in enumerate(places.items(), start=1)
+    ]
+    return _read(work, [hit for hit in hits if hit is not None])
+
+
+def _may_open(work: RunContext, url: str) -> bool:
+    is_place = sample.is_sample_url(url) or url.startswith(_OPENABLE)
+    return is_place and not standing_rules.reason_against(work.settings, _canonical(url))
+
+
+def _canonical(url: str) -> str:
+    try:
+        return canonical_url(url)
+    except ValueError:
+        return url
+
+
+def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
+    """Get or create the run's hit for a URL. Return None if it isn't a URL."""
+    try:
+        canonical, domain = canonical_url(url), domain_of(url)[:255]
+    except ValueError:
+        return None
+    made = {"link": url, "domain": domain, "service": service, "place": place, **fields}
+    made["title"] = str(made.get("title", ""))[:500]
+    hit: Hit = Hit.objects.get_or_create(run=work.run, url=canonical, defaults=made)[0]
+    return hit
+
+
+def _read(work: RunContext, hits: Sequence[Hit]) -> Versions:
+    """Read the pages of unread hits, and store each result."""
+    left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
+    versions: Versions = {}
+    fetched = search_reading.fetching(work, left, is_recheck=True)
+    calls: list[Callable[[], WebPage]] = [
+        partial(search_reading.noting_version, get, hit, versions)
+        for hit, get in zip(left, fetched, strict=True)
+    ]
+    for done, outcome in enumerate(work.each_of(calls, at_once=4), start=1):
+        hit = left[outcome.place]
+        with transaction.atomic():  # the page is stored only while this worker holds the run
+            search_reading.keep(work, hit, outcome.get)
+            told = _("%(done)d of %(all)d pages · %(domain)s")
+            values = {"done": done, "all": len(left), "domain": hit.domain}
+            work.progress(told % values, read=done, pages=len(left))
+    return versions
+
+
+# --- facts that no page mentions ---
+
+
+def search_for(work: RunContext, facts: Sequence[TopicFact]) -> tuple[list[str], Versions]:
+    """Search for each fact separately and read the first results.
+
+    Returns the queries, and what servers said about the pages' versions.
+    """
+    queries = [_query(fact) for fact in facts]
+    if not queries or work.is_stopping:
+        return [], {}
+    try:
+        services = gathering.services_of(work, queries)[:MOST_SERVICES]
+    except ProviderError as exc:
+        work.run.warn(_("Beacon couldn’t search for facts: %(why)s") % {"why": exc})
+        return [], {}
+    calls: list[Callable[[], list[SearchHit]]] = [
+        partial(_ask, work, service.provider, query) for query in queries for service in services
+    ]
+    options: list[Hit] = []
+    place = work.run.hits.count()
+    for outcome in work.each_of(calls, at_once=4):
+        for found in _usable(work, outcome.get())[:MOST_PAGES]:
+            place += 1
+            told = {"title": clean(found.title)[0], "snippet": clean(found.snippet)[0]}
+            hit = _hit(work, found.url, place, service=found.service or SERVICE, **told)
+            options += [hit] if hit is not None else []
+    return queries, _read(work, options)
+
+
+def _query(fact: TopicFact) -> str:
+    return one_line(without_citations(fact.text))[: inputs.MOST_QUERY_LENGTH]
+
+
+def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
+    """Ask one service. If it doesn't answer, it counts as no results, and the log says so."""
+    try:
+        return provider.search(query, gathering.options_of(work))
+    except ProviderError as exc:
+        logger.info("recheck search failed", service=provider.service, why=str(exc))
+        return []
+
+
+def _usable(work: RunContext, found: Sequence[SearchHit]) -> list[SearchHit]:
+    return [one for one in found if _may_open(work, one.url)]
+
+
+# --- steps ---
+
+BY = "recheck"  # the planner's name
+
+
+def load(work: RunContext) -> StepResult:
+    """Load the memory with the facts to check. Without it, there is nothing to check."""
+    result = planning.load_memory(work)
+    if result.output["memory"] is None:
+        why = result.output["problem"] or _("the topic’s memory has expired")
+        raise ProviderRejected(_("Nothing to recheck: %(why)s.") % {"why": why})
+    return result
+
+
+def choose(work: RunContext) -> StepResult:
+    """Select the facts to check: the requested ones that are still current."""
+    facts = facts_of(work)
+    if not facts:
+        raise ProviderRejected(_("Nothing to recheck: the selected facts are no longer current."))
+    output: PlanOutput = {"queries": [], "by": BY, "facts": [str(fact.pk) for fact in facts]}
+    return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
+
+
+def read_sources(work: RunContext) -> StepResult:
+    """Read the facts' own pages again."""
+    versions = fetch_sources(work, facts_of(work))
+    return _was_read(work, SearchOutput(asked=[], order=[], versions=versions))
+
+
+def search(work: RunContext) -> StepResult:
+    """Search separately for each fact that its own page no longer mentions."""
+    facts = facts_of(work)
+    said = statements(facts, _known(work), _pages(work))
+    silent = [fact for fact in facts if str(fact.pk) not in said]
+    queries, versions = search_for(work, silent)
+    new = work.run.hits.count()
+    output: FilterOutput = {
+        "known": 0,
+        "new": new,
+        "returning": 0,
+        "blocked": 0,
+        "queries": queries,
+        "versions": versions,
+    }
+    return _was_read(work, output)
+
+
+def _was_read(work: RunContext, output: SearchOutput | FilterOutput) -> StepResult:
+    hits = list(work.run.hits.all())
+    read = sum(hit.reading == Hit.Reading.READ for hit in hits)
+    work.run.put(read_count=read)
+    told = ngettext("%(n)d page read", "%(n)d pages read", read) % {"n": read}
+    return StepResult(output, detail=told, counts={"read": read, "pages": len(hits)})
+
+
+def compare(work: RunContext) -> StepResult:
+    """Compare the pages with the facts, and write the report."""
+    memory = inputs.known(work)
+    assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
+    facts, pages = facts_of(work), _pages(work)
+    said = statements(facts, _known(work), pages)
+    draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
+    output = composing.compose(work, memory, [page.reading for page in pages], draft)
+    ids = {str(fact.pk) for fact in facts}
+    # A recheck brings no news, and facts that it didn't search for haven't gone quiet.
+    output["changes"] = [
+        change
+        for change in output["changes"]
+        if change["previous_id"] in ids and change["status"] not in (Status.GONE, Status.GONE_QUIET)
+    ]
+    _forget_unused(work, output["sources"])
+    counts = _write_down(work, facts, output)
+    _drop_unmentioned(output)
+    output["heading"] = _("Recheck Results")
+    return StepResult(output, detail=_in_words(counts), counts=counts)
+
+
+def _drop_unmentioned(output: WriteOutput) -> None:
+    """Drop the sources of facts that weren't checked, and renumber the others without gaps."""
+    cited = set(report_text.cited([output["body"]]))
+    kept = [s for s in output["sources"] if not s.get("is_earlier") or s["n"] in cited]
+    numbers = {source["n"]: place for place, source in enumerate(kept, start=1)}
+    output["body"] = report_text.renumbered(output["body"], numbers)
+    output["sources"] = [{**source, "n": numbers[source["n"]]} for source in kept]
+    for change in output["changes"]:
+        change["citations"] = [numbers[n] for n in change["citations"] if n in numbers]
+    for finding in output["findings"]:
+        finding["citations"] = [numbers[n] for n in finding["citations"] if n in numbers]
+
+
+def _known(work: RunContext) -> list[str]:
+    memory = inputs.known(work)
+    return [without_citations(fact.text) for fact in memory.facts] if memory else []
+
+
+def _pages(work: RunContext) -> list[Page]:
+    found = search_reading.readings(work)
+    # Statements are compared with the facts, not with the last version of their page.
+    pages = (replace(page, number=n, previous="") for n, page in enumerate(found, start=1))
+    return [Page.of(page) for page in pages]
+
+
+def _forget_unused(work: RunContext, sources: Sequence[CitedSource]) -> None:
+    """Drop search results that no fact cites, because later runs would skip them as seen."""
+    cited = [source["link"] for source in sources]
+    work.run.hits.exclude(link__in=cited).exclude(service=SERVICE).delete()
+
+
+def _write_down(work: RunContext, facts: list[TopicFact], output: WriteOutput) -> dict[str, int]:
+    """Write the short report of the recheck into the step's output. Return the counts."""
+    by_fact = {change["previous_id"]: change for change in output["changes"]}
+    groups: Versions = {}
+    for fact in facts:
+        change = by_fact.get(str(fact.pk))
+        status = change["status"] if change else ""
+        if change:
+            line = _line(change)
+        else:
+            marks = "".join(f"[{s['n']}]" for s in output["sources"] if s["link"] == fact.url)
+            line = f"{' '.join(filter(None, [fact.text, marks]))} ({_why_not(work, fact)})"
+        groups.setdefault(status, []).append(f"- {line}")
+    titles = {
+        Status.CONTRADICTED: _("Contradicted"),
+        Status.CHANGED: _("Changed"),
+        Status.CONFIRMED: _("Confirmed"),
+        "": _("Couldn’t be checked"),
+    }
+    counts = {
+        "confirmed": len(groups.get(Status.CONFIRMED, [])),
+        "changed": len(groups.get(Status.CHANGED, [])),
+        "contradicted": len(groups.get(Status.CONTRADICTED, [])),
+        "unchecked": len(groups.get("", [])),
+    }
+    title = ngettext("Recheck of %(n)d fact", "Recheck of %(n)d facts", len(facts))
+    summary = f"{title % {'n': len(facts)}}: {_in_words(counts)}."
+    parts = [summary]
+    for status, heading in titles.items():
+        if groups.get(status):
+            parts += [f"## {heading}", "\n".join(groups[status])]
+    output["body"], output["summary"] = "\n\n".join(parts), summary
+    output["quiet"] = _("Nothing changed: %(counts)s.") % {"counts": _in_words(counts)}
+    return counts
+
+
+def _line(change: dict[str, Any]) -> str:
+    marks = "".join(f"[{number}]" for number in change["citations"])
+    line = f"{change['sentence']} {marks}".strip()
+    if change["status"] == Status.CONFIRMED:
+        return line
+    return f"{line} ({_('before: %(text)s') % {'text': change['previous_text']}})"
+
+
+def _why_not(work: RunContext, fact: TopicFact) -> str:
+    """Return why a fact couldn't be checked."""
+    hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
+    if hit is None:
+        return _("it has no readable source, and a search found no other source")
+    if hit.reading != Hit.Reading.READ:
+        why = hit.reason or _("not read")
+        return _("its source couldn’t be read: %(why)s") % {"why": why.rstrip(".")}
+    return _("its source no longer says it, and a search found no other source")
+
+
+def _facts(count: int) -> str:
+    return ngettext("%(n)d fact to check", "%(n)d facts to check", count) % {"n": count}
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    words = {
+        "contradicted": _("%(n)d contradicted"),
+        "changed": _("%(n)d changed"),
+        "confirmed": _("%(n)d confirmed"),
+        "unchecked": _("%(n)d couldn’t be checked"),
+    }
+    told = [words[name] % {"n": counts[name]} for name in words if counts[name]]
+    return ", ".join(told)
+
+
+def save(work: RunContext) -> StepResult:
+    """Save the recheck as the topic's next run, without follow-ups.
+
+    The topic keeps the summary of its last report, and the sample doesn't count a recheck as a
+    batch.
+    """
+    with transaction.atomic():
+        mine = Topic.objects.filter(pk=work.topic.pk)
+        kept = mine.select_for_update().values("summary", "memory_runs").get()
+        result = saving.save(work, [])
+        mine.update(**kept)
+        for read in (work.output("search"), work.output("filter_seen")):
+            for url, (etag, modified) in read.get("versions", {}).items():
+                pages = Source.objects.filter(topic=work.topic, url=url)
+                pages.update(etag=etag, last_modified=modified)
+    return result

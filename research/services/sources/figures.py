@@ -1,0 +1,592 @@
+"""Figures of a topic's sources by page or domain, and the list that shows them.
+
+Data flow: hits, ledger and seen URLs of the topic, one row per URL -> what its runs made of each
+(delta items that cite it, facts first found there, quotes checked in it) -> filtered, sorted, one
+page of the list. Everything is counted in one query, however long the history is. Nothing is
+stored, so the figures are right immediately after facts are struck, imported or purged.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.db.keyset import PAGE_SIZE, Page
+from beacon_site.text.cleaning import cell
+from memory.models import Activity, RefusedSource, SourceRule, Topic, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached
+from memory.services.review import blocking
+from research.models import TopicSettings
+from research.models.reports import Link, link_of
+from research.models.topics import everywhere, field_of, in_effect, is_page, lists_of, places_by_act
+from research.services.topics.settings import editing, standing_rules
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.settings.standing_rules import MOST_PLACES, place_from, place_of
+
+# --- Rules for places on the web: block, boost or mute them for one topic or for all ---
+#
+# Data flow: a domain or URL, a rule and a scope -> the lists in the topic's settings (changed like
+# any edit), or a `SourceRule` of the owner -> `models.in_effect`, from which each run takes them ->
+# hits left out or put first (`gathering`), changes withheld (`judging`). A place has one rule per
+# scope. Blocking a whole domain for all topics also refuses it as a source in the Inbox.
+
+
+Act = SourceRule.Act
+NONE = "none"
+TOPIC, ALL = "topic", "all"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """A rule as stored, and the one it replaced (or `none`)."""
+
+    place: str
+    act: str
+    before: str
+
+
+def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> RuleChange:
+    """Set a place's rule, starting with the next run. `none` removes the rule of that scope.
+
+    Raises InvalidValue for an invalid place or rule, or one that contradicts another, and
+    LimitReached.
+    """
+    if act not in (*Act.values, NONE):
+        told = {"act": act[:40], "known": ", ".join([*Act.values, NONE])}
+        raise InvalidValue(_("Unknown action “%(act)s”. Choose one of: %(known)s.") % told)
+    place = place_from(place)
+    if scope == ALL:
+        return _set_everywhere(topic.owner, place, act, by)
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        settings = topic_editing.settings_of(held)
+        before = act_here(settings, place)
+        if before != act:
+            topic_editing.edit_topic(held, by=by, wanted=_wanted(settings, place, before, act))
+    return RuleChange(place, act, before)
+
+
+def act_here(settings: TopicSettings, place: str) -> str:
+    """Return the rule that these settings have for exactly this place."""
+    return next((act for act in Act.values if place in lists_of(settings, act)), NONE)
+
+
+def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[str, list[str]]:
+    """Return the changed lists. Raises InvalidValue and LimitReached."""
+    wanted: dict[str, list[str]] = {}
+    if before != NONE:
+        name = field_of(before, place)
+        wanted[name] = [kept for kept in getattr(settings, name) if kept != place]
+    if act == NONE:
+        return wanted
+    name = field_of(act, place)
+    places = getattr(settings, name)
+    if len(places) >= MOST_PLACES:
+        problem = _("You’ve reached the limit of %(most)d rules. Remove one first.")
+        raise LimitReached(problem % {"most": MOST_PLACES})
+    if act == Act.BLOCK:
+        blocked = [*standing_rules.places_of(settings), place]
+        allowed = settings.allow_domains
+        problem = standing_rules.contradiction(settings.always_check, blocked, allowed=allowed)
+        if problem:
+            raise InvalidValue(problem)
+    return wanted | {name: [*places, place]}
+
+
+# --- for all topics ---
+
+
+def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> RuleChange:
+    refused = RefusedSource.objects.filter(owner=owner, kind=RefusedSource.Kind.DOMAIN, name=place)
+    rules = SourceRule.objects.filter(owner=owner, place=place)
+    with transaction.atomic():
+        # two requests must not exceed the limit together
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        kept = rules.values_list("act", flat=True).first()
+        before = str(Act.BLOCK) if refused.exists() else str(kept or NONE)
+        if before == act:
+            return RuleChange(place, act, before)
+        for one in refused:
+            blocking.allow(one, by=by)
+        rules.delete()
+        if act == Act.BLOCK and not is_page(place):
+            blocking.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
+        elif act != NONE:
+            if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
+                problem = _("You’ve reached the limit of %(most)d rules. Remove one first.")
+                raise LimitReached(problem % {"most": SourceRule.MOST})
+            SourceRule.objects.create(owner=owner, place=place, act=act)
+        Activity.log(owner, by, "source-rule", label=place, act=act, before=before)
+    return RuleChange(place, act, before)
+
+
+# --- Figures ---
+
+
+FIGURES = (
+    "returned", "read", "cited", "facts", "confirmed", "contradicted", "unsupported", "failed",
+)  # fmt: skip
+SORTS = (*FIGURES, "last_at", "name")
+STATES = ("read", "cited", "facts", "contradicted", "unsupported", "failed", "quarantined")
+
+_WITH = """
+WITH hit AS (
+  SELECT h.url, max(h.domain) AS domain, count(*) AS returned,
+    count(*) FILTER (WHERE h.reading IN ('read', 'near-duplicate', 'quarantined')) AS read,
+    count(h.cited_as) AS cited,
+    count(*) FILTER (WHERE h.reading = 'failed') AS failed,
+    count(*) FILTER (WHERE h.reading = 'quarantined') AS quarantined,
+    max(r.created) AS last_at,
+    (array_agg(h.title ORDER BY h.id DESC))[1] AS title,
+    (array_agg(h.link ORDER BY h.id DESC))[1] AS link,
+    (array_agg(h.reason ORDER BY h.id DESC) FILTER (WHERE h.reading = 'failed'))[1] AS why
+  FROM research_hit h JOIN research_run r ON r.id = h.run_id
+  WHERE r.topic_id = %(topic)s GROUP BY h.url
+), ledger AS (
+  SELECT url, link, domain, title, times_read, times_cited, last_at
+  FROM memory_source WHERE topic_id = %(topic)s
+), seen AS (
+  SELECT url, returned_at FROM memory_seenurl WHERE topic_id = %(topic)s
+), item AS (
+  SELECT h.url,
+    count(*) FILTER (WHERE d.status = 'confirmed') AS confirmed,
+    count(*) FILTER (WHERE d.status = 'contradicted') AS contradicted
+  FROM research_run r
+  JOIN research_deltaitem d ON d.run_id = r.id
+  JOIN research_hit h ON h.run_id = r.id AND h.cited_as = ANY (d.citations)
+  WHERE r.topic_id = %(topic)s AND (d.withheld = '' OR d.judged_by <> '') GROUP BY h.url
+), fact AS (
+  SELECT h.url, count(DISTINCT f.id) AS facts
+  FROM memory_topicfact f
+  JOIN research_run r ON r.topic_id = f.topic_id AND r.number = f.first_run
+  JOIN research_hit h ON h.run_id = r.id AND h.link = f.url
+  WHERE f.topic_id = %(topic)s AND f.trashed_at IS NULL GROUP BY h.url
+), quote AS (
+  SELECT h.url, count(*) AS quotes,
+    count(*) FILTER (WHERE NOT coalesce((q ->> 'found')::boolean, false)) AS unsupported
+  FROM research_run r
+  JOIN research_report p ON p.run_id = r.id
+  CROSS JOIN LATERAL jsonb_array_elements(p.sources) AS s
+  CROSS JOIN LATERAL jsonb_array_elements(coalesce(s -> 'quotes', '[]'::jsonb)) AS q
+  JOIN research_hit h ON h.run_id = r.id AND h.cited_as = (s ->> 'n')::int
+  WHERE r.topic_id = %(topic)s GROUP BY h.url
+), one AS (
+  SELECT url,
+    coalesce(nullif(hit.domain, ''), ledger.domain,
+      substring(url from '^[a-z]+://(?:www[.])?([^/:?#]+)'), split_part(url, ':', 1)) AS domain,
+    coalesce(nullif(hit.title, ''), ledger.title, '') AS title,
+    coalesce(hit.link, nullif(ledger.link, ''), url) AS link,
+    coalesce(hit.why, '') AS why,
+    coalesce(hit.returned, 0) AS returned,
+    greatest(coalesce(hit.read, 0), coalesce(ledger.times_read, 0)) AS read,
+    greatest(coalesce(hit.cited, 0), coalesce(ledger.times_cited, 0)) AS cited,
+    coalesce(fact.facts, 0) AS facts,
+    coalesce(item.confirmed, 0) AS confirmed,
+    coalesce(item.contradicted, 0) AS contradicted,
+    coalesce(quote.unsupported, 0) AS unsupported,
+    coalesce(quote.quotes, 0) AS quotes,
+    coalesce(hit.failed, 0) AS failed,
+    coalesce(hit.quarantined, 0) AS quarantined,
+    (seen.url IS NOT NULL OR ledger.url IS NOT NULL)::int AS known,
+    greatest(hit.last_at, ledger.last_at, seen.returned_at) AS last_at
+  FROM (SELECT url FROM hit UNION SELECT url FROM ledger UNION SELECT url FROM seen) AS met
+  LEFT JOIN hit USING (url) LEFT JOIN ledger USING (url) LEFT JOIN seen USING (url)
+  LEFT JOIN item USING (url) LEFT JOIN fact USING (url) LEFT JOIN quote USING (url)
+), kept AS (SELECT * FROM one WHERE {where})
+"""
+_SUMMED = (*FIGURES, "quotes", "quarantined", "known")
+_PAGES = (
+    "SELECT url AS place, domain, title, link, why, 1 AS pages, "  # noqa: S608  our own names  # nosec B608
+    + ", ".join(_SUMMED)
+    + ", last_at, count(*) OVER () AS total FROM kept "
+)
+_DOMAINS = (
+    "SELECT domain AS place, domain, '' AS title, '' AS link, '' AS why, count(*) AS pages, "  # noqa: S608  our own names  # nosec B608
+    + ", ".join(f"sum({name})::bigint AS {name}" for name in _SUMMED)
+    + ", max(last_at) AS last_at, count(*) OVER () AS total FROM kept GROUP BY domain "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one page or domain."""
+
+    place: str
+    domain: str
+    title: str
+    link: str
+    why: str  # the reason of its last failed read
+    pages: int
+    returned: int
+    read: int
+    cited: int
+    facts: int
+    confirmed: int
+    contradicted: int
+    unsupported: int
+    failed: int
+    quotes: int
+    quarantined: int
+    known: int
+    last_at: datetime | None
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query of the figures. `places` are the domains and pages to keep, or None for all."""
+
+    by_domain: bool = True
+    words: Sequence[str] = ()
+    domain: str = ""
+    state: str = ""
+    places: Sequence[str] | None = None
+    sort: str = "cited"
+    falling: bool = True
+
+
+def page_of(
+    topic: Topic, asked: Question, *, offset: int = 0, size: int = PAGE_SIZE
+) -> list[Figures]:
+    """Return `size` rows starting at `offset`, in one query."""
+    return list(_rows(topic, asked, "LIMIT %(size)s OFFSET %(offset)s", size=size, offset=offset))
+
+
+def all_of(topic: Topic, asked: Question, *, most: int) -> Iterator[Figures]:
+    """Yield every row for a file, at most `most`."""
+    yield from _rows(topic, asked, "LIMIT %(size)s", size=most)
+
+
+def _rows(topic: Topic, asked: Question, limit: str, **more: Any) -> Iterator[Figures]:
+    where, values = _where(asked)
+    shown = _DOMAINS if asked.by_domain else _PAGES
+    # The SQL contains only our own names. User input is passed as parameters.
+    query = _WITH.replace("{where}", where) + shown + _order(asked) + " " + limit
+    with connection.cursor() as cursor:
+        cursor.execute(query, {"topic": topic.pk, **values, **more})
+        names = [column.name for column in cursor.description or ()]
+        for row in cursor.fetchall():
+            yield Figures(**dict(zip(names, row, strict=True)))
+
+
+def _order(asked: Question) -> str:
+    way = "DESC" if asked.falling else "ASC"
+    if asked.sort == "name" or asked.sort not in SORTS:
+        return f"ORDER BY place {way}"
+    return f"ORDER BY {asked.sort} {way} NULLS LAST, place"
+
+
+def _where(asked: Question) -> tuple[str, dict[str, Any]]:
+    values: dict[str, Any] = {}
+    parts = ["true"]
+    for number, word in enumerate(asked.words[:20]):
+        parts.append(f"(title ILIKE %(word{number})s OR url ILIKE %(word{number})s)")
+        values[f"word{number}"] = f"%{_literal(word)}%"
+    if asked.domain:
+        parts.append("domain = %(domain)s")
+        values["domain"] = asked.domain
+    if asked.state in STATES:
+        parts.append(f"{asked.state} > 0")
+    if asked.places is not None:
+        parts.append(
+            "(url = ANY (%(places)s) OR domain = ANY (%(places)s) OR domain LIKE ANY (%(below)s))"
+        )
+        values["places"] = list(asked.places)
+        values["below"] = [f"%.{_literal(place)}" for place in asked.places]
+    return " AND ".join(parts), values
+
+
+def _literal(text: str) -> str:
+    """Escape text for LIKE."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+# --- the list ---
+
+MOST_IN_FILE = 100_000
+MOST_OFFSET = 1_000_000
+BY = {"domain": gettext_lazy("Domains"), "page": gettext_lazy("Pages")}
+STATE_LABELS = {
+    "": gettext_lazy("all"),
+    "block": gettext_lazy("blocked"),
+    "boost": gettext_lazy("boosted"),
+    "mute": gettext_lazy("muted"),
+    "cited": gettext_lazy("cited"),
+    "facts": gettext_lazy("new facts"),
+    "contradicted": gettext_lazy("contradicts known facts"),
+    "unsupported": gettext_lazy("unsupported citations"),
+    "failed": gettext_lazy("unreadable"),
+    "quarantined": gettext_lazy("quarantined"),
+}
+COLUMNS = {
+    "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned it")),
+    "read": (gettext_lazy("Read"), gettext_lazy("how often Beacon read its text")),
+    "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite it")),
+    "facts": (gettext_lazy("New facts"), gettext_lazy("facts it was first to report")),
+    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts it confirmed")),
+    "contradicted": (
+        gettext_lazy("Contradicts"),
+        gettext_lazy("known facts it contradicts"),
+    ),
+    "unsupported": (
+        gettext_lazy("Unsupported"),
+        gettext_lazy("sentences that cite it but aren’t supported by it"),
+    ),
+    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it couldn’t be read")),
+    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned it")),
+}
+ACT_WORDS = {
+    Act.BLOCK: gettext_lazy("blocked"),
+    Act.BOOST: gettext_lazy("boosted"),
+    Act.MUTE: gettext_lazy("muted"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesFilter:
+    """The filters and sorting in the page's URL."""
+
+    by: str = "domain"
+    words: str = ""
+    domain: str = ""
+    state: str = ""
+    sort: str = "cited"
+    falling: bool = True
+
+    @classmethod
+    def of(cls, query: Mapping[str, Any]) -> SourcesFilter:
+        """Read it from a query string, ignoring invalid values."""
+
+        def said(name: str, most: int) -> str:
+            return str(query.get(name) or "").replace("\x00", "").strip()[:most]
+
+        domain, by = said("domain", 255), said("by", 10)
+        sort = said("sort", 20)
+        by = by if by in BY else ("page" if domain else "domain")
+        state = said("state", 20)
+        state = {"muted": "mute", "blocked": "block", "boosted": "boost"}.get(state, state)
+        falling = not sort.startswith("^") if sort else True
+        sort = sort.lstrip("^")
+        if sort not in SORTS:
+            sort, falling = "cited", True
+        return cls(
+            by, said("q", 200), domain, state if state in STATE_LABELS else "", sort, falling
+        )
+
+    @property
+    def query(self) -> str:
+        """Return it as a URL's query, without the cursor."""
+        sort = self.sort if self.falling else f"^{self.sort}"
+        named = {
+            "by": self.by,
+            "q": self.words,
+            "domain": self.domain,
+            "state": self.state,
+            "sort": "" if sort == "cited" else sort,
+        }
+        return urlencode({name: value for name, value in named.items() if value})
+
+    def sorted_by(self, name: str) -> str:
+        """Return the query string that sorts by a column, in reverse if it already does."""
+        falling = not self.falling if name == self.sort else name != "name"
+        changed = SourcesFilter(self.by, self.words, self.domain, self.state, name, falling)
+        return changed.query
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading: its label, the URL that sorts by it, and its current order."""
+
+    name: str
+    label: Any
+    about: Any
+    query: str
+    order: str  # value of aria-sort; empty if another column is sorted
+
+
+@dataclass(frozen=True, slots=True)
+class DeskRow:
+    """One domain or page with its figures and its rules."""
+
+    figures: Figures
+    here: str  # the topic's own rule for exactly this place, or none
+    in_all: str  # the rule for all topics for exactly this place, or none
+    effect: str  # the effective rule in the next run
+    by_place: str  # the place of that rule, if it is another
+
+    @property
+    def place(self) -> str:
+        """Return the domain, or the page's canonical URL."""
+        return self.figures.place
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a single page."""
+        return self.figures.place != self.figures.domain
+
+    @property
+    def may_be_ruled(self) -> bool:
+        """Whether it is on the web at all. The library's name isn't a domain."""
+        return self.is_page or "." in self.figures.domain
+
+    @property
+    def link(self) -> Link:
+        """Return the page's link."""
+        return link_of(self.figures.link) if self.is_page else Link()
+
+    @property
+    def title(self) -> str:
+        """Return its display name."""
+        return (self.figures.title or self.place) if self.is_page else self.host
+
+    @property
+    def host(self) -> str:
+        """Return its domain for display."""
+        return editing.shown(self.figures.domain)
+
+    @property
+    def effect_words(self) -> str:
+        """Return how it is treated: `blocked`, `muted by example.org`."""
+        if self.effect == NONE:
+            return ""
+        word = str(ACT_WORDS[Act(self.effect)])
+        if self.by_place:
+            told = {"word": word, "place": editing.shown(self.by_place)}
+            return _("%(word)s by the rule for %(place)s") % told
+        if self.here == self.effect:
+            return word
+        return _("%(word)s in all topics") % {"word": word}
+
+    @property
+    def trust(self) -> str:
+        """Return its trust level."""
+        if self.figures.quarantined:
+            return _("quarantined")
+        return _("owner") if self.figures.domain == "library" else _("external")
+
+    @property
+    def trust_about(self) -> str:
+        """Return the reason for its trust level."""
+        quotes, bad = self.figures.quotes, self.figures.unsupported
+        if self.figures.quarantined:
+            return _("One of its pages was quarantined as possible prompt injection.")
+        if not quotes:
+            return _("No quotes from it yet.")
+        told = {"good": quotes - bad, "all": quotes}
+        return _("%(good)d of %(all)d quotes were found in its text.") % told
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A topic's effective rules: its own, those for all topics, and both together."""
+
+    own: TopicSettings
+    all: dict[str, str]
+    whole: TopicSettings
+
+    @classmethod
+    def of(cls, topic: Any) -> Rules:
+        """Return the rules of a topic with its settings loaded, in two queries."""
+        found = everywhere(topic.owner_id)
+        return cls(topic.settings, found, in_effect(topic.settings, found))
+
+    def effect_on(self, url: str, place: str) -> tuple[str, str]:
+        """Return the effective rule for a page or domain, and the place it comes from."""
+        for act in (Act.BLOCK, Act.BOOST, Act.MUTE):
+            found = place_of(url, sorted(lists_of(self.whole, act), key=len, reverse=True))
+            if found:
+                return str(act), "" if found == place else found
+        return NONE, ""
+
+
+def page(topic: Any, wanted: SourcesFilter, *, cursor: str = "") -> tuple[Page, int, Rules]:
+    """Return the rows after the cursor, the total number, and the rules."""
+    rules, offset = Rules.of(topic), offset_of(cursor)
+    figures = page_of(topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1)
+    more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
+    rows = [row_of(one, rules) for one in figures[:PAGE_SIZE]]
+    return Page(rows, more), figures[0].total if figures else 0, rules
+
+
+def question(wanted: SourcesFilter, rules: Rules) -> Question:
+    """Return the query for the figures."""
+    by_rule = wanted.state in Act.values
+    return Question(
+        by_domain=wanted.by == "domain",
+        words=wanted.words.split(),
+        domain=wanted.domain,
+        state="" if by_rule else wanted.state,
+        places=lists_of(rules.whole, wanted.state) if by_rule else None,
+        sort=wanted.sort,
+        falling=wanted.falling,
+    )
+
+
+def columns(wanted: SourcesFilter) -> Sequence[Column]:
+    """Return the column headings."""
+    way = "descending" if wanted.falling else "ascending"
+    return [
+        Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
+        for name, (label, about) in COLUMNS.items()
+    ]
+
+
+def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
+    """Return the topic's own rules that no row shows, so they can be removed as well."""
+    shown = {row.place for row in rows}
+    return [(place, act) for place, act in places_by_act(rules.own) if place not in shown]
+
+
+def offset_of(cursor: str) -> int:
+    return (
+        min(int(cursor), MOST_OFFSET)
+        if cursor.isascii() and cursor.isdigit() and len(cursor) < 10
+        else 0
+    )
+
+
+def row_of(figures: Figures, rules: Rules) -> DeskRow:
+    place = figures.place
+    url = place if place != figures.domain else f"https://{figures.domain}/"
+    effect, by = rules.effect_on(url, place)
+    return DeskRow(figures, act_here(rules.own, place), rules.all.get(place, NONE), effect, by)
+
+
+# --- CSV ---
+
+FIELDS = (
+    "place", "domain", "title", "pages", "returned", "read", "cited", "facts", "confirmed",
+    "contradicted", "unsupported", "failed", "why_unread", "last_seen", "trust", "treated",
+)  # fmt: skip
+
+
+def as_csv(topic: Topic, wanted: SourcesFilter) -> Iterator[str]:
+    """Yield the whole list as CSV that is safe to open in a spreadsheet."""
+    rules = Rules.of(topic)
+    yield _line(FIELDS)
+    for figures in all_of(topic, question(wanted, rules), most=MOST_IN_FILE):
+        row = row_of(figures, rules)
+        values = {name: getattr(figures, name, "") for name in FIELDS}
+        values |= {
+            "why_unread": figures.why,
+            "last_seen": figures.last_at.isoformat() if figures.last_at else "",
+            "trust": row.trust,
+            "treated": row.effect_words,
+        }
+        yield _line([cell(values[name]) for name in FIELDS])
+
+
+def _line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,357 @@
+"""Actions on topics: bulk actions, memory expiry, Trash, undo and permanent deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
+
+from beacon_site.text.cleaning import one_line
+from memory.models import Activity, Topic, TopicFact, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.shared import undo
+from memory.services.records.kinds import Dependents, RecordKind, register
+from research import models
+from research.models import Channel, Run, RunAlreadyActive, TopicNotices
+from research.services.facts import correcting as fact_editing
+from research.services.notifications import channels, digests, sending
+from research.services.runs import trash
+from research.services.runs.execution.starting import NotNow, start_run
+from research.services.runs.presenters import memory_words
+from research.services.schedules import scheduling
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.settings.editing import archive_topic, unarchive_topic
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The topics that were changed, what else happened to them, and why the others weren't."""
+
+    done: list[Any] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    more: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAct:
+    """An action on topics with its messages, and the action that undoes it.
+
+    `do` returns None if nothing changes, otherwise what else to say. `many` is the message of a
+    bulk action; without one, the action applies only to single topics.
+    """
+
+    do: Callable[[Topic, Actor], str | None]
+    said: str | Promise = ""
+    unchanged: str | Promise = ""
+    inverse: str = ""
+    many: Any = None  # an ngettext_lazy, for which the stubs have no type
+
+
+def _run(topic: Topic, by: Actor) -> str:
+    start_run(topic, trigger=Run.Trigger.PERSON, by=by)
+    return ""
+
+
+def _pause(topic: Topic, by: Actor) -> str | None:
+    return "" if scheduling.set_paused(topic, paused=True, by=by) else None
+
+
+def _resume(topic: Topic, by: Actor) -> str | None:
+    return "" if scheduling.set_paused(topic, paused=False, by=by) else None
+
+
+def _archive(topic: Topic, by: Actor) -> str | None:
+    if topic.archived_at is not None:
+        return None
+    return _("Its queued run was cancelled.") if archive_topic(topic, by=by) else ""
+
+
+def _unarchive(topic: Topic, by: Actor) -> str | None:
+    if topic.archived_at is None:
+        return None
+    unarchive_topic(topic, by=by)
+    return ""
+
+
+def _end_memory(topic: Topic, by: Actor) -> str | None:
+    """Expire the working memory now. It is kept but no longer loaded."""
+    if not topic.memory_is_live():
+        return None
+    with transaction.atomic():
+        topic.expire_now(by=by)
+        Activity.log(topic.owner, by, "memory-ended", subject=topic)
+    return ""
+
+
+def _revive(topic: Topic, by: Actor) -> str | None:
+    """Restore expired memory for as long as a save would."""
+    if not topic.memory_has_lapsed:
+        return None
+    with transaction.atomic():
+        topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
+        Activity.log(topic.owner, by, "memory-revived", subject=topic)
+    return _("It %(expires)s.") % {"expires": memory_words(topic)}
+
+
+ACTS: dict[str, TopicAct] = {
+    # A started run can't be undone, but can be cancelled on its page.
+    "run": TopicAct(_run, many=ngettext_lazy("Started %(n)d run.", "Started %(n)d runs.", "n")),
+    "pause": TopicAct(
+        _pause,
+        gettext_lazy("“%(topic)s” paused. It won’t run on its schedule until you resume it."),
+        gettext_lazy("This topic is already paused, or has no schedule."),
+        "resume",
+        ngettext_lazy("Paused %(n)d topic.", "Paused %(n)d topics.", "n"),
+    ),
+    "resume": TopicAct(
+        _resume,
+        gettext_lazy("“%(topic)s” resumed. It runs on its schedule again."),
+        gettext_lazy("This topic isn’t paused, or has no schedule."),
+        "pause",
+        ngettext_lazy("Resumed %(n)d topic.", "Resumed %(n)d topics.", "n"),
+    ),
+    "archive": TopicAct(
+        _archive,
+        gettext_lazy("“%(topic)s” archived. Everything is kept, but it won’t run."),
+        gettext_lazy("This topic is already archived."),
+        "unarchive",
+        ngettext_lazy("Archived %(n)d topic.", "Archived %(n)d topics.", "n"),
+    ),
+    "unarchive": TopicAct(
+        _unarchive,
+        gettext_lazy("“%(topic)s” unarchived."),
+        gettext_lazy("This topic isn’t archived."),
+        "archive",
+        ngettext_lazy("Unarchived %(n)d topic.", "Unarchived %(n)d topics.", "n"),
+    ),
+    "end-memory": TopicAct(
+        _end_memory,
+        gettext_lazy(
+            "Memory expired. It’s kept, but the next run won’t load it and will be a baseline."
+        ),
+        gettext_lazy("There’s no active memory to expire."),
+        "revive",
+    ),
+    "revive": TopicAct(
+        _revive,
+        gettext_lazy("Memory restored."),
+        gettext_lazy("This topic’s memory hasn’t expired."),
+        "end-memory",
+    ),
+}
+
+
+def act_on(topics: Iterable[Topic], act: str, *, by: Actor) -> Outcome:
+    """Do `act` (a key of ACTS) on each topic. One that refuses doesn't stop the others."""
+    outcome = Outcome()
+    for topic in topics:
+        try:
+            more = ACTS[act].do(topic, by)
+            if more is not None:
+                outcome.done.append(topic.pk)
+                outcome.more.append(more)
+        except (RunAlreadyActive, NotNow, MemoryRefused) as exc:
+            reason = f"{topic}: {exc}"
+            outcome.reasons.append(reason)
+            if isinstance(exc, NotNow) and exc.retry_after:
+                break  # the hourly limit applies to all that follow
+    return outcome
+
+
+def in_words(act: str, outcome: Outcome, asked: int) -> str:
+    """Return the result of a bulk action as a sentence for the person."""
+    done = len(outcome.done)
+    words = str(ACTS[act].many % {"n": done})
+    left = asked - done
+    if left:
+        words += " " + ngettext("%(left)d wasn’t changed.", "%(left)d weren’t changed.", left) % {
+            "left": left
+        }
+    if outcome.reasons:
+        words += " " + " ".join(outcome.reasons[:3])
+    elif left and act in ("pause", "resume"):
+        words += " " + _("Topics without a schedule only run manually.")
+    return words
+
+
+# --- permanent deletion ---
+
+
+def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
+    """Permanently delete a trashed topic with its facts, runs and reports.
+
+    Raises InvalidValue unless `typed` is its name and it is in the trash.
+    """
+    if topic.trashed_at is None:
+        raise InvalidValue(_("Only items in Trash can be deleted permanently."))
+    if one_line(typed) != one_line(topic.title):
+        problem = _("That doesn’t match. Type “%(title)s” to confirm.")
+        problem %= {"title": topic.title}
+        raise InvalidValue(problem, errors={"name": [problem]})
+    topic.purge(by=by)
+
+
+# --- research's records in Trash and history ---
+
+_EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
+_VOUCHED = frozenset({"touched_by_person", "trust"})
+_FACT_FIELDS = (*TopicFact.REVISED, *sorted(_VOUCHED), "confirmed_at", "contradicted_at")
+
+
+def register_record_moves() -> None:
+    """Register how memory's trash and history move research's records."""
+    register(
+        "topic",
+        RecordKind(
+            gettext_lazy("topic"),
+            many=ngettext_lazy("%(n)s topic", "%(n)s topics", "n"),
+            trash=lambda topic, by: topic_editing.trash_topic(topic, by=by),
+            restore=lambda topic, by: topic_editing.restore_topic(topic, by=by),
+            restore_state=_topic_back,
+            more=topic_editing.state_of,
+            address=lambda topic: reverse("research:topic", args=[topic.slug]),
+            purge_page="research:topic-purge",
+            hanging=(
+                Dependents(models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
+                Dependents(TopicFact, "topic", ngettext_lazy("%(n)s fact", "%(n)s facts", "n")),
+            ),
+        ),
+    )
+    register(
+        "topicfact",
+        RecordKind(
+            gettext_lazy("topic fact"),
+            many=ngettext_lazy("%(n)s topic fact", "%(n)s topic facts", "n"),
+            restore=lambda fact, by: fact_editing.restore_fact(fact, by=by),
+            restore_state=_fact_back,
+            address=lambda fact: reverse("research:fact-history", args=[fact.topic.slug, fact.pk]),
+        ),
+    )
+    _register_runs()
+    models.Report.ON_PURGE += [trash.forget_run, sending.forget_run]
+    models.RemovedRun.ON_PURGE += [trash.forget_removed_run, sending.forget_run]
+    Topic.ON_PURGE += [
+        trash.check_not_running,
+        trash.forget_history,
+        sending.forget_topic,
+    ]
+
+
+def _register_runs() -> None:
+    """Register runs. Those with a report move to the trash with it, the others by themselves."""
+    register(
+        "report",
+        RecordKind(
+            gettext_lazy("report"),
+            many=ngettext_lazy("%(n)s report", "%(n)s reports", "n"),
+            trash=lambda report, by: trash.trash_run(report, by=by),
+            restore=lambda report, by: trash.restore_run(report, by=by),
+            along=trash.trashed_labels,
+            address=lambda report: reverse(
+                "research:run", args=[report.run.topic.slug, report.run_id]
+            ),
+        ),
+    )
+
+    register(
+        "removedrun",
+        RecordKind(
+            gettext_lazy("run"),
+            many=ngettext_lazy("%(n)s run without a report", "%(n)s runs without a report", "n"),
+            trash=lambda removed, by: trash.remove(removed.run, by=by),
+            restore=lambda removed, by: trash.restore(removed, by=by),
+        ),
+    )
+
+
+def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Restore a topic by its own actions.
+
+    Its name must be free, and an archived topic starts no runs.
+    """
+    if "archived_at" in fields:
+        put_away = fields["archived_at"] is not None
+        move = topic_editing.archive_topic if put_away else topic_editing.unarchive_topic
+        move(topic, by=by)
+    wanted = {name: value for name, value in fields.items() if name in _EDITED}
+    if wanted:
+        topic_editing.edit_topic(topic, by=by, wanted=wanted)
+        topic.refresh_from_db()
+    rest = fields.keys() - _EDITED - {"archived_at", "slug"}
+    if rest:
+        topic.change(by=by, why=why, **{name: fields[name] for name in rest})
+
+
+def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Restore a fact by its own rules: at most ten are current, and none twice."""
+    wanted = {name: fields[name] for name in _FACT_FIELDS if name in fields}
+    if not by.is_person:  # an agent can't vouch for a fact, or withdraw what a person said
+        wanted = {name: wanted[name] for name in wanted.keys() - _VOUCHED}
+    fact.restore_state(wanted, by=by, why=why)
+
+
+# --- undoing changes to settings ---
+
+_DIGEST = ("often", "hour", "weekday", "even_if_quiet")
+_NOTICES = ("own", "reports", "failures", "in_digest")
+
+
+def register_settings() -> None:
+    """Register research's settings with memory."""
+    undo.register_settings("topic", _topic, _put_topic)
+    undo.register_settings("digest", _digest, _put_digest)
+    undo.register_settings("notices", _notices, _put_notices)
+
+
+def _found(owner: User, target: str) -> Topic | None:
+    topics = Topic.objects.of(owner).live().select_related("owner")
+    found: Topic | None = topics.filter(pk=target).first()
+    return found
+
+
+def _topic(owner: User, target: str) -> undo.State | None:
+    topic = _found(owner, target)
+    return topic_editing.state_of(topic) if topic is not None else None
+
+
+def _put_topic(owner: User, target: str, values: undo.State, by: Actor) -> None:
+    topic = Topic.objects.of(owner).live().get(pk=target)
+    topic_editing.edit_topic(topic, by=by, wanted=dict(values))
+
+
+def _digest(owner: User, _target: str) -> undo.State | None:
+    chosen = digests.settings_of(owner)
+    out = TopicNotices.objects.filter(topic__owner=owner, in_digest=False)
+    left_out = sorted(str(pk) for pk in out.values_list("topic_id", flat=True))
+    return {name: getattr(chosen, name) for name in _DIGEST} | {"left_out": left_out}
+
+
+def _put_digest(owner: User, target: str, values: undo.State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**undo.settings_now(owner, "digest", target), **values}
+    left_out = Topic.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    digests.save_settings(owner, by=by, left_out=left_out, **wanted)
+
+
+def _notices(owner: User, target: str) -> undo.State | None:
+    topic = _found(owner, target)
+    if topic is None:
+        return None
+    chosen = channels.choice_of(topic)
+    out = chosen.left_out.values_list("pk", flat=True) if chosen.pk else ()
+    left_out = sorted(str(pk) for pk in out)
+    return {name: getattr(chosen, name) for name in _NOTICES} | {"left_out": left_out}
+
+
+def _put_notices(owner: User, target: str, values: undo.State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**undo.settings_now(owner, "notices", target), **values}
+    topic = Topic.objects.of(owner).live().select_related("owner").get(pk=target)
+    left_out = Channel.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    channels.choose(topic, by=by, left_out=left_out, **wanted)

@@ -1,0 +1,396 @@
+"""The list of topics: rows, figures and filters, in a fixed number of queries.
+
+A page has 50 rows, so translated texts are looked up and URLs resolved once per page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import (
+    Case,
+    Count,
+    DateTimeField,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, Lower
+from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from rapidfuzz import fuzz, process
+
+from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
+from beacon_site.text.cleaning import normal_title
+from memory.models import Source, Topic, TopicFact, User
+from memory.pages.shared.filter_bar import Choice
+from research.models import DeltaItem, Report, Run
+from research.services.reports import topic_news
+from research.services.reports.topic_news import TopicSummary
+from research.services.runs import presenters
+from research.services.schedules import scheduling
+
+_ADDRESSES = {
+    "page": "research:topic",
+    "read": "research:topic-read",
+    "run": "research:topic-run",
+    "settings": "research:topic-settings",
+    "trash": "research:topic-trash",
+}
+_ANY = "-"  # placeholder for a topic's slug
+
+
+@dataclass
+class TopicRow:
+    """One row: the topic with its state, its last run, and its unread changes."""
+
+    topic: Any
+    seen_from: str = ""  # the person's time zone
+    last_run: Run | None = None
+    unfinished: Run | None = None
+    new_counts: list[int] = field(default_factory=list)
+    news: TopicSummary = field(default_factory=TopicSummary)
+    words: RowWords | None = None  # in a list
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Return the accessible names of the row's controls."""
+        return self.words.of_title(self.topic.title) if self.words else {}
+
+    @cached_property
+    def to(self) -> dict[str, str]:
+        """Return the URLs of its links and buttons."""
+        return self.words.addresses(self.topic.slug) if self.words else {}
+
+    @cached_property
+    def state(self) -> str:
+        """Return the row's state. A recurring topic without a live run is scheduled (R52)."""
+        schedule = getattr(self.topic, "schedule", None)
+        if self.unfinished is not None:
+            return self.unfinished.status
+        if self.topic.archived_at is not None:
+            return "archived"
+        if schedule is not None and schedule.recurs:
+            return "scheduled"
+        if schedule is not None and schedule.preset != schedule.Preset.NONE:
+            return "paused"
+        return self.last_run.status if self.last_run else "never"
+
+    @property
+    def last_failed(self) -> bool:
+        """Whether the last run failed, the state doesn't show it, and no run is in progress."""
+        if self.last_run is None or self.unfinished is not None:
+            return False
+        return self.last_run.status == Run.Status.FAILED != self.state
+
+    @property
+    def state_word(self) -> str:
+        """Return the label for states that aren't a run's."""
+        words = {"archived": _("Archived"), "never": _("Not run yet")}
+        return words.get(self.state, "")
+
+    @property
+    def label(self) -> str:
+        """Return the label of a run that waits for a person, or "" if the state says it all."""
+        return self.unfinished.waiting_label if self.unfinished is not None else ""
+
+    @cached_property
+    def summary(self) -> str:
+        """Return the topic's summary without citations, which have no target here."""
+        return presenters.bare(self.topic.summary)
+
+    @property
+    def runs_again(self) -> bool:
+        """Whether there is a next run to show."""
+        return self.state not in ("archived", "paused") and self.next_run_at is not None
+
+    @property
+    def next_run_at(self) -> datetime | None:
+        """Return when the topic's next scheduled run is."""
+        schedule = getattr(self.topic, "schedule", None)
+        found: datetime | None = schedule.next_run_at if schedule else None
+        return found
+
+    @property
+    def schedule_words(self) -> str:
+        """Return the schedule as a phrase."""
+        schedule = getattr(self.topic, "schedule", None)
+        return scheduling.in_words(schedule, seen_from=self.seen_from) if schedule else ""
+
+    @property
+    def last_run_url(self) -> str:
+        """Return the page of the last run."""
+        return reverse("research:run", args=[self.topic.slug, self.last_run.pk])  # type: ignore[union-attr]
+
+    @property
+    def unfinished_url(self) -> str:
+        """Return the page of the run in progress."""
+        return reverse("research:run", args=[self.topic.slug, self.unfinished.pk])  # type: ignore[union-attr]
+
+    @property
+    def bars(self) -> SafeString:
+        """Return the sparkline of new facts over the last runs, oldest first, 72 by 18."""
+        most = max(self.new_counts, default=0) or 1
+        heights = [max(1, round(16 * count / most)) for count in self.new_counts]
+        return mark_safe(  # noqa: S308  whole numbers alone  # nosec B308 B703
+            "".join(
+                f'<rect class="a" x="{9 * place}" y="{18 - high}" width="6" height="{high}"/>'
+                for place, high in enumerate(heights)
+            )
+        )
+
+    @property
+    def spark_words(self) -> str:
+        """Return a text description of the sparkline for screen readers."""
+        return _("New facts in recent runs, oldest first: %(counts)s") % {
+            "counts": ", ".join(map(str, self.new_counts))
+        }
+
+
+class RowWords:
+    """The texts and URLs that every row needs, looked up once per page."""
+
+    def __init__(self) -> None:
+        self.said = {
+            "state": _("Status"),
+            "last": _("Last run"),
+            "news": _("New since you read"),
+            "facts": _("Facts"),
+            "sources": _("Sources"),
+            "next": _("Next run"),
+            "private": _("private"),
+            "failed": _("last run failed"),
+            "never": _("never"),
+            "nothing": _("nothing"),
+            "paused": _("paused"),
+            "mark_read": _("Mark read"),
+            "run_now": _("Run now"),
+        }
+        self._of_a_title = {
+            "select": _("Select %(title)s"),
+            "mark_read": _("Mark read: %(title)s"),
+            "run_now": _("Run now: %(title)s"),
+            "settings": _("Settings for %(title)s"),
+            "trash": _("Move %(title)s to Trash"),
+        }
+        self._addresses = {
+            name: reverse(route, args=[_ANY]).partition(f"/{_ANY}/")
+            for name, route in _ADDRESSES.items()
+        }
+
+    def of_title(self, title: str) -> dict[str, str]:
+        """Return the accessible names of the row's buttons, which contain the topic's title."""
+        return {name: words % {"title": title} for name, words in self._of_a_title.items()}
+
+    def addresses(self, slug: str) -> dict[str, str]:
+        """Return the URLs of the topic's links and buttons."""
+        return {
+            name: f"{before}/{slug}/{behind}"
+            for name, (before, _any, behind) in self._addresses.items()
+        }
+
+
+# --- the list ---
+
+SPARK_RUNS = 8
+_FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)
+_MOST_COMPARED = 2000
+SORTS = {
+    "recent": ("sort_recent", True),
+    "made": ("created", True),
+    "title": ("sort_title", False),
+    "next": ("sort_next", False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters in the list's URL."""
+
+    words: str = ""
+    show: str = "active"  # active, archived or all
+    label: str = ""
+    sort: str = "recent"
+
+    @classmethod
+    def of(cls, query: Any) -> Filters:
+        """Read it from a URL's query, ignoring invalid values."""
+        show, sort = query.get("show", ""), query.get("sort", "")
+        return cls(
+            words=query.get("q", "").replace("\x00", "").strip()[:200],
+            show=show if show in ("archived", "all") else "active",
+            label=query.get("label", "").replace("\x00", "").strip()[:40],
+            sort=sort if sort in SORTS else "recent",
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether filters may hide some topics."""
+        return bool(self.words or self.label or self.show == "archived")
+
+
+def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
+    """Return the topics that match the URL's filters, unordered and without figures."""
+    topics = Topic.objects.of(user).live().matching(wanted.words)
+    if wanted.show != "all":
+        topics = topics.filter(archived_at__isnull=wanted.show == "active")
+    if wanted.label:
+        topics = topics.filter(labels__contains=[wanted.label])
+    return topics
+
+
+def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+    """Return one page of rows, in three queries, plus three if unread counts are stale."""
+    topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
+    topics = topics.annotate(
+        sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
+        sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
+        sort_title=Lower("title"),
+    )
+    by, falling = SORTS[wanted.sort]
+    page = page_of(topics, by=by, falling=falling, cursor=cursor, size=size)
+    return Page(_rows(page.rows, user.time_zone), page.next_cursor)
+
+
+def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
+    """Add each topic's number of facts, sources and unread reports."""
+    counted: QuerySet[Any] = topics.annotate(
+        fact_count=_counted(TopicFact.objects.live().filter(state="current"), "topic"),
+        source_count=_counted(Source.objects.all(), "topic"),
+        unread_count=_counted(Report.objects.unread(), "run__topic"),
+    )
+    return counted
+
+
+def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
+    """Return the count of `rows` per topic as a subquery, because joins would multiply."""
+    found = rows.filter(**{to_topic: OuterRef("pk")}).order_by().values(to_topic)
+    counted = found.annotate(number=Count("pk")).values("number")
+    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+
+
+def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
+    words = RowWords()
+    rows = {topic.pk: TopicRow(topic, seen_from, words=words) for topic in topics}
+    last, runs = _last_runs(rows)
+    for run in runs:
+        row = rows[run.topic_id]
+        if run.is_unfinished:
+            row.unfinished = run
+        elif run.pk in last:
+            row.last_run = run
+        if run.number is not None:
+            row.new_counts.append(run.new_facts)
+    told = topic_news.told_of(topic.news for topic in topics if hasattr(topic, "news"))
+    for key, row in rows.items():
+        row.news = told.get(key, TopicSummary())
+    return list(rows.values())
+
+
+def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
+    """Return each topic's last ended, unfinished and last saved runs, and which of them ended last.
+
+    The runs are ordered by number, each with its `new_facts`. A baseline lists no changes, so its
+    new facts are those that it found first. They are looked up per topic by an index, because
+    sorting thousands of runs for the few that are shown would be slow.
+    """
+    runs = Run.objects.kept().filter(topic=OuterRef("pk"))
+    ended = runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
+    unfinished = runs.filter(status__in=Run.UNFINISHED).order_by("-id")
+    saved = runs.exclude(number=None).order_by("-number")
+    last: set[int] = set()
+    wanted: set[int] = set()
+    for of_topic in Topic.objects.filter(pk__in=list(topic_ids)).values_list(
+        ArraySubquery(ended.values("pk")[:1]),
+        ArraySubquery(unfinished.values("pk")[:1]),
+        ArraySubquery(saved.values("pk")[:SPARK_RUNS]),
+    ):
+        last.update(of_topic[0])
+        wanted.update(*of_topic)
+    told = DeltaItem.objects.filter(run=OuterRef("pk"), status=DeltaItem.Status.NEW, withheld="")
+    found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
+    new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
+    rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted).annotate(new_facts=new)
+    # A run has more than forty columns, and eight runs per topic are only needed for their numbers.
+    columns = ("topic", "status", "number", "finished_at", "waiting_since")
+    return last, rows.only(*columns).order_by("number")
+
+
+def _number_of(rows: QuerySet[Any]) -> Any:
+    """Return the number of `rows` as a subquery. They refer to the outer row."""
+    counted = rows.order_by().annotate(n=Func(F("pk"), function="Count")).values("n")
+    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+
+
+def labels_of(user: User) -> list[Choice]:
+    """Return the labels on the person's topics with the number of topics, in order."""
+    lists = Topic.objects.of(user).live().exclude(labels=[]).values_list("labels", flat=True)
+    counts = Counter(label for labels in lists for label in labels)
+    return [Choice(one, one, counts[one]) for one in sorted(counts, key=str.casefold)]
+
+
+def number_of(user: User) -> tuple[int, int]:
+    """Return how many topics are active, and how many are archived."""
+    is_active = Q(archived_at=None)
+    found = (
+        Topic.objects.of(user)
+        .live()
+        .aggregate(active=Count("pk", filter=is_active), archived=Count("pk", filter=~is_active))
+    )
+    return found["active"], found["archived"]
+
+
+# --- topics similar to a title being typed ---
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarTopics:
+    """Topics similar to a title being typed: the same one, and those that share its words."""
+
+    same: Any = None
+    similar: Sequence[Any] = ()
+
+
+def known_of(user: User, title: str, *, most: int = 4) -> SimilarTopics:
+    """Return the person's topic with this title (exact slug) and similar ones, in two queries."""
+    wanted = normal_title(title)
+    if not wanted:
+        return SimilarTopics()
+    titles = Topic.objects.of(user).live().order_by("-created")[:_MOST_COMPARED]
+    choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
+    ranked = process.extract(
+        wanted, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=62
+    )
+    same = Topic.objects.titled(user, title)
+    keys = [key for _name, _score, key in ranked if same is None or key != same.pk]
+    if same is not None:
+        keys.insert(0, same.pk)
+    found = with_figures(Topic.objects.filter(pk__in=keys[: most + 1])).in_bulk()
+    topics = [found[key] for key in keys if key in found]
+    if same is None:
+        return SimilarTopics(None, topics[:most])
+    return SimilarTopics(topics[0], topics[1 : most + 1])
+
+
+def _likeness(wanted: str, title: str, **_options: Any) -> float:
+    """Return a similarity from 0 to 100.
+
+    Shared words count, and so does a prefix that is still being typed.
+    """
+    shared: float = fuzz.token_set_ratio(wanted, title)
+    if len(wanted) >= 4 and title.startswith(wanted):
+        return max(shared, 95.0)
+    return shared

@@ -1,0 +1,197 @@
+"""Rules that every run of a topic follows: “always include” and “never read”.
+
+Data flow: a line that a person typed, or the source of a fact or hit -> `check_from`, `place_from`
+-> a list in the topic's settings, changed like any edit (`topic_editing`) -> the snapshot that a
+run takes -> `research.services.runs.context.applied_rules`.
+
+“Never read” uses the settings' lists of blocked domains and blocked pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from beacon_site.text.canonical_urls import canonical_url, is_in_domain
+from beacon_site.text.cleaning import clean, one_line
+from memory.models import Topic
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached
+from research.models import TopicSettings
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.settings.editing import NotADomain, domain_from
+from research.services.topics.settings.editing import shown as shown_domain
+
+Kind = Literal["check", "stop"]
+CHECK: Kind = "check"
+STOP: Kind = "stop"
+MOST_CHECKS = 5
+MOST_PLACES = 200  # per list, as in the settings form
+LONGEST_CHECK = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
+LONGEST_ADDRESS = 2000
+_PAGES = ("http://", "https://", "library:")
+
+
+def is_address(text: str) -> bool:
+    """Whether a rule is the URL of a page, not words or a domain."""
+    return text.lower().startswith(_PAGES)
+
+
+def check_from(text: str) -> str:
+    """Return the normalized rule for “always include”: a query or a URL.
+
+    Raises InvalidValue.
+    """
+    text = one_line(clean(text)[0])
+    if is_address(text):
+        return _page_from(text)
+    if not any(map(str.isalnum, text)):
+        raise InvalidValue(_("Enter a search query, or a URL that begins with https://."))
+    if len(text) > LONGEST_CHECK:
+        raise InvalidValue(
+            _("Use at most %(most)d characters (currently %(count)d).")
+            % {"count": len(text), "most": LONGEST_CHECK}
+        )
+    return text
+
+
+def place_from(text: str) -> str:
+    """Return the normalized rule for “never read”: a domain, or a page's canonical URL.
+
+    Raises InvalidValue.
+    """
+    text = one_line(clean(text)[0])
+    if is_address(text):
+        return canonical_url(_page_from(text))
+    try:
+        return domain_from(text)
+    except NotADomain as exc:
+        raise InvalidValue(
+            _(
+                "“%(text)s” isn’t a domain or a URL. Enter one such as example.org or https://example.org/news."
+            )
+            % {"text": text[:200]}
+        ) from exc
+
+
+def _page_from(text: str) -> str:
+    if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
+        raise InvalidValue(
+            _("“%(text)s…” isn’t a valid URL. Don’t use spaces or more than %(most)d characters.")
+            % {"text": text[:80], "most": LONGEST_ADDRESS}
+        )
+    scheme, _sep, rest = text.partition(":")
+    if not rest.strip("/"):
+        raise InvalidValue(_("“%(text)s” isn’t the URL of a page.") % {"text": text})
+    return f"{scheme.lower()}:{rest}"
+
+
+def shown(rule: str) -> str:
+    """Return a rule for display."""
+    return rule if is_address(rule) else shown_domain(rule)
+
+
+def places_of(settings: TopicSettings) -> list[str]:
+    """Return all blocked places: domains first, then pages."""
+    return [*settings.block_domains, *settings.block_pages]
+
+
+def reason_against(settings: TopicSettings, url: str) -> str:
+    """Return the blocked place that contains a canonical URL, or ""."""
+    return place_of(url, [*settings.block_pages, *settings.block_domains])
+
+
+def place_of(url: str, places: Sequence[str]) -> str:
+    """Return the first of `places`, domains and pages, that contains a canonical URL."""
+    return next((place for place in places if _is_at_place(url, place)), "")
+
+
+def _is_at_place(url: str, place: str) -> bool:
+    return url == place if is_address(place) else is_in_domain(url, place)
+
+
+# --- changes by people ---
+
+
+def add(topic: Topic, kind: Kind, text: str, *, by: Actor) -> tuple[str, bool]:
+    """Add a rule to the topic. Return it as stored, and whether it is new.
+
+    Raises InvalidValue if it is invalid or contradicts another rule, LimitReached at the limit.
+    """
+    rule = check_from(text) if kind == CHECK else place_from(text)
+    return rule, _edit(topic, kind, rule, _with, by=by)
+
+
+def remove(topic: Topic, kind: Kind, rule: str, *, by: Actor) -> bool:
+    """Remove a rule. Return False if it isn't there."""
+    return _edit(topic, kind, rule, _without, by=by)
+
+
+Change = Callable[[TopicSettings, Kind, str], list[str]]
+
+
+def _edit(topic: Topic, kind: Kind, rule: str, change: Change, *, by: Actor) -> bool:
+    name = field_of(kind, rule)
+    with transaction.atomic():
+        # Locked before the list is read. Otherwise one of two rules added at once would be lost.
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        settings = topic_editing.settings_of(held)
+        wanted = change(settings, kind, rule)
+        if wanted == getattr(settings, name):
+            return False
+        topic_editing.edit_topic(held, by=by, wanted={name: wanted})
+    return True
+
+
+def field_of(kind: Kind, rule: str) -> str:
+    """Return the settings field that stores the rule."""
+    if kind == CHECK:
+        return "always_check"
+    return "block_pages" if is_address(rule) else "block_domains"
+
+
+def _without(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
+    return [kept for kept in getattr(settings, field_of(kind, rule)) if kept != rule]
+
+
+def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
+    kept: list[str] = getattr(settings, field_of(kind, rule))
+    if rule.casefold() in map(str.casefold, kept):
+        return kept
+    most = MOST_CHECKS if kind == CHECK else MOST_PLACES
+    if len(kept) >= most:
+        raise LimitReached(
+            _("You’ve reached the limit of %(most)d rules. Remove one first.") % {"most": most}
+        )
+    checks, places = settings.always_check, places_of(settings)
+    if kind == CHECK:
+        checks = [*checks, rule]
+    else:
+        places = [*places, rule]
+    if problem := contradiction(checks, places, allowed=settings.allow_domains):
+        raise InvalidValue(problem)
+    return [*kept, rule]
+
+
+def contradiction(
+    checks: Sequence[str], places: Sequence[str], *, allowed: Sequence[str] = ()
+) -> str:
+    """Return a sentence about contradicting rules, or "" if there are none.
+
+    A page can't be both always included and never read, and a domain can't be both allowed and
+    blocked.
+    """
+    for check in filter(is_address, checks):
+        if place := place_of(canonical_url(check), places):
+            return _(
+                "“%(check)s” is always included, but “%(place)s” is never read. Remove one of the two."
+            ) % {"check": check[:200], "place": shown(place)[:200]}
+    both = next((place for place in places if place in allowed), "")
+    if both:
+        return _(
+            "“%(place)s” is one of the topic’s allowed domains. Remove it in the topic’s settings first."
+        ) % {"place": shown(both)}
+    return ""

@@ -1,0 +1,718 @@
+"""The form of a topic: schedule, search services, notifications, limits and report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django import forms
+from django.contrib.humanize.templatetags.humanize import intcomma
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.providers.search.base import SERVICES, SearchProfile
+from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, CATALOGUE, KEY
+from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
+from beacon_site.text.cleaning import clean, one_line, slug_of
+from memory.models import Topic, User
+from memory.models.errors import InvalidValue
+from memory.models.topics import NameTaken
+from memory.pages.shared.responses import CleanTextField
+from memory.services.llm import connections
+from research.models import Schedule, TopicSettings
+from research.services.budgets.budget import DEFAULTS, DEPTHS
+from research.services.intent.feedback import MOST_ALSO
+from research.services.runs.search import searching
+from research.services.schedules import cron as schedules_cron
+from research.services.schedules import scheduling
+from research.services.topics.form_fields import (
+    ChecksField,
+    CronField,
+    DomainsField,
+    FeedsField,
+    LabelsField,
+    LanguagesField,
+    LinesField,
+    PagesField,
+    UsualChoiceField,
+    offered_domains,
+)
+from research.services.topics.settings import standing_rules
+from research.services.topics.settings.editing import SETTINGS_FIELDS, State, plain, state_of
+
+SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
+
+
+class ScheduleForm(forms.Form):
+    """When a topic runs, in which time zone, and what happens to missed runs."""
+
+    preset = forms.ChoiceField(
+        label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
+    )
+    hour = UsualChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
+    weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
+    day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
+    cron = CronField(
+        label=gettext_lazy("Cron expression"),
+        max_length=200,
+        help_text=gettext_lazy(
+            "Minute, hour, day of the month, month, weekday. “0 9 * * MON-FRI” is every weekday "
+            "at 09:00."
+        ),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off"}),
+    )
+    time_zone = CleanTextField(
+        label=gettext_lazy("Time zone"),
+        max_length=64,
+        error_messages={
+            "required": gettext_lazy("Enter a time zone, such as Europe/Berlin or UTC.")
+        },
+        widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
+    )
+    missed = UsualChoiceField(
+        label=gettext_lazy("If a run is missed"),
+        choices=Schedule.Missed,
+        usual=Schedule.Missed.ONCE,
+        widget=forms.RadioSelect,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices: dict[str, list[tuple[Any, Any]]] = {
+            "hour": [(hour, f"{hour:02}:00") for hour in scheduling.HOURS],
+            "weekday": [
+                (number % 7, scheduling.weekday_names()[number % 7]) for number in range(1, 8)
+            ],
+            "day": [
+                (day, _("last day") if day == scheduling.LAST_DAY else f"{day}.")
+                for day in scheduling.DAYS
+            ],
+        }
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def zone_names(self) -> list[str]:
+        return schedules_cron.zone_names()
+
+    def chosen_schedule(self) -> dict[str, Any]:
+        """Return the arguments of `scheduling.schedule_fields` from valid fields."""
+        names = ("preset", "hour", "weekday", "day", "time_zone", "missed")
+        chosen = {name: self.cleaned_data[name] for name in names}
+        # Without the cron preset, the field is hidden and its value is ignored.
+        is_cron = chosen["preset"] == Schedule.Preset.CRON
+        return chosen | {"cron": self.cleaned_data["cron"] if is_cron else ""}
+
+    def clean(self) -> dict[str, Any]:
+        """Check the schedule as a whole and keep its fields, with the next run, as `schedule`."""
+        cleaned = super().clean() or self.cleaned_data
+        self.schedule: dict[str, Any] | None = None
+        if all(part in cleaned for part in SCHEDULE_PARTS):
+            try:
+                self.schedule = scheduling.schedule_fields(**self.chosen_schedule())
+            except InvalidValue as exc:
+                for name, problems in exc.errors.items():
+                    self.add_error(name, problems)
+        return cleaned
+
+
+# --- services and their order ---
+
+UP, DOWN = -1, 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """One service: its name, what it needs before it can be used, and whether it is selected."""
+
+    name: str
+    label: str
+    about: str
+    lacks: str
+    is_ticked: bool
+
+
+def offered() -> list[str]:
+    """Return the services that BEACON_SEARCH allows for topics."""
+    return [name for name in connections.search_services(SERVICES) if name in SERVICES]
+
+
+def ready(names: Sequence[str]) -> list[str]:
+    """Return those of `names`, in order, that are allowed here and ready to use."""
+    profiles, allowed = connections.search_profiles(), offered()
+    return [name for name in names if name in allowed and not _lacks(name, profiles)]
+
+
+def rows(ticked: Sequence[str]) -> list[ServiceRow]:
+    """Return a row for each service: the selected ones first, in order, then the others."""
+    profiles, names = connections.search_profiles(), offered()
+    first = [name for name in dict.fromkeys(ticked) if name in names]
+    return [
+        ServiceRow(
+            name=name,
+            label=searching.label_of(name),
+            about=str(BY_NAME[name].about),
+            lacks=_lacks(name, profiles),
+            is_ticked=name in first,
+        )
+        for name in [*first, *(name for name in names if name not in first)]
+    ]
+
+
+def _lacks(name: str, profiles: dict[str, SearchProfile]) -> str:
+    """Return what is missing before a service can be used."""
+    return {
+        KEY: _("needs a key, but none is set"),
+        ADDRESS: _("needs a URL, but none is set"),
+    }.get(connections.lacks(profiles[name]) if name in profiles else "", "")
+
+
+def moved(ticked: Sequence[str], name: str, by: int) -> list[str]:
+    """Return the services with `name` moved by one place, if it can move."""
+    order = list(dict.fromkeys(ticked))
+    if name in order:
+        place = order.index(name)
+        order.insert(max(0, place + by), order.pop(place))
+    return order
+
+
+# --- notifications ---
+
+
+LONGEST_INTENT = 10_000
+
+
+class IntentField(CleanTextField):
+    """A filter in the owner's words.
+
+    The control has no maxlength, because a browser would cut off pasted text.
+    """
+
+    def to_python(self, value: Any) -> Any:
+        """Return the text with normalized line endings. Raises ValidationError if it's too long."""
+        text = str(super().to_python(value) or "").replace("\r\n", "\n")
+        if len(text) > LONGEST_INTENT:
+            raise ValidationError(
+                _(
+                    "A filter can have at most %(most)s characters, but this one has %(have)s. Your "
+                    "text is still in the field. Shorten it and save again."
+                )
+                % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
+            )
+        return text
+
+
+class AlsoField(LinesField):
+    """Sentences that a person wants to be notified about, one per line."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the sentences. Raises ValidationError if there are too many."""
+        lines = super().to_python(value)
+        if len(lines) > MOST_ALSO:
+            raise ValidationError(
+                _("Use at most %(most)d lines (currently %(have)d).")
+                % {"most": MOST_ALSO, "have": len(lines)}
+            )
+        return lines
+
+    def entry(self, line: str) -> str:
+        """Return the sentence. Raises ValidationError if it is too long."""
+        if len(line) > self.longest:
+            told = {"most": self.longest, "have": len(line), "line": line[:80]}
+            words = _("“%(line)s…” has %(have)d characters. A line can have at most %(most)d.")
+            raise ValidationError(words % told)
+        return line
+
+
+class IntentFields(forms.Form):
+    """Which of a run's changes trigger notifications. All of them are remembered."""
+
+    intent = IntentField(
+        label=gettext_lazy("Notify me only about"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy(
+            "For example, only prices, or a new competitor. Other changes are saved and listed in "
+            "the report with the reason. Leave empty to be notified about every change."
+        ),
+    )
+    tell_also = AlsoField(
+        label=gettext_lazy("Also notify me about"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy(
+            "Changes that were filtered out but that you want to see, one per line."
+        ),
+    )
+
+
+# --- monthly limits and freshness ---
+
+MOST_TOKENS = 2_000_000_000  # the column's maximum, rounded
+LONGEST_DAYS = 3650
+
+
+class MonthFields(forms.Form):
+    """A topic's monthly limits, and when its facts are stale."""
+
+    month_tokens = forms.IntegerField(
+        label=gettext_lazy("Tokens per month"),
+        required=False,
+        min_value=0,
+        max_value=MOST_TOKENS,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+        help_text=gettext_lazy("For all runs of this topic combined. Leave empty for no limit."),
+    )
+    month_money = forms.DecimalField(
+        label=gettext_lazy("USD per month"),
+        required=False,
+        min_value=0,
+        max_digits=10,
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
+        help_text=gettext_lazy("Can’t be enforced for a model whose price is unknown."),
+    )
+    over_limit = UsualChoiceField(
+        label=gettext_lazy("If a scheduled run would exceed a limit"),
+        choices=TopicSettings.OverLimit,
+        usual=TopicSettings.OverLimit.SKIP,
+        widget=forms.RadioSelect,
+    )
+    stale_days = forms.IntegerField(
+        label=gettext_lazy("Facts are stale after (days)"),
+        required=False,
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+        help_text=gettext_lazy(
+            "Days without a check. Leave empty for 30 days, or 3 times the interval between runs "
+            "if that’s longer."
+        ),
+    )
+    recheck = forms.BooleanField(
+        label=gettext_lazy("Recheck stale facts each month"),
+        required=False,
+        help_text=gettext_lazy(
+            "On the first of each month, Beacon rereads their sources without a model or a plan."
+        ),
+    )
+
+    def _is_set(self, *names: str) -> bool:
+        raise NotImplementedError
+
+    @property
+    def freshness_is_set(self) -> bool:
+        """Whether a freshness setting was changed or is invalid."""
+        return self._is_set("stale_days", "recheck")
+
+
+MONTH_LIMITS: tuple[Any, ...] = ("month_tokens", "month_money", "over_limit")
+
+
+# --- choices ---
+
+Choices = list[tuple[str, SafeString]]
+
+
+def styles() -> Choices:
+    about = {
+        TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("5 lines to support a decision, then findings"),
+        TopicSettings.Style.BULLETS: _("only bullets, in groups"),
+        TopicSettings.Style.MEMO: _("to, from and date, then what happened and what it means"),
+    }
+    return [(style.value, _explained(str(style.label), about[style])) for style in about]
+
+
+def depths() -> Choices:
+    """Return the depths of a run, with their limits."""
+    about = {
+        TopicSettings.Depth.QUICK: _("searches, reads and writes: up to %(minutes)d minutes"),
+        TopicSettings.Depth.DEEP: _(
+            "a model first explores up to 3 tracks on its own: up to %(minutes)d minutes, and "
+            "%(tokens)s tokens instead of %(usual)s"
+        ),
+    }
+    usual = DEFAULTS[TopicSettings.Depth.QUICK].tokens
+    return [
+        (depth.value, _explained(str(depth.label), words % _costs(depth, usual)))
+        for depth, words in about.items()
+    ]
+
+
+def _costs(depth: str, usual: int) -> dict[str, Any]:
+    budget = DEFAULTS[depth]
+    return {"minutes": budget.minutes, "tokens": intcomma(budget.tokens), "usual": intcomma(usual)}
+
+
+def readings() -> Choices:
+    """Return the options for the number of pages that a run reads."""
+    about = {
+        TopicSettings.Reading.SKIM: _("%(pages)d pages per run, only the beginning of each"),
+        TopicSettings.Reading.NORMAL: _("%(pages)d pages per run"),
+        TopicSettings.Reading.THOROUGH: _("%(pages)d pages per run, each in full"),
+    }
+    return [
+        (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
+        for each in about
+    ]
+
+
+def _explained(name: str, about: str) -> SafeString:
+    return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
+
+
+# --- the form ---
+
+_LONGEST_TEXT = 10_000
+_MOST = 2_000_000_000  # the maximum of an integer column, rounded
+
+
+_USUAL = (
+    TopicSettings.Depth.QUICK,
+    TopicSettings.TimeFrame.ANY,
+    TopicSettings.Style.STANDARD,
+    TopicSettings.Reading.NORMAL,
+    TopicSettings.PlanReview.NO,
+    TopicSettings.OverLimit.SKIP,
+)
+
+
+def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
+    widget = forms.NumberInput(attrs={"inputmode": "numeric"})
+    return forms.IntegerField(
+        label=label, required=False, min_value=1, max_value=most, widget=widget, **more
+    )
+
+
+def _title_error(exc: InvalidValue) -> ValidationError:
+    """Return why a title is refused, with a link to the topic that already has it."""
+    if not isinstance(exc, NameTaken):
+        return ValidationError(exc.errors.get("title", [str(exc)]))
+    page = reverse("research:topic", args=[exc.slug])
+    return ValidationError(
+        format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open that topic"))
+    )
+
+
+class TopicForm(IntentFields, ScheduleForm, MonthFields):
+    """A topic with its settings and schedule. Typed text is kept when there are errors."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Topic"),
+        error_messages={
+            "required": gettext_lazy("Enter a topic to research."),
+        },
+        widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
+        help_text=gettext_lazy("What should Beacon keep researching?"),
+    )
+    objective = CleanTextField(
+        label=gettext_lazy("Objective"),
+        required=False,
+        max_length=_LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
+        help_text=gettext_lazy("The question to answer, and why it matters."),
+    )
+    focus = CleanTextField(
+        label=gettext_lazy("Focus"),
+        required=False,
+        max_length=_LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy("Names, versions or places to start with."),
+    )
+    labels = LabelsField(
+        label=gettext_lazy("Labels"),
+        required=False,
+        help_text=gettext_lazy("Separate labels with commas. Use them to find topics."),
+    )
+    private = forms.BooleanField(
+        label=gettext_lazy("Private"),
+        required=False,
+        help_text=gettext_lazy("Never published, even if your admin publishes Beacon’s memory."),
+    )
+    time_frame = UsualChoiceField(
+        label=gettext_lazy("Time frame"),
+        choices=TopicSettings.TimeFrame,
+        usual=TopicSettings.TimeFrame.ANY,
+    )
+    languages = LanguagesField(
+        label=gettext_lazy("Languages"),
+        required=False,
+        help_text=gettext_lazy(
+            "Main language first, such as “English, 中文”. Leave empty for any language."
+        ),
+    )
+    services = forms.MultipleChoiceField(
+        label=gettext_lazy("Where to search"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    engine = UsualChoiceField(
+        label=gettext_lazy("SerpAPI engine"),
+        choices=ENGINE_NAMES,
+        usual=ENGINES[0],
+    )
+    feeds = FeedsField(
+        label=gettext_lazy("Feeds"),
+        required=False,
+        help_text=gettext_lazy("URLs of RSS or Atom feeds, one per line."),
+    )
+    allow_domains = DomainsField(
+        label=gettext_lazy("Only these domains"),
+        required=False,
+        help_text=gettext_lazy("One per line, such as example.org. Leave empty for all domains."),
+    )
+    block_domains = DomainsField(
+        label=gettext_lazy("Never these domains"),
+        required=False,
+        help_text=gettext_lazy("One per line. Subdomains are blocked too."),
+    )
+    block_pages = PagesField(
+        label=gettext_lazy("Never these pages"),
+        required=False,
+        help_text=gettext_lazy("URLs of individual pages, one per line."),
+    )
+    always_check = ChecksField(
+        label=gettext_lazy("Always check"),
+        required=False,
+        help_text=gettext_lazy(
+            "Words to search for, or URLs to read, on every run. One per line, up to 5."
+        ),
+    )
+    depth = UsualChoiceField(
+        label=gettext_lazy("Run depth"),
+        usual=TopicSettings.Depth.QUICK,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy(
+            "Deep needs a model whose endpoint supports tools. Without one, the run falls back to quick."
+        ),
+    )
+    report_style = UsualChoiceField(
+        label=gettext_lazy("Report style"),
+        usual=TopicSettings.Style.STANDARD,
+        widget=forms.RadioSelect,
+    )
+    reading = UsualChoiceField(
+        label=gettext_lazy("Pages to read"),
+        usual=TopicSettings.Reading.NORMAL,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy("Thorough takes a few minutes and, with a model, more tokens."),
+    )
+    plan_review = UsualChoiceField(
+        label=gettext_lazy("Review the plan first"),
+        choices=TopicSettings.PlanReview,
+        usual=TopicSettings.PlanReview.NO,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy(
+            "The run plans its queries and waits, so you can edit them before it searches."
+        ),
+    )
+    max_pages = _number(gettext_lazy("Pages per run"), 500)
+    max_minutes = _number(gettext_lazy("Minutes per run"), 240)
+    max_tokens = _number(gettext_lazy("Tokens per run"))
+    max_money = forms.DecimalField(
+        label=gettext_lazy("USD per run"),
+        required=False,
+        min_value=0,
+        max_digits=8,
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
+    )
+    base = forms.CharField(required=False, widget=forms.HiddenInput)
+    template = CleanTextField(required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self, data: QueryDict | None = None, *, owner: User, topic: Topic | None = None, **more: Any
+    ) -> None:
+        """Without `topic`, the form creates one."""
+        self.owner, self.topic = owner, topic
+        super().__init__(data, **more)
+        choices: dict[str, list[tuple[str, Any]]] = {
+            "services": [(name, searching.label_of(name)) for name in offered()],
+            "depth": depths(),
+            "report_style": styles(),
+            "reading": readings(),
+        }
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def pressed(self) -> str:
+        """Return the id of the button that only changed the form's display, to restore the focus."""
+        return str(self.initial.get("pressed", ""))
+
+    @cached_property
+    def service_rows(self) -> list[ServiceRow]:
+        """Return the services as the form shows them: the selected ones first, in order."""
+        return rows(list(self["services"].value() or []))
+
+    @property
+    def usual_services(self) -> str:
+        """Describe where runs search if nothing is selected."""
+        return searching.listed(self._usual)
+
+    @cached_property
+    def _usual(self) -> list[str]:
+        return connections.search_services()
+
+    @property
+    def cleaned_of(self) -> list[str]:
+        """Return the labels of fields from which invalid characters were removed."""
+        return [
+            str(field.label)
+            for name, field in self.fields.items()
+            if isinstance(field, CleanTextField) and clean(str(self.data.get(name, "")))[1]
+        ]
+
+    @property
+    def offers(self) -> list[str]:
+        """Return the domain lists that contain a URL, which could be replaced by its domain."""
+        return [
+            name
+            for name in ("allow_domains", "block_domains")
+            if self.errors.get(name) and self._offered(name) != self._typed(name)
+        ]
+
+    def _typed(self, name: str) -> str:
+        return str(self.data.get(name, ""))
+
+    def _offered(self, name: str) -> str:
+        typed = self._typed(name)
+        offered = offered_domains(typed)
+        return typed if offered.split() == typed.split() else offered
+
+    def with_domains(self, name: str) -> QueryDict:
+        """Return the typed values, with the URLs in the named list replaced by their domains."""
+        data = QueryDict(mutable=True)
+        data.update(self.data)
+        data[name] = self._offered(name)
+        return data
+
+    def clean_title(self) -> str:
+        """Return the title on one line. Raises ValidationError with the model's message."""
+        title = one_line(self.cleaned_data["title"])
+        topic = Topic(owner=self.owner, title=title, slug=slug_of(title))
+        if self.topic is not None:
+            topic.pk = self.topic.pk
+        try:
+            topic.check_title()
+        except InvalidValue as exc:
+            raise _title_error(exc) from exc
+        return title
+
+    def refuse_title(self, exc: InvalidValue) -> None:
+        """Show why the title was refused on save."""
+        self.add_error("title", _title_error(exc))
+
+    def clean(self) -> dict[str, Any]:
+        """Check fields that depend on each other: feeds and their service, both domain lists."""
+        cleaned = super().clean()
+        services, feeds = cleaned.get("services", []), cleaned.get("feeds", [])
+        if services == ["feeds"] and not feeds and "feeds" not in self.errors:
+            self.add_error("feeds", _("Only “Feeds” is selected. Add at least one feed."))
+        if feeds and services and "feeds" not in services:
+            self.add_error("services", _("Select “Feeds” to use the feeds below, or remove them."))
+        both = set(cleaned.get("allow_domains", [])) & set(cleaned.get("block_domains", []))
+        for domain in sorted(both):
+            self.add_error(
+                "block_domains",
+                _("“%(domain)s” is in both lists. Remove it from one of them.")
+                % {"domain": domain},
+            )
+        places = [*cleaned.get("block_domains", []), *cleaned.get("block_pages", [])]
+        if problem := standing_rules.contradiction(cleaned.get("always_check", []), places):
+            self.add_error("always_check", problem)
+        return cleaned
+
+    @property
+    def searches_the_web(self) -> bool:
+        """Whether a web search service that needs a key or URL is set up."""
+        at_large = {service.name for service in CATALOGUE if service.needs}
+        return bool(at_large.intersection(self._usual))
+
+    # --- open sections ---
+
+    @property
+    def where_is_set(self) -> bool:
+        """Whether a setting of “where to look” was changed or is invalid."""
+        domains = ("allow_domains", "block_domains", "block_pages")
+        return self._is_set("services", "time_frame", "languages", "feeds", *domains)
+
+    @property
+    def report_is_set(self) -> bool:
+        """Whether a setting of “reading and reporting” was changed or is invalid."""
+        return self._is_set("depth", "report_style", "reading", "plan_review")
+
+    @property
+    def notifications_changed(self) -> bool:
+        """Whether a setting of “notifications” was changed or is invalid."""
+        return self._is_set("intent", "tell_also")
+
+    @property
+    def limits_are_set(self) -> bool:
+        """Whether a setting of “limits and labels” was changed or is invalid."""
+        return self._is_set(
+            *("max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"),
+            *MONTH_LIMITS,
+        )
+
+    def _is_set(self, *names: str) -> bool:
+        unset: tuple[Any, ...] = (None, "", False, [], *_USUAL)
+        return any(self.errors.get(name) or self[name].value() not in unset for name in names)
+
+    # --- results ---
+
+    def state(self) -> State:
+        """Return the valid form in the shape of `topic_editing.state_of`."""
+        cleaned = self.cleaned_data
+        names = [name for name in SETTINGS_FIELDS if name in self.fields]
+        state: State = {name: plain(cleaned[name]) for name in names}
+        state |= {name: cleaned[name] for name in ("title", "labels", "private")}
+        return state | {"schedule": self.schedule_state()}
+
+    def schedule_state(self) -> dict[str, Any]:
+        """Return the schedule in the shape that is compared and saved."""
+        assert self.schedule is not None  # noqa: S101 (the form is valid)  # nosec B101
+        names = ("preset", "cron", "time_zone", "missed")
+        return {name: str(self.schedule[name]) for name in names}
+
+    def base_state(self) -> State:
+        """Return the state when the form was opened. Empty if it was tampered with."""
+        try:
+            base = json.loads(self.cleaned_data.get("base") or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return base if isinstance(base, dict) else {}
+
+
+def initial_of(topic: Topic) -> dict[str, Any]:
+    """Return the form's values for a topic, with its state as the base of an edit."""
+    state = state_of(topic)
+    schedule = Schedule(topic=topic, **state["schedule"])
+    shown = {name: value for name, value in state.items() if name != "schedule"}
+    shown |= state["schedule"] | scheduling.choices_of(schedule)
+    if schedule.preset != Schedule.Preset.CRON:
+        shown["cron"] = ""
+    return shown | {"base": json.dumps(state)}
+
+
+def initial_of_new(owner: User) -> dict[str, Any]:
+    """Return the initial values of a new topic. Weekly is the seed's default (R54)."""
+    return {
+        "preset": Schedule.Preset.WEEKLY,
+        "missed": Schedule.Missed.ONCE,
+        "time_zone": owner.time_zone,
+        "hour": scheduling.DEFAULT_HOUR,
+        "weekday": 1,
+        "day": "1",
+        "time_frame": TopicSettings.TimeFrame.ANY,
+        "engine": connections.serpapi_engine(),
+    }
