@@ -6,7 +6,7 @@ import ipaddress
 import re
 import zoneinfo
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.conf import settings
@@ -19,7 +19,6 @@ from django_htmx.middleware import HtmxDetails
 if TYPE_CHECKING:
     from memory.models import User
     from memory.models.actors import Actor
-    from memory.pages.shared.as_of import DateChoice
 
 
 class BeaconRequest(HttpRequest):
@@ -27,7 +26,7 @@ class BeaconRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
-    date: DateChoice  # on pages that can be shown as of a date
+    date: Any  # a DateChoice, on pages that can be shown as of a date
 
     @property
     def actor(self) -> Actor:
