@@ -91,7 +91,8 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     kept += len(result.unchanged[kept:]) + len(moved)
-    result.kept = kept / (kept + len(left.old)) if old else 1.0
+    compared = kept + len(left.old)  # paragraphs without sentences are dropped
+    result.kept = kept / compared if compared else 1.0
     is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
     if is_little and not _is_same_page(old, new):
         result.is_replaced = True

@@ -8,6 +8,7 @@ from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Tru
 from memory.services import scratchpad
 from memory.services.content.items import store
 from memory.services.files.saving import save_file
+from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
 from research.api.joined import api
@@ -45,10 +46,11 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     TopicFact.objects.filter(topic=topic).update(trust=Trust.EXTERNAL)
     item = store(alice, OUTSIDE, title=OUTSIDE, **more)
     snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
+    document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
     return {
         "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
-        "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
+        "document_id": document.pk, "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
     }  # fmt: skip
 
 

@@ -126,10 +126,12 @@ def test_nothing_in_a_query_string_breaks_the_server(agent: Program, query: str)
 
 def test_too_many_requests_are_told_when_to_come_again(agent: Program, settings: Any) -> None:
     settings.BEACON_API_REQUESTS_PER_MINUTE = 2
-    answers = [agent.get("/notes") for _ in range(3)]
+    # Five, because a new minute can begin between two of them.
+    answers = [agent.get("/notes") for _ in range(5)]
+    refused = next(one for one in answers if one.status_code != 200)
 
-    problem(answers[2], 429)
-    assert 1 <= int(answers[2]["Retry-After"]) <= 60
+    problem(refused, 429)
+    assert 1 <= int(refused["Retry-After"]) <= 60
 
 
 def test_a_request_is_counted_in_one_round_trip(

@@ -50,7 +50,7 @@ def note(alice: User) -> Note:
 
 
 TEN_DAYS_AGO = day(days_ago(10))
-PAGES = ("/memory/?q=harbour&", "/files/?", "/files/facts/memory.md/?", "/context/?", "/activity/?")
+PAGES = ("/memory/?q=harbour&", "/files/?", "/files/facts/memory.md/?", "/agents/?", "/activity/?")
 
 
 def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:

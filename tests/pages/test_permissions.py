@@ -14,7 +14,7 @@ from django.utils import timezone
 from memory.models import Note, Proposal, ReviewLevel, Trust, User
 from memory.models.actors import Actor
 from memory.services.review import proposals as reviewing
-from memory.services.review.levels import set_levels
+from memory.services.review.proposals import set_levels
 from tests.memory.review_cast import AGENT, held, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 from tests.undo import undone

@@ -37,7 +37,7 @@ def test_a_saved_view_stands_on_its_list_without_the_page(browser: Client, alice
     page = text_of(browser.get("/notes/"))
 
     assert 'href="/notes/?q=kind%3Arule&amp;sort=oldest"' in page
-    assert ">Rules</a>" in page
+    assert "<bdi>Rules</bdi></a>" in page
     assert "Rules" not in text_of(browser.get("/observations/"))
 
 

@@ -329,8 +329,8 @@ def test_settings_that_differed_are_told_in_words(topic: Topic):
     old, new = Report.objects.select_related("run").order_by("run__number")
 
     rows = {
-        row.label: (row.old, row.new)
-        for row in compare.compare_sources(topic, old, new)["settings"]
+        label: (before, after)
+        for label, before, after in compare.compare_sources(topic, old, new)["settings"]
     }
 
     assert rows == {
@@ -346,7 +346,7 @@ def test_another_writer_is_a_difference(topic: Topic):
 
     (row,) = compare.compare_sources(topic, old, new)["settings"]
 
-    assert (row.label, row.old, row.new) == ("Written by", "no model", "a-model")
+    assert row == ("Written by", "no model", "a-model")
 
 
 def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topic: Topic):
@@ -357,7 +357,7 @@ def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topi
 
     rows = compare.compare_sources(topic, old, new)["settings"]
 
-    assert [(row.label, row.old, row.new) for row in rows] == [
+    assert rows == [
         ("Plan", "planned from templates", "copied from the repeated run"),
         ("Services searched", "Brave", "Brave, arXiv"),
     ]

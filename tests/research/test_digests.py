@@ -226,7 +226,7 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
     digests.make_due()
     digest = Digest.objects.get()
 
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         digests.content(digest)
 
 

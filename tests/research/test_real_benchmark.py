@@ -211,12 +211,15 @@ def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pyte
 
     selection = SimpleNamespace(PageText=SimpleNamespace, find=find)
     rereading = SimpleNamespace(outcome=outcome)
-    for name, module in (("claims", selection), ("reporting", rereading)):
-        child = {"claims": "selection", "reporting": "rereading"}[name]
-        package = ModuleType(f"research.{name}")
+    for name, module in (
+        ("research.claims.selection", selection),
+        ("research.services.runs.reporting.rereading", rereading),
+    ):
+        parent, _dot, child = name.rpartition(".")
+        package = ModuleType(parent)
         setattr(package, child, module)
-        monkeypatch.setitem(sys.modules, f"research.{name}", package)
-        monkeypatch.setitem(sys.modules, f"research.{name}.{child}", module)
+        monkeypatch.setitem(sys.modules, parent, package)
+        monkeypatch.setitem(sys.modules, name, module)
     versions = [
         Version("2026-01-01", "1", (Document("prices.md", "pears"),)),
         Version("2026-01-02", "2", (Document("prices.md", "none"), Document("n.md", "A shop"))),

@@ -278,7 +278,7 @@ def test_the_section_is_headed_by_how_often_the_topic_runs(
     report = run_of(topic).report
 
     assert report.delta_heading == heading
-    assert report.delta_since.endswith("(Run #1)")
+    assert report.delta_since.startswith("since Run #1, ")
     assert f"## {heading}\n\n*{report.delta_since}*\n\n{report.delta}" in report.as_markdown()
 
 
