@@ -34,6 +34,7 @@ from memory.services.library.reading import (
     read_document,
     without_front_matter,
 )
+from memory.services.notes.saving import lowest_trust
 from memory.services.search import bm25
 from memory.services.search.snippets import LONGEST_LOOKED_AT, nearness, passage
 
@@ -88,7 +89,8 @@ def add_document(
         digest=reading.digest,
         size=reading.size,
         url=url,
-        trust=trust,
+        # Text from a web page isn't the words of the person or agent who added it.
+        trust=lowest_trust([trust, Trust.EXTERNAL]) if url else trust,
         source=str(by),
     )
     with transaction.atomic():
