@@ -430,7 +430,7 @@ def _cells(row: Any, texts: list[str], dates: dict[int, bool], *, is_1904: bool)
 def _column(reference: str) -> int:
     """Return the number of a cell's column from 0 ("C7" is 2)."""
     number = 0
-    for letter in reference:
+    for letter in reference[:4]:
         if not "A" <= letter <= "Z":
             break
         number = number * 26 + ord(letter) - 64

@@ -24,7 +24,6 @@ from memory.models import (
     Note,
     Observation,
     ReviewLevel,
-    ScratchpadEntry,
     Topic,
 )
 from memory.services.files.saving import save_file
@@ -308,11 +307,6 @@ def test_a_key_that_is_already_stored_is_not_asked_about_again(
     client_of(alice).post(url, sent, headers=HTMX)
     kept.refresh_from_db()
     assert kept.content == f"The key is {KEY}"
-
-
-def test_a_key_in_a_value_of_the_scratchpad_is_masked(alice: Any):
-    call(alice, "scratchpad_set", key="deploy", value={"key": KEY})
-    assert ScratchpadEntry.objects.get().value == {"key": MASKED}
 
 
 def test_activity_shows_no_key_that_an_agent_sent(alice: Any):

@@ -132,6 +132,9 @@ def test_no_text_of_a_line_is_stored_and_an_edited_one_is_not_shown(topic: Topic
 def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: User):
     write(alice, NOTE)
     write(alice, "The vault runs PostgreSQL 13 as well.", sensitivity=Sensitivity.SENSITIVE)
+    private = make_topic(alice, "Vaults")
+    private.change(by=alice.actor, sensitivity=Sensitivity.SENSITIVE)
+    write(alice, "The safe runs PostgreSQL 13 as well.", topic=private)
     affected.note(ran(topic, END), topic)
     digest = digests.make(DigestSettings(owner=alice, often="daily"), timezone.now())
     assert digest is not None

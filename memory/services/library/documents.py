@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from dataclasses import dataclass
 from uuid import UUID
@@ -43,6 +44,10 @@ logger = structlog.get_logger(__name__)
 SERVICE = "library"
 # A document is off topic if no passage contains more than half of what the query is about.
 LEAST_NEARNESS = 0.5
+# Pages that one process fetches at a time. A slow one holds a web thread for half a minute, so an agent
+# could stop the site with a dozen.
+MOST_FETCHED = 3
+_fetching = threading.BoundedSemaphore(MOST_FETCHED)
 MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
 
 
@@ -283,10 +288,15 @@ def _read_file(file: UploadedFile[bytes]) -> DocumentText:
 
 
 def _read_page(url: str) -> DocumentText:
+    if not _fetching.acquire(blocking=False):
+        problem = _("Beacon is fetching other pages for the library. Try again in a minute.")
+        raise _invalid("url", problem)
     try:
         page = get_fetcher().fetch(url)
     except ProviderError as exc:
         raise _invalid("url", str(exc)) from exc
+    finally:
+        _fetching.release()
     text = mask(page.text)[0]
     content = text.encode("utf-8", "surrogatepass")
     if len(content) > LARGEST:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from beacon_site.text.cleaning import one_line, plain
 from beacon_site.text.terms import search_terms, tsquery_of
-from memory.models import Note, SearchEntry, Section, Sensitivity, Topic, Trust, User
+from memory.models import Note, SearchEntry, Section, Topic, Trust, User
 from research.claims.affects import affects, names_of, same_thing
 from research.models import AffectedLine, DeltaItem, Run
 from research.services.runs.reporting.report_text import sentence_key
@@ -145,7 +145,8 @@ def _dismissed(topic: Topic) -> dict[tuple[Any, str], list[str]]:
 def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Shown]:
     """Return the lines as they are now, in two queries. Those that no longer exist are left out.
 
-    `is_private` is False for messages that leave Beacon. They don't quote sensitive records.
+    `is_private` is False for messages that leave Beacon. They don't quote sensitive records, nor
+    those of a sensitive topic.
     """
     records: dict[Any, Note | Section] = {}
     ids = [row.record_id for row in rows]
@@ -153,10 +154,7 @@ def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Show
         notes = Note.objects.active().filter(pk__in=ids)
         sections = Section.objects.filter(pk__in=ids, file__trashed_at=None)
         if not is_private:
-            secret = Sensitivity.SENSITIVE
-            notes, sections = (
-                notes.exclude(sensitivity=secret), sections.exclude(sensitivity=secret)
-            )  # fmt: skip
+            notes, sections = notes.for_agents(), sections.for_agents()
         records |= {one.pk: one for one in notes}
         records |= {one.pk: one for one in sections.select_related("file")}
     found = []
