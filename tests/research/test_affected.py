@@ -143,3 +143,9 @@ def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: U
 
     assert [one.text for one in part.affects] == [NOTE]
     assert part.affects[0].found.item.sentence == END
+
+
+def test_only_the_beginning_of_an_endless_sentence_is_read():
+    # Finding the values in it takes quadratic time.
+    line = "Billing runs PostgreSQL 13 on db-3."
+    assert affects(f"{END} {'1' * 100_000}", line) == affects(END, line) > 0
