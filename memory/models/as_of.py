@@ -419,7 +419,7 @@ class Past:
         return found
 
 
-def _stricter(names: Iterable[str]) -> dict[str, str]:
+def _stricter(names: Iterable[str | None]) -> dict[str, str]:
     """Return the SQL of columns of a changed record for an agent: `n` is its row, `p` as it was."""
     was_sensitive = "COALESCE(b.was_sensitive, FALSE)"
     found = {"trashed_at": "COALESCE(n.trashed_at, p.trashed_at)"}

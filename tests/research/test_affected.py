@@ -127,6 +127,8 @@ def test_no_text_of_a_line_is_stored_and_an_edited_one_is_not_shown(topic: Topic
     assert not any("Billing" in value for value in stored)
     note.trash(by=alice.actor)
     assert texts(run) == []
+    note.purge(by=alice.actor)
+    assert not AffectedLine.objects.exists()
 
 
 def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: User):

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from beacon_site.text.cleaning import one_line, plain
 from beacon_site.text.terms import search_terms, tsquery_of
-from memory.models import Note, SearchEntry, Section, Topic, Trust, User
+from memory.models import (
+    FileEntry,
+    MemoryFile,
+    Note,
+    Remembered,
+    SearchEntry,
+    Section,
+    Topic,
+    Trust,
+    User,
+)
+from memory.models.actors import Actor
 from research.claims.affects import affects, names_of, same_thing
 from research.models import AffectedLine, DeltaItem, Run
 from research.services.runs.reporting.report_text import sentence_key
@@ -204,3 +215,19 @@ def restore(found: AffectedLine) -> bool:
     """Undo a dismissal. Return False if there is none."""
     rows = AffectedLine.objects.filter(pk=found.pk).exclude(dismissed_at=None)
     return bool(rows.update(dismissed_at=None))
+
+
+# --- deletion ---
+
+
+def prepare_purge(records: Sequence[Remembered], _by: Actor) -> Callable[[], None]:
+    """Return what deletes the lines of records that are gone. Their keys are hashes of short texts."""
+    owners = {one.owner_id for one in records if isinstance(one, Note | MemoryFile | FileEntry)}
+
+    def forget() -> None:
+        if owners:
+            rows = AffectedLine.objects.filter(owner__in=owners)
+            rows = rows.exclude(Exists(Note.objects.filter(pk=OuterRef("record_id"))))
+            rows.exclude(Exists(Section.objects.filter(pk=OuterRef("record_id")))).delete()
+
+    return forget
