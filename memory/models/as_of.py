@@ -46,8 +46,8 @@ _TODAY = frozenset({"scope", "sensitivity", "trust"})
 _NAME = re.compile(r"(?<!public\.)(?<!public\.\")\b(?:memory|research)_[a-z]+\b")
 _WRITES = re.compile(r'\s*(?:INSERT INTO|UPDATE|DELETE FROM)\s+"?([a-z_]+)', re.I)
 
-# Columns that change without a revision, by table: their SQL expression, with `n` for the row and `{at}`
-# for the moment. Other apps add theirs.
+# Columns that change without a revision, by table: their SQL expression, with `n` for the row, `{at}`
+# for the moment, and `{for_agent}` for whether an agent reads it. Other apps add theirs.
 DERIVED: dict[str, dict[str, str]] = {}
 
 # Tables whose rows stay as they are, and the condition on the rows that there were. Likewise.
@@ -272,7 +272,7 @@ class Past:
             def columns(row: str) -> str:
                 special = derived if row == "n" else derived | counted
                 return ", ".join(
-                    f'{special[name].format(at=self._at)} AS "{name}"'
+                    f'{special[name].format(at=self._at, for_agent=self.for_agent)} AS "{name}"'
                     if name in special
                     else f'{"n" if name in fixed else row}."{name}"'
                     for name in names

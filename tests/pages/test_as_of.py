@@ -14,13 +14,15 @@ from django.utils import timezone
 
 from memory.agents.tools.registry import call_tool
 from memory.agents.tools.types import ToolContext
-from memory.models import MemoryFile, Note, Revision, User
+from memory.models import MemoryFile, Note, Revision, Topic, User
 from memory.models.actors import Actor
 from memory.models.as_of import ReadOnlyAtDate, as_of, at
 from memory.models.errors import InvalidValue
 from memory.services.files.reading import make_first_files
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import chain, edit_note, write_note
+from research.models import Run
+from tests.research.factories import make_report, make_run, make_topic
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -195,6 +197,23 @@ def test_quarantined_text_stays_hidden_after_its_release(alice: User, note: Note
     note.change(by=alice.actor, trust="quarantined")
     note.change(by=alice.actor, trust="owner", content="The harbour is open.")
     assert recalled(alice) == []
+
+
+def test_an_agent_reads_no_summary_of_a_report_that_is_in_trash(alice: User) -> None:
+    topic = make_topic(alice)
+    moved(topic, days_ago(20))
+    report = make_report(make_run(topic), summary="It opens at seven.")
+    Run.objects.update(finished_at=days_ago(15))
+    Topic.objects.filter(pk=topic.pk).update(last_run_at=timezone.now(), summary="At nine.")
+
+    def summary(*, for_agent: bool) -> str:
+        with at(alice, days_ago(10), for_agent=for_agent):
+            return str(Topic.objects.of(alice).get(pk=topic.pk).summary)
+
+    assert summary(for_agent=True) == "It opens at seven."
+    report.trash(by=alice.actor)
+    assert summary(for_agent=True) == ""
+    assert summary(for_agent=False) == "It opens at seven."
 
 
 def test_a_query_with_named_parameters_is_answered_as_of_a_date(alice: User, note: Note) -> None:
