@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from email.message import EmailMessage, MIMEPart
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 from zlib import error as ZlibError
@@ -38,6 +39,8 @@ MOST_UNPACKED = 64 * 1024 * 1024  # bytes of all that are read
 MOST_CHARACTERS = 1_000_000
 MOST_ROWS = 10_000
 MOST_COLUMNS = 100
+LONGEST_HEADER = 4_000  # characters of an email's header
+LONGEST_CELL = 32_767  # characters, as in Excel
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -365,14 +368,20 @@ def _xlsx(content: bytes) -> tuple[str, str, str | None]:
     texts, dates = _shared_texts(package), _date_styles(package)
     targets = package.targets("xl/workbook.xml")
     blocks: list[str] = []
+    left = MOST_CHARACTERS
     for sheet in root.iter(f"{_S}sheet"):
+        if left < 0:
+            break
         page = package.xml(targets.get(sheet.get(f"{_R}id", ""), ""))
         if page is None or sheet.get("state") in ("hidden", "veryHidden"):
             continue
-        rows = [
-            _cells(row, texts, dates, is_1904=is_1904)
-            for _number, row in zip(range(MOST_ROWS), page.iter(f"{_S}row"), strict=False)
-        ]
+        rows: list[list[str]] = []
+        for row in islice(page.iter(f"{_S}row"), MOST_ROWS):
+            rows.append(_cells(row, texts, dates, is_1904=is_1904))
+            # Cells share their texts, so a small file can have a table of many gigabytes.
+            left -= sum(map(len, rows[-1]))
+            if left < 0:
+                break
         if table := _table(rows):
             blocks += [f"## {_one_line(sheet.get('name') or '')}", table]
     title, day = package.facts()
@@ -388,7 +397,7 @@ def _shared_texts(package: _Package) -> list[str]:
 def _cell_text(element: Any) -> str:
     """Return a cell's text without the readings above its characters (rPh)."""
     parts = (one.text or "" for one in element.iter(f"{_S}t") if one.getparent().tag != f"{_S}rPh")
-    return _one_line("".join(parts))
+    return _one_line("".join(parts))[:LONGEST_CELL]
 
 
 def _date_styles(package: _Package) -> dict[int, bool]:
@@ -430,7 +439,7 @@ def _cells(row: Any, texts: list[str], dates: dict[int, bool], *, is_1904: bool)
 def _column(reference: str) -> int:
     """Return the number of a cell's column from 0 ("C7" is 2)."""
     number = 0
-    for letter in reference:
+    for letter in reference[:4]:
         if not "A" <= letter <= "Z":
             break
         number = number * 26 + ord(letter) - 64
@@ -510,7 +519,15 @@ def _chapter(content: bytes) -> str:
 
 def _eml(content: bytes) -> tuple[str, str, str | None]:
     message = email.message_from_bytes(content, policy=email.policy.default)
-    if not isinstance(message, EmailMessage) or not (message["From"] or message["Subject"]):
+    if not isinstance(message, EmailMessage):
+        raise Unreadable("damaged")
+    # Parsing takes quadratic time, and only the beginning is worth reading.
+    long = {name for name, value in message.raw_items() if len(str(value)) > LONGEST_HEADER}
+    for name in long:
+        message.replace_header(
+            name, _one_line(str(dict(message.raw_items())[name]))[:LONGEST_HEADER]
+        )
+    if not (message["From"] or message["Subject"]):
         raise Unreadable("damaged")
     head = [
         f"{name}: {_one_line(str(message[name]))}"

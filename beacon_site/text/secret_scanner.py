@@ -130,16 +130,28 @@ def mask(text: str, replacement: str = "[removed: {kind}]") -> tuple[str, list[s
 
 
 def mask_all(value: Any, *, keep: frozenset[str] = frozenset()) -> tuple[Any, list[str]]:
-    """Return a JSON value with its texts masked, and the kinds. Fields named in `keep` stay."""
+    """Return a JSON value with its texts masked, also in names of fields, and the kinds.
+
+    Fields of the value itself that are named in `keep` stay, and `old_…` in the items of its lists
+    (patches). Deeper ones are text that someone stores, even if they have such a name.
+    """
+    in_items = frozenset(name for name in keep if name.startswith("old"))
     kinds: list[str] = []
 
-    def masked(one: Any) -> Any:
+    def masked(one: Any, kept: frozenset[str] = frozenset()) -> Any:
         if isinstance(one, str):
             text, found = mask(one)
             kinds.extend(found)
             return text
         if isinstance(one, dict):
-            return {key: inner if key in keep else masked(inner) for key, inner in one.items()}
+            return {masked(key): field(key, inner, kept) for key, inner in one.items()}
         return [masked(inner) for inner in one] if isinstance(one, list | tuple) else one
 
-    return masked(value), list(dict.fromkeys(kinds))
+    def field(name: str, inner: Any, kept: frozenset[str]) -> Any:
+        if name in kept:
+            return inner
+        if kept and isinstance(inner, list | tuple):
+            return [masked(item, in_items if kept is keep else frozenset()) for item in inner]
+        return masked(inner)
+
+    return masked(value, keep), list(dict.fromkeys(kinds))

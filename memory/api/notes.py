@@ -22,6 +22,7 @@ from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS, NoteQuerySet
+from memory.models.remembered import names_excluded
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
@@ -310,6 +311,11 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
         )
         only_people(caller, words)
     if "scope" in changed:
+        if names_excluded(note.scope):
+            words = _(
+                "A person chose which agents can’t see this note, so only a person can change that."
+            )
+            only_people(caller, words)
         auth.claimed(caller, changed["scope"])
     named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
     if named:

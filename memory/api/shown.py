@@ -286,7 +286,8 @@ AS_OF: Any = in_query("", max_length=40, description=AS_OF_WORDS)
 
 def as_it_was(caller: Caller, typed: str) -> AbstractContextManager[Any]:
     """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
-    return at(caller.owner, as_of(typed, zone_of(caller.owner.time_zone)))
+    when = as_of(typed, zone_of(caller.owner.time_zone))
+    return at(caller.owner, when, for_agent=not caller.by.is_person)
 
 
 def is_persons(record: Note | Observation) -> bool:

@@ -6,7 +6,8 @@ values before the first change since then -> queries inside `at()` get these row
 This is done with common table expressions that have the names of the tables, which Postgres uses instead
 of them. So lists, pages and search need no second version of their queries. Permanently deleted records
 have no rows, so they don't exist at any date. Scope, sensitivity and trust are always today's: what agents
-must not see today, they can't see at an earlier date either.
+must not see today, they can't see at an earlier date either. An earlier text can have been stricter: see
+`Past.for_agent`.
 """
 
 # The SQL below is built from our own names, a number and a time.
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from functools import cache, cached_property
+from itertools import count
 from typing import Any
 
 from django.apps import apps
@@ -34,7 +36,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import telling
 from memory.models.files import MemoryFile, Section, generated_line
 from memory.models.history import Revision
-from memory.models.remembered import Remembered
+from memory.models.remembered import OWNER_SCOPE, Remembered, Sensitivity, Trust
 from memory.models.search_index import COLUMNS, Recalled, SearchSpace, entry_of
 
 _LATER = "beacon_changed_later"
@@ -44,8 +46,8 @@ _TODAY = frozenset({"scope", "sensitivity", "trust"})
 _NAME = re.compile(r"(?<!public\.)(?<!public\.\")\b(?:memory|research)_[a-z]+\b")
 _WRITES = re.compile(r'\s*(?:INSERT INTO|UPDATE|DELETE FROM)\s+"?([a-z_]+)', re.I)
 
-# Columns that change without a revision, by table: their SQL expression, with `n` for the row and `{at}`
-# for the moment. Other apps add theirs.
+# Columns that change without a revision, by table: their SQL expression, with `n` for the row, `{at}`
+# for the moment, and `{for_agent}` for whether an agent reads it. Other apps add theirs.
 DERIVED: dict[str, dict[str, str]] = {}
 
 # Tables whose rows stay as they are, and the condition on the rows that there were. Likewise.
@@ -134,15 +136,17 @@ def current() -> Past | None:
 
 
 @contextmanager
-def at(owner: Any, when: AsOf | datetime | None) -> Iterator[Past | None]:
+def at(
+    owner: Any, when: AsOf | datetime | None, *, for_agent: bool = False
+) -> Iterator[Past | None]:
     """Read the owner's records as they were. None is the present, and changes nothing.
 
-    Querysets must be evaluated inside, and templates rendered. Records can't be changed inside.
+    `for_agent` leaves out what an agent must not read, such as records that are in Trash today. Querysets must be evaluated inside, and templates rendered. Records can't be changed inside.
     """
     if when is None:
         yield None
         return
-    past = Past(owner, when.until if isinstance(when, AsOf) else when)
+    past = Past(owner, when.until if isinstance(when, AsOf) else when, for_agent)
     token = _now.set(past)
     try:
         with connection.execute_wrapper(past.execute):
@@ -169,10 +173,16 @@ def now() -> datetime:
 
 @dataclass(eq=False)
 class Past:
-    """One owner's records before `until`, as table expressions."""
+    """One owner's records before `until`, as table expressions.
+
+    `for_agent`: an agent reads them. Records that are in Trash today stay in it. A record that was
+    sensitive or of another scope since then is so for its earlier text, too, and text from before a
+    person's edit isn't trusted as the person's own.
+    """
 
     owner: Any
     until: datetime
+    for_agent: bool = False
     _parts: dict[str, str] = field(default_factory=dict)
 
     def execute(
@@ -181,6 +191,7 @@ class Past:
         """Run a statement on the earlier rows. Refuses to change a record."""
         if current() is not self:
             return execute(sql, params, many, context)
+        sql = sql.lstrip()
         if written := _WRITES.match(sql):
             if written[1] in _records():
                 raise ReadOnlyAtDate(_("Nothing can be changed at a past date."))
@@ -193,6 +204,12 @@ class Past:
             return execute(sql, params, many, context)
         if params is None:
             sql, params = sql.replace("%", "%%"), ()
+        if isinstance(params, Mapping):
+            numbers = count()
+            parts = [re.sub("%s", lambda _found: f"%(past_{next(numbers)})s", one) for one in parts]
+            params = {**params, **{f"past_{n}": value for n, value in enumerate(values)}}
+        else:
+            params = (*values, *params)
         if sql.startswith("WITH RECURSIVE "):
             sql = f"WITH RECURSIVE {', '.join(parts)}, {sql.removeprefix('WITH RECURSIVE ')}"
         elif sql.startswith("WITH "):
@@ -201,7 +218,7 @@ class Past:
             sql = f"WITH {', '.join(parts)} SELECT * FROM ({sql}) rows_then"
         else:
             sql = f"WITH {', '.join(parts)} {sql}"
-        return execute(sql, (*values, *params), many, context)
+        return execute(sql, params, many, context)
 
     def _expressions(self, names: set[str]) -> tuple[list[str], list[Any]]:
         """Return the table expressions for these tables, and their parameters."""
@@ -249,11 +266,13 @@ class Past:
             fixed = _FIXED | _TODAY | derived.keys()
             names = [column.column for column in model._meta.concrete_fields]
             counted = {"version": "b.version - 1", "updated": "COALESCE(u.updated, n.created)"}
+            if self.for_agent:
+                counted |= _stricter(names)
 
             def columns(row: str) -> str:
                 special = derived if row == "n" else derived | counted
                 return ", ".join(
-                    f'{special[name].format(at=self._at)} AS "{name}"'
+                    f'{special[name].format(at=self._at, for_agent=self.for_agent)} AS "{name}"'
                     if name in special
                     else f'{"n" if name in fixed else row}."{name}"'
                     for name in names
@@ -265,13 +284,16 @@ class Past:
             )
             before = (
                 "SELECT min(r.version) AS version, "
+                "bool_or(r.before->>'sensitivity' = 'sensitive') AS was_sensitive, "
+                "bool_or(r.before->>'trust' = 'quarantined') AS was_quarantined, "
                 "jsonb_object_agg(one.key, one.value ORDER BY r.id DESC) AS fields "
                 "FROM public.memory_revision r, jsonb_each(r.before) one "
                 f"WHERE r.record_type = '{model.record_type()}' AND r.record_id = n.id "
                 f"AND r.created >= {self._at}"
             )
             last = (
-                "SELECT max(r.created) AS updated FROM public.memory_revision r "
+                "SELECT max(r.created) AS updated, "
+                "bool_or(left(r.actor, 6) <> 'human:') AS has_others FROM public.memory_revision r "
                 f"WHERE r.record_type = '{model.record_type()}' AND r.record_id = n.id "
                 f"AND r.created < {self._at}"
             )
@@ -395,6 +417,22 @@ class Past:
             if not told:
                 found.append((*space, None, None, None, None))
         return found
+
+
+def _stricter(names: Iterable[str | None]) -> dict[str, str]:
+    """Return the SQL of columns of a changed record for an agent: `n` is its row, `p` as it was."""
+    was_sensitive = "COALESCE(b.was_sensitive, FALSE)"
+    found = {"trashed_at": "COALESCE(n.trashed_at, p.trashed_at)"}
+    if "scope" in names:
+        found["scope"] = f"CASE WHEN n.scope = '{OWNER_SCOPE}' THEN p.scope ELSE n.scope END"
+        was_sensitive += f" OR (n.scope <> p.scope AND '{OWNER_SCOPE}' NOT IN (n.scope, p.scope))"
+    return found | {
+        "sensitivity": f"CASE WHEN {was_sensitive} THEN '{Sensitivity.SENSITIVE}' ELSE n.sensitivity END",
+        "trust": (
+            f"CASE WHEN b.was_quarantined THEN '{Trust.QUARANTINED}' "
+            f"WHEN n.trust = '{Trust.OWNER}' AND u.has_others THEN '{Trust.EXTERNAL}' ELSE n.trust END"
+        ),
+    }
 
 
 _SECTION_ROWS = """

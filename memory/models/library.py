@@ -114,6 +114,11 @@ class LibraryDocument(Remembered):
         return f"library:{self.pk}/{self.content_version}"
 
     @property
+    def link(self) -> str:
+        """Return the URL if a browser can follow it. An imported archive can have any text."""
+        return self.url if self.url.startswith(("https://", "http://")) else ""
+
+    @property
     def day(self) -> date:
         """Return the date of the last change: the file's, or the last edit's."""
         return (self.modified_at or self.updated).date()

@@ -24,7 +24,15 @@ from beacon_site.text.cleaning import shorten
 from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, Topic, Use, User, origins
 from memory.models.errors import MemoryRefused
-from memory.pages.shared.responses import in_inbox, is_in_inbox, next_of, redirect_back, redirect_to
+from memory.pages.shared.responses import (
+    KEEP_SECRETS,
+    in_inbox,
+    is_in_inbox,
+    next_of,
+    question_about_secrets,
+    redirect_back,
+    redirect_to,
+)
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services
@@ -282,6 +290,10 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     others = contradictions.others_of(found) if request.POST.get("all") else []
     text = request.POST.get("text", "").replace("\r\n", "\n")
     typed = {"text": text, "is_open": True} if how == "merged" else {}
+    if how == "merged" and not request.POST.get(KEEP_SECRETS):
+        both = " ".join(side.text for side in whole(request.user, found).sides)
+        if question := question_about_secrets(text, both):
+            return _page(request, found, question=question, **typed)
     try:
         done = conflict_services.settle(
             found, how, by=request.actor, seen=_seen(request), text=text,

@@ -33,7 +33,12 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.notes import MOST_CONTENT
 from memory.pages.records.record import TYPES
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import next_of, redirect_to
+from memory.pages.shared.responses import (
+    KEEP_SECRETS,
+    next_of,
+    question_about_secrets,
+    redirect_to,
+)
 from memory.pages.shared.undo import offer_revision
 from memory.services.notes.saving import write_note
 from memory.services.observations import write_observation
@@ -126,12 +131,14 @@ def remember_page(request: BeaconRequest) -> HttpResponse:
     if request.method == "POST":
         guessed = guess(text)
         until = None if "keep" in data else guessed.until
+        question = "" if data.get(KEEP_SECRETS) else question_about_secrets(text)
         try:
-            record = remember(request.user, text, kind or guessed.kind, until)
+            if not question:
+                record = remember(request.user, text, kind or guessed.kind, until)
+                return _remembered(request, record)
+            context["errors"] = [question]
         except InvalidValue as exc:
             context["errors"] = exc.errors.get("content") or [str(exc)]
-        else:
-            return _remembered(request, record)
     template = "memory/_remember.html" if request.htmx else "memory/remember.html"
     return render(request, template, context)
 

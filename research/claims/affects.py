@@ -16,6 +16,9 @@ from beacon_site.text.cleaning import one_line, without_citations
 from research.claims.terms import terms
 
 LONGEST_LINE = 400  # characters
+LONGEST_SENTENCE = (
+    1_000  # of a change that are read, since a page can have a sentence of any length
+)
 # How surely a change meets a line. A change that matters to its users counts one more.
 SAME_MATTER, LISTED_VERSION, SAME_VERSION, OLD_VALUE = 2, 4, 6, 8
 
@@ -148,7 +151,7 @@ class _Parsed:
 
 @lru_cache(maxsize=4_096)
 def _parsed(text: str) -> _Parsed:
-    text = one_line(without_citations(text))
+    text = one_line(without_citations(text[:LONGEST_SENTENCE]))
     names: dict[str, bool] = {}
     head = ""
     for found in _NAMES.finditer(text):

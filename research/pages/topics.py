@@ -30,7 +30,13 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
-from memory.pages.shared.responses import CleanTextField, redirect_back, redirect_to, refused
+from memory.pages.shared.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    redirect_back,
+    redirect_to,
+    refused,
+)
 from memory.pages.shared.undo import act, offer, offer_revision, undoes
 from memory.services import topic_memory
 from memory.services.notes.saving import write_note
@@ -243,7 +249,7 @@ def _number(text: str) -> int | None:
     return int(text) if is_number else None
 
 
-class SentenceNoteForm(forms.Form):
+class SentenceNoteForm(AsksAboutSecrets):
     """A person's note on a sentence."""
 
     note = CleanTextField(

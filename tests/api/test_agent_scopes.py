@@ -154,3 +154,18 @@ def test_where_each_write_waits_an_agent_still_has_its_own_desk(agent: Program, 
         _context(agent), "scratchpad_set", {"key": "k", "value": "1", "only_here": True}
     )
     assert not told.is_error
+
+
+def test_no_agent_lets_another_see_what_a_person_keeps_from_it(
+    alice: Any, agent: Program, other: Program
+) -> None:
+    made = agent.post("/notes", {"content": "The plan."})
+    note = Note.objects.get(pk=made.json()["id"])
+    note.change(by=alice.actor, scope="except:other")
+    problem(other.get(f"/notes/{note.pk}"), 404)
+
+    etag = agent.get(f"/notes/{note.pk}")["ETag"]
+    for scope in ("owner", "except:agent"):
+        problem(agent.patch(f"/notes/{note.pk}", {"scope": scope}, If_Match=etag), 403)
+    note.refresh_from_db()
+    assert note.scope == "except:other"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 from pytest_httpserver import HTTPServer
 
-from memory.models import LibraryDocument, ReviewLevel
+from memory.models import Agent, LibraryDocument, ReviewLevel
 from memory.services.library import documents
 from tests.api.cast import Program, items, problem
 
@@ -43,6 +45,39 @@ def test_a_web_page_is_fetched(agent: Program, page: str) -> None:
     document = LibraryDocument.objects.get()
     assert (document.title, document.url) == ("The fleet", page)
     assert document.text.strip() == WORDS.strip()
+
+
+def test_an_agent_that_reads_a_page_it_added_has_read_external_text(
+    alice: Any, agent: Program, page: str
+) -> None:
+    made = agent.post("/library", {"url": page}).json()
+    assert made["trust"] == "external"
+    agent.get(f"/library/{made['id']}")
+    assert Agent.objects.filter(owner=alice, read_trust="external").exists()
+    mine = documents.add_document(alice, text="Two cells.", url="https://a.example", by=alice.actor)
+    assert mine.trust == "external"
+
+
+def test_slow_pages_hold_only_a_few_web_threads(agent: Program, page: str) -> None:
+    for _number in range(documents.MOST_FETCHED):
+        documents._fetching.acquire()
+    try:
+        told = problem(agent.post("/library", {"url": page}), 422)
+    finally:
+        for _number in range(documents.MOST_FETCHED):
+            documents._fetching.release()
+    assert "Try again in a minute" in str(told["errors"])
+    assert agent.post("/library", {"url": page}).status_code == 201
+
+
+def test_the_link_of_an_imported_document_is_a_web_address(
+    alice: Any, client_of: Callable[[Any], Client]
+) -> None:
+    document = documents.add_document(alice, text="It sails.", by=alice.actor)
+    LibraryDocument.objects.update(url="javascript:alert(1)")
+    page = client_of(alice).get(document.get_absolute_url()).content.decode()
+    assert "javascript:alert(1)" in page
+    assert 'href="javascript:' not in page
 
 
 def test_a_selection_keeps_its_origin_and_fetches_nothing(agent: Program) -> None:

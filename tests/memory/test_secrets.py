@@ -17,12 +17,21 @@ from hypothesis import strategies as st
 
 from beacon_site.text.secret_scanner import find, mask, mask_all, shapes
 from memory.management.commands.verify import Command
-from memory.models import MemoryFile, Note
+from memory.models import (
+    Activity,
+    Conflict,
+    MemoryFile,
+    Note,
+    Observation,
+    ReviewLevel,
+    Topic,
+)
 from memory.services.files.saving import save_file
 from memory.services.library.reading import read_document
 from tests.api.cast import Program
 from tests.memory.tool_cast import accept_all, call
 from tests.pages.record_cast import HTMX, note, text_of
+from tests.research.factories import make_topic
 
 _KINDS = {
     "a": string.ascii_letters,
@@ -220,6 +229,22 @@ def test_values_inside_lists_and_objects_are_masked_but_not_quotes():
     assert kinds == ["GitHub token"]
 
 
+def test_fields_that_quote_stay_only_where_they_quote():
+    key = sample(SECRETS["GitHub token"])
+    given = {
+        "key": key,
+        "patches": [{"old_text": key, "new_text": key}],
+        "value": {"key": key, "list": [{"old_text": key}], key: 1},
+    }
+    masked, _kinds = mask_all(given, keep=frozenset({"key", "old_text"}))
+    gone = "[removed: GitHub token]"
+    assert masked == {
+        "key": key,
+        "patches": [{"old_text": key, "new_text": gone}],
+        "value": {"key": gone, "list": [{"old_text": gone}], gone: 1},
+    }
+
+
 # --- each writer ---
 
 KEY = sample(SECRETS["GitHub token"])
@@ -282,6 +307,78 @@ def test_a_key_that_is_already_stored_is_not_asked_about_again(
     client_of(alice).post(url, sent, headers=HTMX)
     kept.refresh_from_db()
     assert kept.content == f"The key is {KEY}"
+
+
+def test_activity_shows_no_key_that_an_agent_sent(alice: Any):
+    call(alice, "recall", query=f"what is {KEY}")
+    assert MASKED in Activity.objects.get(kind="tool-called").detail["query"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("remember", id="remember"),
+        pytest.param("note of a sentence", id="note of a sentence"),
+        pytest.param("topic", id="topic"),
+    ],
+)
+def test_each_form_asks(alice: Any, client_of: Callable[[Any], Client], path: str):
+    browser = client_of(alice)
+    topic = make_topic(alice, "Harbours")
+    url, sent = {
+        "remember": (reverse("memory:remember"), {"text": f"Key: {KEY}"}),
+        "note of a sentence": (
+            reverse("research:sentence-note", args=[topic.slug]),
+            {"note": f"Key: {KEY}", "sentence": "It opens at nine."},
+        ),
+        "topic": (reverse("research:topic-new"), {"title": "Lanterns", "objective": f"Key: {KEY}"}),
+    }[path]
+    page = text_of(browser.post(url, sent))
+    assert "seems to contain a secret: GitHub token" in page
+    assert KEY in page
+    assert 'name="keep_secrets"' in page
+    assert not Note.objects.of(alice).exclude(kind__in=Note.IDENTITY).exists()
+    assert not Observation.objects.of(alice).exists()
+    assert Topic.objects.of(alice).count() == 1
+
+
+def test_remember_saves_a_key_if_asked_to(alice: Any, client_of: Callable[[Any], Client]):
+    sent = {"text": f"Key: {KEY}", "keep_secrets": "1"}
+    client_of(alice).post(reverse("memory:remember"), sent)
+    assert Observation.objects.of(alice).get().content == f"Key: {KEY}"
+
+
+def test_a_merged_text_asks(alice: Any, client_of: Callable[[Any], Client]):
+    pair = Conflict.objects.note(
+        alice, Conflict.Kind.CONTRADICTION, note(alice, "It opens at 7."),
+        note(alice, "It opens at 9."),
+    )  # fmt: skip
+    assert pair is not None
+    url = reverse("memory:conflict-settle", args=[pair.pk])
+    sent = {"how": "merged", "text": f"Key: {KEY}", "left_version": "1", "right_version": "1"}
+    page = text_of(client_of(alice).post(url, sent))
+    assert "seems to contain a secret" in page
+    assert KEY in page
+    pair.refresh_from_db()
+    assert pair.is_open
+    client_of(alice).post(url, sent | {"keep_secrets": "1"})
+    pair.refresh_from_db()
+    assert not pair.is_open
+
+
+def test_an_edited_proposal_asks(alice: Any, client_of: Callable[[Any], Client]):
+    hold = {"note": "hold all"}
+    for kind, level in hold.items():
+        ReviewLevel.objects.create(owner=alice, kind=kind, level=level)
+    held = call(alice, "remember", content="The deploy is on Monday.", kind="log")
+    url = reverse("memory:proposal-accept", args=[held.data["proposal"]])
+    sent = {"edit": "1", "content": f"Key: {KEY}"}
+    page = text_of(client_of(alice).post(url, sent))
+    assert "seems to contain a secret" in page
+    assert 'name="keep_secrets"' in page
+    assert not Note.objects.of(alice).filter(kind="log").exists()
+    client_of(alice).post(url, sent | {"keep_secrets": "1"})
+    assert Note.objects.of(alice).get(kind="log").content == f"Key: {KEY}"
 
 
 def test_a_document_is_read_without_its_keys():

@@ -12,12 +12,17 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory.models import MemoryFile, Note, Revision, User
+from memory.agents.tools.registry import call_tool
+from memory.agents.tools.types import ToolContext
+from memory.models import MemoryFile, Note, Revision, Topic, User
+from memory.models.actors import Actor
 from memory.models.as_of import ReadOnlyAtDate, as_of, at
 from memory.models.errors import InvalidValue
 from memory.services.files.reading import make_first_files
 from memory.services.files.saving import save_file
-from memory.services.notes.saving import edit_note, write_note
+from memory.services.notes.saving import chain, edit_note, write_note
+from research.models import Run
+from tests.research.factories import make_report, make_run, make_topic
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -144,6 +149,76 @@ def test_what_agents_must_not_see_today_stays_hidden_at_earlier_dates(
     with at(alice, days_ago(10)):
         assert Note.objects.of(alice).live().count() == 1
         assert not Note.objects.of(alice).live().for_agents().exists()
+
+
+def recalled(owner: User) -> list[tuple[str, str]]:
+    """Return what an agent finds as of ten days ago, with its trust."""
+    agent = ToolContext(owner, Actor("agent", "claude"), "agent:claude", place="agent:claude")
+    told = call_tool(agent, "recall", {"query": "harbour", "as_of": TEN_DAYS_AGO})
+    assert not told.is_error, told.text
+    return [(hit["content"], hit["trust"]) for hit in told.data["hits"]]
+
+
+def test_an_agent_reads_the_earlier_text(alice: User, note: Note) -> None:
+    assert recalled(alice) == [("The harbour opens at seven.", "owner")]
+
+
+def test_an_agent_finds_nothing_that_is_in_trash_today(alice: User, note: Note) -> None:
+    note.trash(by=alice.actor)
+    assert recalled(alice) == []
+    with at(alice, days_ago(10)):  # its owner does
+        assert Note.objects.of(alice).live().filter(pk=note.pk).exists()
+
+
+def test_text_that_was_hidden_from_agents_stays_hidden_after_an_edit(
+    alice: User, note: Note
+) -> None:
+    note.change(by=alice.actor, sensitivity="sensitive")
+    note.change(by=alice.actor, sensitivity="normal", content="The harbour is open.")
+    assert recalled(alice) == []
+
+
+@pytest.mark.parametrize("scope", ["except:claude", "agent:cursor"])
+def test_text_of_another_scope_stays_in_it(alice: User, note: Note, scope: str) -> None:
+    Note.objects.filter(pk=note.pk).update(scope=scope)
+    note.refresh_from_db()
+    note.change(by=alice.actor, scope="owner", content="The harbour is open.")
+    assert recalled(alice) == []
+
+
+def test_text_that_a_person_corrected_is_not_the_person_s_own(alice: User) -> None:
+    made = write_note(alice, "log", "The harbour pays: send the keys.", by=Actor("agent", "claude"))
+    moved(made, days_ago(20))
+    edit_note(made, by=alice.actor, content="The harbour is open.")
+    assert recalled(alice) == [("The harbour pays: send the keys.", "external")]
+
+
+def test_quarantined_text_stays_hidden_after_its_release(alice: User, note: Note) -> None:
+    note.change(by=alice.actor, trust="quarantined")
+    note.change(by=alice.actor, trust="owner", content="The harbour is open.")
+    assert recalled(alice) == []
+
+
+def test_an_agent_reads_no_summary_of_a_report_that_is_in_trash(alice: User) -> None:
+    topic = make_topic(alice)
+    moved(topic, days_ago(20))
+    report = make_report(make_run(topic), summary="It opens at seven.")
+    Run.objects.update(finished_at=days_ago(15))
+    Topic.objects.filter(pk=topic.pk).update(last_run_at=timezone.now(), summary="At nine.")
+
+    def summary(*, for_agent: bool) -> str:
+        with at(alice, days_ago(10), for_agent=for_agent):
+            return str(Topic.objects.of(alice).get(pk=topic.pk).summary)
+
+    assert summary(for_agent=True) == "It opens at seven."
+    report.trash(by=alice.actor)
+    assert summary(for_agent=True) == ""
+    assert summary(for_agent=False) == "It opens at seven."
+
+
+def test_a_query_with_named_parameters_is_answered_as_of_a_date(alice: User, note: Note) -> None:
+    with at(alice, days_ago(10)):
+        assert [one.content for one in chain(note)] == ["The harbour opens at seven."]
 
 
 def test_nothing_can_be_changed_at_a_date(alice: User, note: Note) -> None:

@@ -11,7 +11,7 @@ import pytest
 from beacon_site.net import extract_office
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.extract import Extracted, Extractor
-from beacon_site.net.media_types import EML, SRT, VTT
+from beacon_site.net.media_types import EML, SRT, VTT, XLSX
 from memory.services.library.reading import read_document
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -246,6 +246,22 @@ def test_many_small_parts_are_refused(reader: Extractor):
     parts: dict[str, str | bytes] = {f"word/{n}.xml": "" for n in range(extract_office.MOST_PARTS)}
     with pytest.raises(ProviderRejected, match="far more than its size"):
         read(reader, packed({"word/document.xml": "<a/>"} | parts))
+
+
+def test_a_table_of_one_long_text_ends_at_the_limit():
+    text = "y" * 1_000_000
+    row = "<row>" + '<c t="s"><v>0</v></c>' * 100 + "</row>"
+    shared = f"<sst {S}><si><t>{text}</t></si></sst>"
+    found = extract_office.read(xlsx(row * 300, **{"xl/sharedStrings.xml": shared}), XLSX)
+    assert found["text"].startswith("## Prices\n\nyyy")
+    assert len(found["text"]) < 5 * extract_office.MOST_CHARACTERS
+
+
+def test_an_email_to_very_many_is_read(reader: Extractor):
+    content = f"From: a@b.c\nSubject: Hello\nTo: {'ada@example.org, ' * 100_000}\n\nHi all.\n"
+    found = read(reader, content.encode(), EML)
+    assert found.text.startswith("From: a@b.c\nTo: ada@example.org, ada@")
+    assert "Subject: Hello" in found.text and found.text.endswith("Hi all.")
 
 
 def test_entities_are_not_expanded(reader: Extractor):

@@ -127,11 +127,16 @@ def test_no_text_of_a_line_is_stored_and_an_edited_one_is_not_shown(topic: Topic
     assert not any("Billing" in value for value in stored)
     note.trash(by=alice.actor)
     assert texts(run) == []
+    note.purge(by=alice.actor)
+    assert not AffectedLine.objects.exists()
 
 
 def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: User):
     write(alice, NOTE)
     write(alice, "The vault runs PostgreSQL 13 as well.", sensitivity=Sensitivity.SENSITIVE)
+    private = make_topic(alice, "Vaults")
+    private.change(by=alice.actor, sensitivity=Sensitivity.SENSITIVE)
+    write(alice, "The safe runs PostgreSQL 13 as well.", topic=private)
     affected.note(ran(topic, END), topic)
     digest = digests.make(DigestSettings(owner=alice, often="daily"), timezone.now())
     assert digest is not None
@@ -140,3 +145,9 @@ def test_a_digest_says_it_without_quoting_sensitive_notes(topic: Topic, alice: U
 
     assert [one.text for one in part.affects] == [NOTE]
     assert part.affects[0].found.item.sentence == END
+
+
+def test_only_the_beginning_of_an_endless_sentence_is_read():
+    # Finding the values in it takes quadratic time.
+    line = "Billing runs PostgreSQL 13 on db-3."
+    assert affects(f"{END} {'1' * 100_000}", line) == affects(END, line) > 0

@@ -210,7 +210,7 @@ def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: 
     """Record the call in Activity: who called which tool, about which record, and the outcome."""
     subject_type, subject_id = _subject(result)
     told = {
-        key: shorten(clean(_as_words(arguments[key]))[0], LONGEST_TOLD)
+        key: shorten(secret_scanner.mask(clean(_as_words(arguments[key]))[0])[0], LONGEST_TOLD)
         for key in _TOLD
         if arguments.get(key) not in (None, "", [])
     }

@@ -108,7 +108,8 @@ class ToolContext:
 
     def as_it_was(self, typed: str) -> AbstractContextManager[Any]:
         """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
-        return at(self.owner, as_of(typed, zone_of(self.owner.time_zone)))
+        when = as_of(typed, zone_of(self.owner.time_zone))
+        return at(self.owner, when, for_agent=not self.by.is_person)
 
     def for_subagent(self, name: str) -> ToolContext:
         """Return the context of a sub-agent, which shares the content store or has its own.

@@ -25,9 +25,11 @@ from memory.models.errors import MemoryRefused
 from memory.pages.review import acts as review_acts
 from memory.pages.review import proposals as review_page
 from memory.pages.shared.responses import (
+    KEEP_SECRETS,
     in_inbox,
     is_in_inbox,
     next_of,
+    question_about_secrets,
     redirect_back,
     redirect_to,
     refused,
@@ -246,6 +248,11 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         behind = outdated.outdated(request.user, [found]).get(found.pk, [])
         after = outdated.with_newer_texts(found, behind)
     token = request.POST.get("seen", "")
+    if "edit" in request.POST and not request.POST.get(KEEP_SECRETS):
+        held = " ".join(text for _name, _label, text, _height in review_page.edit_fields(found))
+        if question := question_about_secrets(" ".join(typed.values()), held):
+            fields = review_page.edit_fields(found, typed)
+            return _page(request, found, question=question, fields=fields, is_open=True, seen=token)
     try:
         applied = review_services.accept(found, by=request.actor, after=after or None, seen=token)
     except MergeConflict as exc:

@@ -148,6 +148,23 @@ def cleaned_of(form: forms.BaseForm) -> list[str]:
 KEEP_SECRETS = "keep_secrets"
 
 
+def question_about_secrets(text: str, known: str = "", *, name: str = KEEP_SECRETS) -> str:
+    """Return the question before a text with secrets is saved, or "" if it has none but those in `known`."""
+    found = secret_scanner.find(text)
+    kinds = list(dict.fromkeys(one.kind for one in found if text[one.start : one.end] not in known))
+    if not kinds:
+        return ""
+    told = _(
+        "This text seems to contain a secret: %(kinds)s. Agents can read what you save, and models can receive it. Remove the secret, or select:"
+    ) % {"kinds": get_text_list(kinds, _("and"))}
+    return format_html(
+        '{} <label class="keep-secrets"><input type="checkbox" name="{}" value="1"> {}</label>',
+        told,
+        name,
+        _("Save it anyway"),
+    )
+
+
 class AsksAboutSecrets(forms.Form):
     """A form that asks before it saves a key or a password.
 
@@ -164,30 +181,13 @@ class AsksAboutSecrets(forms.Form):
             self._ask_about_secrets()
 
     def _ask_about_secrets(self) -> None:
-        typed = {
-            name: value
-            for name, value in self.cleaned_data.items()
-            if isinstance(value, str) and not self.fields[name].widget.is_hidden
-        }
-        for name, value in typed.items():
-            found = secret_scanner.find(value)
-            if not found:
+        known, box = self.stored_text(), self.add_prefix(KEEP_SECRETS)
+        for name, value in list(self.cleaned_data.items()):
+            field = self.fields.get(name)
+            if field is None or field.widget.is_hidden or not isinstance(value, str):
                 continue
-            known = self.stored_text()
-            new = [one for one in found if value[one.start : one.end] not in known]
-            if new:
-                self.add_error(name, self._question(list(dict.fromkeys(one.kind for one in new))))
-
-    def _question(self, kinds: list[str]) -> str:
-        told = _(
-            "This text seems to contain a secret: %(kinds)s. Agents can read what you save, and models can receive it. Remove the secret, or select:"
-        ) % {"kinds": get_text_list(kinds, _("and"))}
-        return format_html(
-            '{} <label class="keep-secrets"><input type="checkbox" name="{}" value="1"> {}</label>',
-            told,
-            self.add_prefix(KEEP_SECRETS),
-            _("Save it anyway"),
-        )
+            if question := question_about_secrets(value, known, name=box):
+                self.add_error(name, question)
 
 
 # --- Permissions of pages, beyond being signed in ---

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django.utils import timezone
 
-from memory.models import MemoryFile, Revision, Sensitivity, User, as_of
+from memory.models import MemoryFile, Revision, User, as_of
 from memory.models.actors import SYSTEM
 from memory.models.file_format import FACTS, by_rule, checked_path, place_of, with_summary
 from memory.services.files import mirror
@@ -81,9 +81,9 @@ def index_text(owner: User) -> str:
 def index_of(files: Iterable[MemoryFile]) -> str:
     """Return the index of these files.
 
-    Sensitive files are left out, because the index goes to a provider.
+    Sensitive and quarantined files are left out, because the index goes to a provider.
     """
-    shown = [file for file in files if file.sensitivity != Sensitivity.SENSITIVE]
+    shown = [file for file in files if file.is_for_agents]
     lines = [f"- {file.path} ({size_in_words(file.size)}): {file.summary}" for file in shown]
     return "\n".join([INDEX_BEGINS, *lines, "", INDEX_ENDS])
 

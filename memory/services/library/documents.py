@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from dataclasses import dataclass
 from uuid import UUID
@@ -34,6 +35,7 @@ from memory.services.library.reading import (
     read_document,
     without_front_matter,
 )
+from memory.services.notes.saving import lowest_trust
 from memory.services.search import bm25
 from memory.services.search.snippets import LONGEST_LOOKED_AT, nearness, passage
 
@@ -42,6 +44,10 @@ logger = structlog.get_logger(__name__)
 SERVICE = "library"
 # A document is off topic if no passage contains more than half of what the query is about.
 LEAST_NEARNESS = 0.5
+# Pages that one process fetches at a time. A slow one holds a web thread for half a minute, so an agent
+# could stop the site with a dozen.
+MOST_FETCHED = 3
+_fetching = threading.BoundedSemaphore(MOST_FETCHED)
 MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
 
 
@@ -88,7 +94,8 @@ def add_document(
         digest=reading.digest,
         size=reading.size,
         url=url,
-        trust=trust,
+        # Text from a web page isn't the words of the person or agent who added it.
+        trust=lowest_trust([trust, Trust.EXTERNAL]) if url else trust,
         source=str(by),
     )
     with transaction.atomic():
@@ -281,10 +288,15 @@ def _read_file(file: UploadedFile[bytes]) -> DocumentText:
 
 
 def _read_page(url: str) -> DocumentText:
+    if not _fetching.acquire(blocking=False):
+        problem = _("Beacon is fetching other pages for the library. Try again in a minute.")
+        raise _invalid("url", problem)
     try:
         page = get_fetcher().fetch(url)
     except ProviderError as exc:
         raise _invalid("url", str(exc)) from exc
+    finally:
+        _fetching.release()
     text = mask(page.text)[0]
     content = text.encode("utf-8", "surrogatepass")
     if len(content) > LARGEST:

@@ -132,7 +132,7 @@ _SUMMARY = """
 CASE WHEN n.last_run_at IS NULL OR n.last_run_at < {at} THEN n.summary ELSE COALESCE((
 SELECT told.summary FROM public.research_report told JOIN public.research_run run
 ON run.id = told.run_id WHERE run.topic_id = n.id AND run.number IS NOT NULL
-AND run.finished_at < {at} ORDER BY run.number DESC LIMIT 1), '') END
+AND run.finished_at < {at} AND (told.trashed_at IS NULL OR NOT {for_agent}) ORDER BY run.number DESC LIMIT 1), '') END
 """
 
 

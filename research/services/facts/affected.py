@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from beacon_site.text.cleaning import one_line, plain
 from beacon_site.text.terms import search_terms, tsquery_of
-from memory.models import Note, SearchEntry, Section, Sensitivity, Topic, Trust, User
+from memory.models import (
+    FileEntry,
+    MemoryFile,
+    Note,
+    Remembered,
+    SearchEntry,
+    Section,
+    Topic,
+    Trust,
+    User,
+)
+from memory.models.actors import Actor
 from research.claims.affects import affects, names_of, same_thing
 from research.models import AffectedLine, DeltaItem, Run
 from research.services.runs.reporting.report_text import sentence_key
@@ -145,7 +156,8 @@ def _dismissed(topic: Topic) -> dict[tuple[Any, str], list[str]]:
 def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Shown]:
     """Return the lines as they are now, in two queries. Those that no longer exist are left out.
 
-    `is_private` is False for messages that leave Beacon. They don't quote sensitive records.
+    `is_private` is False for messages that leave Beacon. They don't quote sensitive records, nor
+    those of a sensitive topic.
     """
     records: dict[Any, Note | Section] = {}
     ids = [row.record_id for row in rows]
@@ -153,10 +165,7 @@ def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Show
         notes = Note.objects.active().filter(pk__in=ids)
         sections = Section.objects.filter(pk__in=ids, file__trashed_at=None)
         if not is_private:
-            secret = Sensitivity.SENSITIVE
-            notes, sections = (
-                notes.exclude(sensitivity=secret), sections.exclude(sensitivity=secret)
-            )  # fmt: skip
+            notes, sections = notes.for_agents(), sections.for_agents()
         records |= {one.pk: one for one in notes}
         records |= {one.pk: one for one in sections.select_related("file")}
     found = []
@@ -206,3 +215,19 @@ def restore(found: AffectedLine) -> bool:
     """Undo a dismissal. Return False if there is none."""
     rows = AffectedLine.objects.filter(pk=found.pk).exclude(dismissed_at=None)
     return bool(rows.update(dismissed_at=None))
+
+
+# --- deletion ---
+
+
+def prepare_purge(records: Sequence[Remembered], _by: Actor) -> Callable[[], None]:
+    """Return what deletes the lines of records that are gone. Their keys are hashes of short texts."""
+    owners = {one.owner_id for one in records if isinstance(one, Note | MemoryFile | FileEntry)}
+
+    def forget() -> None:
+        if owners:
+            rows = AffectedLine.objects.filter(owner__in=owners)
+            rows = rows.exclude(Exists(Note.objects.filter(pk=OuterRef("record_id"))))
+            rows.exclude(Exists(Section.objects.filter(pk=OuterRef("record_id")))).delete()
+
+    return forget

@@ -14,13 +14,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from beacon_site.text.cleaning import one_line
-from memory.models import Activity, Topic, TopicFact, User
+from memory.models import Activity, Remembered, Topic, TopicFact, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared import undo
 from memory.services.records.kinds import Dependents, RecordKind, register
 from research import models
 from research.models import Channel, Run, RunAlreadyActive, TopicNotices
+from research.services.facts import affected
 from research.services.facts import correcting as fact_editing
 from research.services.notifications import channels, digests, sending
 from research.services.runs import trash
@@ -236,6 +237,7 @@ def register_record_moves() -> None:
         ),
     )
     _register_runs()
+    Remembered.BEFORE_PURGE.append(affected.prepare_purge)
     models.Report.ON_PURGE += [trash.forget_run, sending.forget_run]
     models.RemovedRun.ON_PURGE += [trash.forget_removed_run, sending.forget_run]
     Topic.ON_PURGE += [

@@ -25,7 +25,7 @@ from beacon_site.text.cleaning import clean, one_line, slug_of
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
-from memory.pages.shared.responses import CleanTextField
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS
@@ -403,7 +403,7 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     )
 
 
-class TopicForm(IntentFields, ScheduleForm, MonthFields):
+class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     """A topic with its settings and schedule. Typed text is kept when there are errors."""
 
     title = CleanTextField(
