@@ -37,6 +37,7 @@ def test_a_text_is_added_listed_and_read(agent: Program) -> None:
     assert [one["title"] for one in items(agent.get("/library"))] == ["The fleet"]
 
 
+@pytest.mark.requirement("R268")
 def test_a_web_page_is_fetched(agent: Program, page: str) -> None:
     made = agent.post("/library", {"url": page})
     assert made.status_code == 201, made.content
@@ -45,6 +46,7 @@ def test_a_web_page_is_fetched(agent: Program, page: str) -> None:
     assert document.text.strip() == WORDS.strip()
 
 
+@pytest.mark.requirement("R268")
 def test_a_selection_keeps_its_origin_and_fetches_nothing(agent: Program) -> None:
     made = agent.post("/library", {"text": "Two million cells.", "url": "https://example.org/a"})
     assert (made.status_code, made.json()["url"]) == (201, "https://example.org/a")
