@@ -39,6 +39,7 @@ def test_a_text_is_added_listed_and_read(agent: Program) -> None:
     assert [one["title"] for one in items(agent.get("/library"))] == ["The fleet"]
 
 
+@pytest.mark.requirement("R268")
 def test_a_web_page_is_fetched(agent: Program, page: str) -> None:
     made = agent.post("/library", {"url": page})
     assert made.status_code == 201, made.content
@@ -80,6 +81,7 @@ def test_the_link_of_an_imported_document_is_a_web_address(
     assert 'href="javascript:' not in page
 
 
+@pytest.mark.requirement("R268")
 def test_a_selection_keeps_its_origin_and_fetches_nothing(agent: Program) -> None:
     made = agent.post("/library", {"text": "Two million cells.", "url": "https://example.org/a"})
     assert (made.status_code, made.json()["url"]) == (201, "https://example.org/a")

@@ -83,6 +83,7 @@ def _saved(site: BrowserSite, token: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.requirement("R268")
 def test_a_selection_and_a_page_are_saved(
     chrome: BrowserContext, site: BrowserSite, token: str
 ) -> None:

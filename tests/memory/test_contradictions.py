@@ -35,7 +35,7 @@ def note(owner: User, text: str, **more: Any) -> Any:
 # --- texts ---
 
 
-@pytest.mark.requirement("R272")
+@pytest.mark.requirement("R251")
 @pytest.mark.parametrize("half", ["tune", "held"])
 def test_labelled_pairs_are_judged_with_few_false_alarms(half: str) -> None:
     precision, recall = figures(judge(half))
@@ -68,7 +68,7 @@ def test_a_long_note_is_compared_by_its_statements() -> None:
 # --- what is known ---
 
 
-@pytest.mark.requirement("R272")
+@pytest.mark.requirement("R251")
 def test_a_note_an_observation_a_fact_and_a_line_of_a_file_are_known(alice: User) -> None:
     note(alice, OLD)
     write_observation(alice, "finding", "Billing runs PostgreSQL 14.", by=alice.actor)
@@ -113,7 +113,7 @@ def test_the_number_of_queries_does_not_grow(alice: User) -> None:
 # --- conflicts ---
 
 
-@pytest.mark.requirement("R272")
+@pytest.mark.requirement("R251")
 def test_two_notes_a_minute_apart_become_one_conflict(alice: User) -> None:
     old = note(alice, OLD)
     new = note(alice, NEW)

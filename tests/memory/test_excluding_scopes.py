@@ -49,7 +49,7 @@ def test_python_and_sql_agree_on_every_name(alice: Any, name: str):
     assert f"except:{name}" not in found
 
 
-@pytest.mark.requirement("R2583")
+@pytest.mark.requirement("R264")
 def test_a_tool_shows_it_to_all_but_that_agent(alice: Any):
     note = rule(alice, "The zebra is expensive.", scope="except:claude")
 

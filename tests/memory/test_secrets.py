@@ -251,6 +251,7 @@ KEY = sample(SECRETS["GitHub token"])
 MASKED = "[removed: GitHub token]"
 
 
+@pytest.mark.requirement("R266")
 def test_a_tool_call_stores_no_key_and_says_so(alice: Any):
     answer = call(alice, "remember", content=f"The deploy key is {KEY}.", kind="log")
     assert "GitHub token" in answer.text
@@ -267,6 +268,7 @@ def test_a_tool_can_still_remove_a_key_that_a_person_kept(alice: Any):
     assert KEY not in MemoryFile.objects.of(alice).get(path=path).content, answer.text
 
 
+@pytest.mark.requirement("R266")
 def test_rest_masks_and_names_the_kind(alice: Any):
     agent = Program(alice, "read", "write")
     answer = agent.post("/notes", {"content": f"Key: {KEY}"})
@@ -284,6 +286,7 @@ def test_only_a_person_s_own_token_can_keep_a_key(alice: Any):
     assert own.post("/notes", {"content": KEY + " "}).json()["content"] == MASKED
 
 
+@pytest.mark.requirement("R266")
 def test_a_person_is_asked_and_nothing_typed_is_lost(
     alice: Any, client_of: Callable[[Any], Client]
 ):
@@ -381,11 +384,13 @@ def test_an_edited_proposal_asks(alice: Any, client_of: Callable[[Any], Client])
     assert Note.objects.of(alice).get(kind="log").content == f"Key: {KEY}"
 
 
+@pytest.mark.requirement("R266")
 def test_a_document_is_read_without_its_keys():
     read = read_document("notes.md", f"# Deploying\n\nUse {KEY} to deploy.\n".encode())
     assert read.text.strip().endswith(f"Use {MASKED} to deploy.")
 
 
+@pytest.mark.requirement("R266")
 def test_verify_lists_old_keys_and_changes_nothing(alice: Any):
     own = Program(alice, "admin")
     made = own.post("/notes", {"content": f"Key: {KEY}"}, Beacon_Keep_Secrets="true").json()

@@ -279,7 +279,7 @@ def ask(browser: Client, query: str, **more: Any) -> Any:
     return browser.post(ANSWERS, {"query": query}, **more)
 
 
-@pytest.mark.requirement("R2581")
+@pytest.mark.requirement("R262")
 def test_the_model_answers_with_and_without_it(
     browser: Client, alice: User, fares: Note, fake_llm: FakeLanguageModel, sent: list[Any]
 ):
@@ -352,7 +352,7 @@ def decide(browser: Client, do: str, agent: str = "claude", **more: Any) -> Any:
     return browser.post(DECIDE, {"do": do, "query": f"agent={agent}"}, follow=True, **more)
 
 
-@pytest.mark.requirement("R2582")
+@pytest.mark.requirement("R263")
 def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: Note):
     for number in range(12):
         note(alice, f"Trains run on rail {number}.", kind="rule")

@@ -123,7 +123,7 @@ def test_another_person_sees_nothing_of_it(
     assert "opens at" not in page.content.decode()
 
 
-@pytest.mark.requirement("R2502")
+@pytest.mark.requirement("R259")
 def test_trashed_restored_and_purged_at_a_date(alice: User, note: Note) -> None:
     def found(at_day: datetime) -> list[str]:
         with at(alice, at_day):

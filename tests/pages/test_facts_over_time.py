@@ -101,7 +101,7 @@ def day(days: int) -> str:
     return f"{timezone.localtime(timezone.now() - timedelta(days=days)):%Y-%m-%d}"
 
 
-@pytest.mark.requirement("R2503")
+@pytest.mark.requirement("R260")
 def test_answers_that_replace_one_another_share_a_row(topic: Topic, facts: list[TopicFact]) -> None:
     old, new, other = facts
     old.refresh_from_db()
@@ -225,7 +225,7 @@ def test_strangers_see_none_of_it(
     assert OLD not in text
 
 
-@pytest.mark.requirement("R2504")
+@pytest.mark.requirement("R261")
 def test_a_history_leads_from_the_page_to_the_prompts(
     browser: Client, alice: User, topic: Topic
 ) -> None:

@@ -325,6 +325,7 @@ def test_a_variable_is_named_to_staff_alone(browser: Client, admin: Any, client_
 # --- from a browser and a phone
 
 
+@pytest.mark.requirement("R268")
 def test_a_bookmark_opens_the_form_filled_in_and_stores_nothing(browser: Client) -> None:
     shared = {"title": "Fleet", "text": "It <b>sails</b>.", "url": "https://example.org/a"}
     html = browser.get(ADD, shared).content.decode()
@@ -338,6 +339,7 @@ def test_an_address_shared_as_text_is_taken_as_the_address(browser: Client) -> N
     assert 'value="https://example.org/a"' in html
 
 
+@pytest.mark.requirement("R268")
 def test_several_files_are_added_at_once_and_each_failure_is_named(browser: Client) -> None:
     files = [
         SimpleUploadedFile("a.md", b"# One"),
@@ -357,6 +359,7 @@ def test_a_page_inside_the_network_is_refused(browser: Client) -> None:
     assert not LibraryDocument.objects.exists()
 
 
+@pytest.mark.requirement("R268")
 def test_the_manifest_offers_the_form_to_a_phone_s_share_menu(client: Client) -> None:
     answer = client.get(reverse("memory:manifest"))
     assert answer["Content-Type"] == "application/manifest+json"

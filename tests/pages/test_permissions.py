@@ -96,7 +96,7 @@ def test_a_writer_that_is_often_wrong_is_not_suggested(browser: Client, alice: U
     assert not record(browser).is_suggested
 
 
-@pytest.mark.requirement("R2584")
+@pytest.mark.requirement("R265")
 def test_one_button_changes_the_rule_of_that_writer_alone(browser: Client, alice: User):
     accepted(alice, 21, days_ago=15)
     set_levels(alice, {"default": "hold all"}, by=alice.actor)

@@ -80,7 +80,7 @@ def selected(browser: Client, topic: Topic, query: str = "") -> list[int]:
 # --- what is read -----------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("R274")
+@pytest.mark.requirement("R253")
 def test_unread_runs_are_read_as_one(browser: Client, topic: Topic):
     shown = page(browser, topic)
     changed = words(part(shown, "what-changed"))
@@ -117,7 +117,7 @@ def test_two_lists_of_versions_are_two_passages():
     assert "<del>16.4, 15.8</del> <ins>17.6, 16.10</ins> and" in str(in_one(old, new))
 
 
-@pytest.mark.requirement("R275")
+@pytest.mark.requirement("R254")
 def test_every_sentence_names_its_source_also_the_known_ones(browser: Client, topic: Topic):
     shown = page(browser, topic)
 
@@ -212,7 +212,7 @@ def test_when_all_is_read_the_last_changes_stay(browser: Client, topic: Topic):
     assert NEWS in part(shown, "what-changed")
 
 
-@pytest.mark.requirement("R276")
+@pytest.mark.requirement("R255")
 def test_unread_runs_without_changes_lead_to_the_last_ones(browser: Client, topic: Topic):
     Report.objects.filter(run__topic=topic).update(read_at=timezone.now())
     make_report(make_run(topic), is_quiet=True, delta="Nothing new.")
@@ -308,7 +308,7 @@ def correct_url(topic: Topic, number: int, sentence: str) -> str:
     return url("sentence-correct", topic, run.pk, sentence_key(sentence))
 
 
-@pytest.mark.requirement("R277")
+@pytest.mark.requirement("R256")
 def test_a_sentence_is_corrected_in_its_place(browser: Client, topic: Topic):
     fact = make_fact(topic, NEWS, Run.objects.get(topic=topic, number=4))
     address = correct_url(topic, 4, NEWS)
@@ -410,7 +410,7 @@ def met(topic: Topic, alice: User) -> AffectedLine:
     return AffectedLine.objects.get()
 
 
-@pytest.mark.requirement("R278")
+@pytest.mark.requirement("R257")
 def test_a_change_that_meets_a_line_of_memory_says_so(
     browser: Client, topic: Topic, met: AffectedLine
 ):

@@ -223,7 +223,7 @@ def test_a_section_is_told_by_its_file_and_not_by_who_began_that(browser: Client
 # --- the list without a search ---
 
 
-@pytest.mark.requirement("R273")
+@pytest.mark.requirement("R252")
 def test_it_lists_everything_newest_first_with_counts(browser: Client, alice: User) -> None:
     make_note(alice, "A note about tea.")
     make_observation(alice, "An observation of tea.")
@@ -259,7 +259,7 @@ def test_a_cursor_that_cannot_be_is_the_first_page(browser: Client, note: Note, 
     assert note in [row.record for row in page.context["found"].rows]
 
 
-@pytest.mark.requirement("R273")
+@pytest.mark.requirement("R252")
 def test_what_contradicts_comes_first(browser: Client, alice: User) -> None:
     old = make_note(alice, "Billing runs PostgreSQL 13.")
     new = make_note(alice, "Billing runs PostgreSQL 14.")

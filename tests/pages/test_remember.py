@@ -39,7 +39,7 @@ def written(owner: User) -> list[tuple[str, str]]:
 # --- guessing ---
 
 
-@pytest.mark.requirement("R271")
+@pytest.mark.requirement("R250")
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -90,7 +90,7 @@ def test_a_day_in_words_is_read(text: str, day: date | None) -> None:
 # --- the page ---
 
 
-@pytest.mark.requirement("R271")
+@pytest.mark.requirement("R250")
 def test_a_rule_needs_no_evidence_of_a_person(browser: Client, alice: User) -> None:
     text = "Always take a base backup first."
     answer = browser.post(REMEMBER, {"text": text, "next": "/memory/?q=a"})
@@ -150,7 +150,7 @@ def test_strangers_sign_in_first(client: Client, address: str) -> None:
 # --- You also know ---
 
 
-@pytest.mark.requirement("R272")
+@pytest.mark.requirement("R251")
 def test_while_typing_it_says_what_is_also_known(browser: Client, known: Note) -> None:
     html = browser.post(KNOWN, {"text": NEW}, headers=HTMX).content.decode()
     assert "You also know" in html
@@ -204,7 +204,7 @@ def test_a_saved_line_of_a_file_names_what_it_contradicts(
     assert f"you also know: “{OLD}”" in html
 
 
-@pytest.mark.requirement("R272")
+@pytest.mark.requirement("R251")
 def test_replace_it_moves_the_older_one_to_trash(browser: Client, alice: User, known: Note) -> None:
     browser.post(REMEMBER, {"text": NEW, f"known-{known.pk}": "replace"})
     assert written(alice) == [("finding", NEW)]
@@ -239,7 +239,7 @@ def test_a_fact_that_was_replaced_is_marked_as_wrong(browser: Client, alice: Use
 # --- deciding ---
 
 
-@pytest.mark.requirement("R273")
+@pytest.mark.requirement("R252")
 def test_of_two_tabs_the_second_learns_that_it_was_decided(
     browser: Client, alice: User, known: Note
 ) -> None:
@@ -253,7 +253,7 @@ def test_of_two_tabs_the_second_learns_that_it_was_decided(
     assert written(alice) == [("log", NEW)]
 
 
-@pytest.mark.requirement("R273")
+@pytest.mark.requirement("R252")
 def test_forty_contradictions_are_one_item_and_one_decision(browser: Client, alice: User) -> None:
     for number in range(40):
         write_note(alice, "log", f"{OLD} Seen on server {number + 100}.", by=alice.actor)

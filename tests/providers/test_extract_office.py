@@ -126,6 +126,7 @@ def read(reader: Extractor, content: bytes, kind: str = "") -> Extracted:
 # --- what is read ---
 
 
+@pytest.mark.requirement("R267")
 def test_a_word_file_keeps_headings_lists_and_tables(reader: Extractor):
     table = (
         "<w:tbl><w:tr><w:tc>" + p("Line") + "</w:tc><w:tc>" + p("Cells") + "</w:tc></w:tr>"
@@ -227,6 +228,7 @@ def test_subtitles_become_paragraphs_without_times(reader: Extractor):
         ("fleet.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nIt opened in May.\n"),
     ],
 )
+@pytest.mark.requirement("R267")
 def test_the_library_takes_it(name: str, content: bytes):
     found = read_document(name, content)
     assert found.problem == ""
@@ -236,6 +238,7 @@ def test_the_library_takes_it(name: str, content: bytes):
 # --- what is refused, with the reason ---
 
 
+@pytest.mark.requirement("R267")
 def test_a_bomb_is_refused(reader: Extractor):
     big = b"<w:document " + W.encode() + b">" + b" " * 60_000_000 + b"</w:document>"
     with pytest.raises(ProviderRejected, match="far more than its size"):
@@ -320,6 +323,7 @@ WHOLE = docx(p("It opened in May."))
         (epub("<b>" * 40_000), "nested too deeply"),
     ],
 )  # fmt: skip
+@pytest.mark.requirement("R267")
 def test_a_broken_file_is_explained(reader: Extractor, content: bytes, why: str):
     with pytest.raises(ProviderRejected, match=why):
         read(reader, content)

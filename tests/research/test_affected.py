@@ -43,7 +43,7 @@ def texts(run: Run) -> list[str]:
     return [one.text for one in affected.shown(list(rows))]
 
 
-@pytest.mark.requirement("R278")
+@pytest.mark.requirement("R257")
 def test_at_most_one_in_five_is_a_false_alarm():
     judged = benchmark.judge()
     right, wrong, missed = benchmark.measure(judged)

@@ -128,7 +128,7 @@ def without(told: dict[str, Any], ids: set[Any]) -> dict[str, Any]:
 
 
 class TestAsOf(TestCase):
-    @pytest.mark.requirement("R2501")
+    @pytest.mark.requirement("R258")
     @given(ACTS)
     @MANY
     def test_it_is_a_copy_taken_then(self, acts: list[tuple[str, int, str]]) -> None:
