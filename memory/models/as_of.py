@@ -221,6 +221,8 @@ class Past:
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({_SECTIONS.format(later=_LATER)})')
                 values += self._columns_of_sections
             elif name == "memory_searchentry":
+                # The new entries are parsed once, however often the statement names the table.
+                parts.append(f"{_NEW} AS MATERIALIZED (SELECT {_PARSED} FROM {_FROM_JSON})")
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({self._entries})')
                 values.append(self._entries_of_changed)
         if parts:
@@ -341,13 +343,12 @@ class Past:
     def _entries(self) -> str:
         owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"
         names = ", ".join(COLUMNS)
-        values = names.replace("words", "words::tsvector")
         return (
             f"SELECT e.id, e.space_id, {', '.join(f'e.{name}' for name in COLUMNS)} "  # nosec B608
             f"FROM public.memory_searchentry e WHERE e.space_id IN {owned} "
             f"AND e.created < {self._at} "
             f"AND NOT EXISTS (SELECT 1 FROM {_LATER} l WHERE l.record_id = e.record_id) "
-            f"UNION ALL SELECT id, space_id, {values} FROM {_CHANGED_ENTRIES}"
+            f"UNION ALL SELECT id, space_id, {names} FROM {_NEW}"
         )
 
     @cached_property
@@ -401,15 +402,17 @@ class Past:
                 f"SELECT c.*, c.words @@ %s::tsquery AS has FROM ("
                 f"SELECT -1 AS sign, {columns}, words FROM public.memory_searchentry "
                 f"WHERE id IN ({no_longer}) UNION ALL "
-                f"SELECT 1, {columns}, words::tsvector FROM {_CHANGED_ENTRIES}) c OFFSET 0) e "
+                f"SELECT 1, {columns}, words::tsvector FROM {_FROM_JSON}) c OFFSET 0) e "
                 "GROUP BY 1, 2",
                 [*queries, *queries, " | ".join(queries), self._entries_of_changed],
             )
             return cursor.fetchall()
 
 
-# The entries of changed records, from a parameter.
-_CHANGED_ENTRIES = "json_to_recordset(%s::json) AS new (id int, space_id int, {})".format(
+# The index entries of changed records, from a parameter.
+_NEW = "beacon_new_entries"
+_PARSED = ", ".join(["id", "space_id", *COLUMNS]).replace("words", "words::tsvector")
+_FROM_JSON = "json_to_recordset(%s::json) AS new (id int, space_id int, {})".format(
     ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 )
 
