@@ -1569,6 +1569,7 @@ class Migration(migrations.Migration):
                         fields=["space"],
                         name="search_entry_superseded",
                     ),
+                    models.Index(fields=["space", "created"], name="search_entry_created"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

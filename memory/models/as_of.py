@@ -14,8 +14,10 @@ must not see today, they can't see at an earlier date either. An earlier text ca
 # ruff: noqa: S608
 from __future__ import annotations
 
+import json
 import re
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,7 +33,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.dates import day_of, moment_of
-from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, tsquery_of
+from beacon_site.text.terms import tsquery_of
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import telling
 from memory.models.files import MemoryFile, Section, generated_line
@@ -236,8 +238,10 @@ class Past:
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({_SECTIONS.format(later=_LATER)})')
                 values += self._columns_of_sections
             elif name == "memory_searchentry":
+                # The new entries are parsed once, however often the statement names the table.
+                parts.append(f"{_NEW} AS MATERIALIZED (SELECT {_PARSED} FROM {_FROM_JSON})")
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({self._entries})')
-                values += self._columns_of_entries
+                values.append(self._entries_of_changed)
         if parts:
             parts.insert(0, f"{_LATER} AS MATERIALIZED ({self._later})")
         return parts, values
@@ -314,7 +318,8 @@ class Past:
     @cached_property
     def _sections(self) -> list[Section]:
         """Return the sections of the files that changed later."""
-        files = MemoryFile.objects.of(self.owner).live().filter(pk__in=self.changed_later)
+        changed = self._changed.get(MemoryFile.record_type())
+        files = MemoryFile.objects.of(self.owner).live().filter(pk__in=changed or [])
         found = []
         for file in files:
             told = telling(file.content, without=generated_line(file))
@@ -340,11 +345,19 @@ class Past:
         return _by_column(rows, 10)
 
     @cached_property
-    def changed_later(self) -> list[uuid.UUID]:
-        """Return the IDs of the records that changed later."""
-        with connection.cursor() as cursor:
-            cursor.execute(self._later)
-            return [key for (key,) in cursor.fetchall()]
+    def _changed(self) -> dict[str, list[uuid.UUID]]:
+        """Return the IDs of the records that changed later, by type."""
+        rows = (
+            Revision.objects.filter(owner=self.owner, created__gte=self.until, version__gt=1)
+            .order_by()
+            .values_list("record_type", "record_id")
+            .distinct()
+        )
+        found: dict[str, list[uuid.UUID]] = defaultdict(list)
+        with present():
+            for record_type, key in rows:
+                found[record_type].append(key)
+        return found
 
     # --- the search index ---
 
@@ -352,71 +365,78 @@ class Past:
     def _entries(self) -> str:
         owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"
         names = ", ".join(COLUMNS)
-        arrays = ", ".join(f"%s::{kind}[]" for kind in COLUMNS.values())
-        values = names.replace("words", "words::tsvector")
         return (
             f"SELECT e.id, e.space_id, {', '.join(f'e.{name}' for name in COLUMNS)} "  # nosec B608
             f"FROM public.memory_searchentry e WHERE e.space_id IN {owned} "
             f"AND e.created < {self._at} "
             f"AND NOT EXISTS (SELECT 1 FROM {_LATER} l WHERE l.record_id = e.record_id) "
-            f"UNION ALL SELECT -place, space_id, {values} "
-            f"FROM unnest(%s::int[], {arrays}) WITH ORDINALITY AS new (space_id, {names}, place)"
+            f"UNION ALL SELECT id, space_id, {names} FROM {_NEW}"
         )
 
     @cached_property
-    def _columns_of_entries(self) -> list[list[Any]]:
-        """Return the index entries of the records that changed later, as arrays."""
+    def _entries_of_changed(self) -> str:
+        """Return the index entries of the records that changed later, as JSON.
+
+        That is one parameter, which takes much less time than arrays of many values.
+        """
         spaces = {one.record_type: one for one in SearchSpace.objects.filter(owner=self.owner)}
-        rows: list[tuple[Any, ...]] = []
+        rows: list[dict[str, Any]] = []
         for record in self._changed_records():
             space = spaces.get(record.search_type())
             if space is not None:
-                rows.append((space.pk, *entry_of(space, record)))
-        return _by_column(rows, 1 + len(COLUMNS))
+                row = dict(zip(COLUMNS, entry_of(space, record), strict=True))
+                rows.append({"id": -len(rows) - 1, "space_id": space.pk, **row})
+        return json.dumps(rows, ensure_ascii=False, default=str)
 
     def _changed_records(self) -> Iterator[Recalled]:
         yield from self._sections
         for model in _records().values():
-            if not issubclass(model, Recalled):
+            changed = self._changed.get(model.record_type())
+            if not changed or not issubclass(model, Recalled):
                 continue
-            rows = model.objects.of(self.owner).live().filter(pk__in=self.changed_later)
+            rows = model.objects.of(self.owner).live().filter(pk__in=changed).order_by()
             yield from rows.select_related("topic") if hasattr(model, "topic") else rows
 
-    def figures(self, types: Iterable[str], lexemes: Iterable[str]) -> list[tuple[Any, ...]]:
-        """Return the spaces with their figures at the time and those of the terms.
+    def corrections(self, lexemes: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Return what to add to today's figures of the index, and what to subtract.
 
-        The columns are those of `memory.services.search.bm25_sql.spaces_of`. Bounds are the highest possible.
+        The columns are a space, 1 or -1, the number of entries, their length, whether one of them is
+        superseded, and for each lexeme how many of them contain it, and the length of the shortest.
+        Only entries that changed later are read, or didn't exist yet.
         """
-        terms = list(dict.fromkeys(lexemes))
-        counts = ", ".join(["count(*) FILTER (WHERE e.words @@ %s::tsquery)"] * len(terms))
-        queries = [tsquery_of([term]) for term in terms]
-        by_term = "NULL" if not terms else (
-            f"(SELECT ARRAY[{counts}] FROM memory_searchentry e "
-            "WHERE e.space_id = s.id AND e.words @@ %s::tsquery)"
-        )  # fmt: skip
+        queries = [tsquery_of([lexeme]) for lexeme in lexemes]
+        # Most entries contain none of the words, so these are looked for together first.
+        has = "e.has AND e.words @@ %s::tsquery"
+        counts = ", ".join([f"count(*) FILTER (WHERE {has})"] * len(queries))
+        shortest = ", ".join([f"min(e.length) FILTER (WHERE {has})"] * len(queries))
+        columns = "space_id, length, stands"
+        owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"
+        no_longer = (
+            f"SELECT id FROM public.memory_searchentry WHERE space_id IN {owned} "
+            f"AND created >= {self._at} UNION "
+            f"SELECT id FROM public.memory_searchentry WHERE space_id IN {owned} "
+            f"AND record_id IN ({self._later})"
+        )
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT s.id, s.record_type, s.language, t.documents, t.length, t.has_superseded, "  # nosec B608
-                f"{by_term} FROM public.memory_searchspace s CROSS JOIN LATERAL ("
-                "SELECT count(*) AS documents, COALESCE(sum(e.length), 0) AS length, "
-                "COALESCE(bool_or(NOT e.stands), FALSE) AS has_superseded "
-                "FROM memory_searchentry e WHERE e.space_id = s.id) t "
-                "WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
-                [*queries, *([" | ".join(queries)] if terms else []), self.owner.pk, list(types)],
+                "SELECT e.space_id, e.sign, count(*), sum(e.length), bool_or(NOT e.stands), "  # nosec B608
+                f"ARRAY[{counts}]::bigint[], ARRAY[{shortest}]::int[] FROM ("
+                f"SELECT c.*, c.words @@ %s::tsquery AS has FROM ("
+                f"SELECT -1 AS sign, {columns}, words FROM public.memory_searchentry "
+                f"WHERE id IN ({no_longer}) UNION ALL "
+                f"SELECT 1, {columns}, words::tsvector FROM {_FROM_JSON}) c OFFSET 0) e "
+                "GROUP BY 1, 2",
+                [*queries, *queries, " | ".join(queries), self._entries_of_changed],
             )
-            rows = cursor.fetchall()
-        found: list[tuple[Any, ...]] = []
-        for *space, numbers in rows:
-            told = [(term, n) for term, n in zip(terms, numbers or [], strict=False) if n]
-            for term, n in told:
-                names = [term]
-                if term[0] != LABEL:
-                    # As if each document had the word so often: bounds are never too low.
-                    names += [level_of(term, times) for times in LEVELS]
-                found += [(*space, name, n, MOST_TIMES, 1) for name in names]
-            if not told:
-                found.append((*space, None, None, None, None))
-        return found
+            return list(cursor.fetchall())
+
+
+# The index entries of changed records, from a parameter.
+_NEW = "beacon_new_entries"
+_PARSED = ", ".join(["id", "space_id", *COLUMNS]).replace("words", "words::tsvector")
+_FROM_JSON = "json_to_recordset(%s::json) AS new (id int, space_id int, {})".format(
+    ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+)
 
 
 def _stricter(names: Iterable[str | None]) -> dict[str, str]:

@@ -278,6 +278,8 @@ class SearchEntry(models.Model):
             models.Index(
                 fields=["space"], condition=models.Q(stands=False), name="search_entry_superseded"
             ),
+            # for a search as of a date, which subtracts what is newer
+            models.Index(fields=["space", "created"], name="search_entry_created"),
         ]
         triggers = [
             pgtrigger.Trigger(

@@ -200,13 +200,12 @@ def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> 
     when = request.date.when
     page = number_of(request.GET.get("page", ""), 1)
     shown = facts_over_time.over_time(topic, runs, when.until if when else None, page=page)
-    context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown}
-    key = request.GET.get("fact", "")
+    head = topic_page.head_of(topic)
+    context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown, "head": head}
     with at(request.user, when):
-        shown.known = facts_over_time.known_at(topic)
-        context |= _panel(topic, key, shown)
-    context |= {"head": topic_page.head_of(topic)}
-    return render(request, "research/facts_over_time.html", context)
+        shown.known = facts_over_time.known_at(topic) if when else topic.fact_count
+        context |= _panel(topic, request.GET.get("fact", ""), shown)
+        return render(request, "research/facts_over_time.html", context)
 
 
 def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, Any]:
@@ -232,8 +231,9 @@ def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, A
         return {}
     found.owner = topic.owner
     question = next((one for one in shown.questions if one.chain == found.chain), None)
-    row = topic_page.fact_rows(topic, [found])[0]
-    return {"row": row, "question": question, "trail": fact_history.trail_of(found)}
+    numbers = {run.number: run.pk for run in shown.runs}
+    row = topic_page.fact_rows(topic, [found], numbers)[0]
+    return {"row": row, "question": question, "trail": fact_history.Trail(found)}
 
 
 def _page(
@@ -355,7 +355,7 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
         "row": topic_page.fact_rows(found.topic, [found])[0],
         "topic": found.topic,
         "changes": fact_history.history_of(found),
-        "trail": fact_history.trail_of(found),
+        "trail": fact_history.Trail(found),
     }
     return render(request, "research/fact_history.html", context)
 

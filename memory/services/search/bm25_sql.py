@@ -18,14 +18,22 @@ import math
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
 from django.db import connection
 
-from beacon_site.text.terms import LABEL, LEVELS, MOST_TIMES, level_of, stemmed_as, tsquery_of
+from beacon_site.text.terms import (
+    LABEL,
+    LEVEL,
+    LEVELS,
+    MOST_TIMES,
+    level_of,
+    stemmed_as,
+    tsquery_of,
+)
 from memory.models import as_of
 
 # --- scoring SELECT ----------------------------------------------------------------------------
@@ -389,13 +397,12 @@ def spaces_of(
 
     `ranked` also needs the figures of the terms' levels (`with_levels`).
     """
-    asked = list(dict.fromkeys(lexemes))
+    words = list(dict.fromkeys(lexemes))
     past = as_of.current()
-    if past is not None:
-        return _spaces(past.figures(types, asked))
+    asked = list(words)
     if with_levels:
-        asked += [level_of(one, times) for one in asked if one[0] != LABEL for times in LEVELS]
-    with connection.cursor() as cursor:
+        asked += [level_of(one, times) for one in words if one[0] != LABEL for times in LEVELS]
+    with as_of.present(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
             "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.stands), "
@@ -404,16 +411,61 @@ def spaces_of(
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
             [asked, owner.pk, list(types)],
         )
-        return _spaces(cursor.fetchall())
-
-
-def _spaces(rows: Iterable[tuple[Any, ...]]) -> list[Space]:
+        rows = cursor.fetchall()
     found: dict[int, Space] = {}
     for *space, lexeme, documents, most, shortest in rows:
         one = found.setdefault(space[0], Space(*space))
         if lexeme is not None:
             one.terms[lexeme] = TermFigures(documents, most, shortest)
+    if past is not None:
+        _correct(found, asked, past.corrections(asked))
     return list(found.values())
+
+
+def _correct(
+    spaces: Mapping[int, Space], lexemes: Sequence[str], changes: Iterable[tuple[Any, ...]]
+) -> None:
+    """Turn today's figures into those of an earlier time (`as_of.Past.corrections`).
+
+    The numbers of documents are exact, which scores depend on. Bounds can only be too wide.
+    """
+    for space_id, sign, documents, length, has_superseded, counts, shortest in changes:
+        space = spaces.get(space_id)
+        if space is None:
+            continue
+        space.documents += sign * documents
+        space.length += sign * length
+        space.has_superseded |= has_superseded and sign > 0
+        by_lexeme = dict(zip(lexemes, counts, strict=True))
+        for lexeme, count, least in zip(lexemes, counts, shortest, strict=True):
+            if not count:
+                continue
+            was = space.terms.get(lexeme)
+            if sign < 0:
+                if was is not None:
+                    space.terms[lexeme] = replace(was, documents=was.documents - count)
+                continue
+            most = _most_times(lexeme, by_lexeme)
+            known = was or TermFigures(0, 1, least)
+            space.terms[lexeme] = TermFigures(
+                known.documents + count, max(known.most, most), min(known.shortest, least)
+            )
+    for space in spaces.values():
+        space.terms = {name: one for name, one in space.terms.items() if one.documents > 0}
+        # Another transaction can change the index between the two queries.
+        most = max((one.documents for one in space.terms.values()), default=0)
+        space.documents, space.length = max(space.documents, most), max(space.length, most)
+
+
+def _most_times(lexeme: str, counts: Mapping[str, int]) -> int:
+    """Return the most often that an entry can contain the term, by its level terms."""
+    if lexeme[0] in (LABEL, LEVEL):
+        return 1
+    if level_of(lexeme, LEVELS[0]) not in counts:  # wasn't asked for
+        return MOST_TIMES
+    reached = [times for times in LEVELS if counts.get(level_of(lexeme, times))]
+    higher = [times for times in LEVELS if not reached or times > reached[-1]]
+    return higher[0] - 1 if higher else MOST_TIMES
 
 
 def language_of(owner: Any) -> str:

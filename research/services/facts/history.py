@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import CharField, Count, Q, Value
 from django.utils.translation import gettext as _
 
 from memory.models import (
@@ -128,19 +129,27 @@ class FactUse:
     at: datetime
 
 
-@dataclass(slots=True)
+@dataclass
 class Trail:
-    """Everything before and after a fact: page, query and run, and what used or repeats it."""
+    """Everything before and after a fact: page, query and run, and what used or repeats it.
 
-    run: Run | None
-    hit: Hit | None
-    answers: list[TopicFact]  # to the same question, the oldest first, with this one
-    uses: list[FactUse]
-    use_count: int
-    reports: list[DeltaItem]
-    report_count: int
-    observations: list[Observation]
-    proposals: list[Proposal]
+    Each part is loaded when it is shown. At most nine queries.
+    """
+
+    fact: TopicFact
+
+    @cached_property
+    def run(self) -> Run | None:
+        """Return the run that found it."""
+        fact = self.fact
+        return Run.objects.filter(topic=fact.topic_id, number=fact.first_run or 0).first()
+
+    @cached_property
+    def hit(self) -> Hit | None:
+        """Return the search result that led to its page."""
+        if not (self.run and self.fact.url):
+            return None
+        return Hit.objects.filter(run=self.run, link=self.fact.url).first()
 
     @property
     def query(self) -> dict[str, Any]:
@@ -148,38 +157,77 @@ class Trail:
         found: list[dict[str, Any]] = self.hit.queries if self.hit else []
         return found[0] if found else {}
 
+    @cached_property
+    def answers(self) -> list[TopicFact]:
+        """Return the answers to the same question, the oldest first, with this one."""
+        answers = TopicFact.objects.filter(topic=self.fact.topic_id, chain=self.fact.chain).live()
+        return list(answers.order_by("created", "pk")[:MOST_SHOWN])
+
+    @cached_property
+    def uses(self) -> list[FactUse]:
+        """Return the latest prompts and answers that used it."""
+        latest = list(self._uses.order_by("-id")[:MOST_SHOWN])
+        places = origins.of(self.fact.owner, {use.place for use in latest})
+        return [FactUse(places[use.place], use.created) for use in latest if use.place in places]
+
+    @cached_property
+    def reports(self) -> list[DeltaItem]:
+        """Return where reports mention it, the latest first."""
+        found = self._items.select_related("run").order_by("-run__number", "position")
+        return list(found[:MOST_SHOWN])
+
+    @cached_property
+    def observations(self) -> list[Observation]:
+        """Return the observations that repeat it."""
+        return list(self._observations.order_by("-created")[:MOST_SHOWN])
+
+    @cached_property
+    def proposals(self) -> list[Proposal]:
+        """Return the waiting proposals with its words, as they would be stored."""
+        return list(self._proposals[:MOST_SHOWN])
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Return how many of each kind depend on the fact, in one query."""
+        found = {
+            "uses": (self._uses, Count("pk")),
+            "reports": (self._items, Count("run", distinct=True)),
+            "observations": (self._observations, Count("pk")),
+            "proposals": (self._proposals, Count("pk")),
+        }
+        first, *others = (
+            rows.order_by()
+            .annotate(what=Value(name, output_field=CharField()))
+            .values("what")
+            .annotate(n=number)
+            .values_list("what", "n")
+            for name, (rows, number) in found.items()
+        )
+        return dict.fromkeys(found, 0) | dict(first.union(*others, all=True))
+
     @property
     def is_alone(self) -> bool:
         """Whether nothing depends on the fact."""
-        return not (self.use_count or self.report_count or self.observations or self.proposals)
+        return not any(self.counts.values())
 
+    @property
+    def _uses(self) -> Any:
+        return Use.objects.of(self.fact.owner).filter(record_id=self.fact.pk)
 
-def trail_of(fact: TopicFact) -> Trail:
-    """Return where the fact comes from and what depends on it, in at most ten queries."""
-    owner = fact.owner
-    run = Run.objects.filter(topic=fact.topic_id, number=fact.first_run or 0).first()
-    hit = Hit.objects.filter(run=run, link=fact.url).first() if run and fact.url else None
-    uses = Use.objects.of(owner).filter(record_id=fact.pk)
-    latest = list(uses.order_by("-id")[:MOST_SHOWN])
-    places = origins.of(owner, {use.place for use in latest})
-    told = Q(previous_fact=fact) | Q(sentence=fact.text)
-    items = DeltaItem.objects.filter(told, run__topic=fact.topic_id, withheld="")
-    reports = items.select_related("run").order_by("-run__number", "position")
-    same = Observation.objects.of(owner).active().filter(topic=fact.topic_id, content=fact.text)
-    # A proposal with the fact's words, as it would be stored.
-    waiting = Proposal.objects.of(owner).waiting().filter(after__icontains=fact.text[:200])
-    answers = TopicFact.objects.filter(topic=fact.topic_id, chain=fact.chain).live()
-    return Trail(
-        run=run,
-        hit=hit,
-        answers=list(answers.order_by("created", "pk")[:MOST_SHOWN]),
-        uses=[FactUse(places[use.place], use.created) for use in latest if use.place in places],
-        use_count=uses.count() if len(latest) == MOST_SHOWN else len(latest),
-        reports=list(reports[:MOST_SHOWN]),
-        report_count=items.values("run").distinct().count(),
-        observations=list(same.order_by("-created")[:MOST_SHOWN]),
-        proposals=list(waiting[:MOST_SHOWN]),
-    )
+    @property
+    def _items(self) -> Any:
+        told = Q(previous_fact=self.fact) | Q(sentence=self.fact.text)
+        return DeltaItem.objects.filter(told, run__topic=self.fact.topic_id, withheld="")
+
+    @property
+    def _observations(self) -> Any:
+        same = Observation.objects.of(self.fact.owner).active()
+        return same.filter(topic=self.fact.topic_id, content=self.fact.text)
+
+    @property
+    def _proposals(self) -> Any:
+        waiting = Proposal.objects.of(self.fact.owner).waiting()
+        return waiting.filter(after__icontains=self.fact.text[:200])
 
 
 # --- facts by run ---

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from typing import Any
 
 from django.utils.dateparse import parse_date
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -294,6 +294,8 @@ def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") 
 
 def unbroken(text: str) -> SafeString:
     """Return the text as HTML that keeps dates and versions on one line."""
+    if not _HYPHENATED.search(text):
+        return escape(text)
     parts: list[str] = []
     end = 0
     for found in _HYPHENATED.finditer(text):

@@ -237,7 +237,7 @@ def date_of_slot(runs: Sequence[SavedRun], slot: int) -> str:
 def over_time(
     topic: Topic, runs: Sequence[SavedRun], until: datetime | None = None, *, page: int = 1
 ) -> OverTime:
-    """Return a page of questions, those with current answers first. Five queries."""
+    """Return a page of questions, those with current answers first. Four queries."""
     current = Case(When(state=TopicFact.State.CURRENT, then=Value(1)), default=Value(0))
     facts = TopicFact.objects.filter(topic=topic).live()
     # Not what ranked below ten others in the run that found it, so that it was never known.
@@ -252,10 +252,10 @@ def over_time(
         )
         .order_by("-stands", "place", "-last", "chain")
     )
-    count = facts.order_by().values("chain").distinct().count()
-    pages = max(1, math.ceil(count / PAGE))
+    found = [row["chain"] for row in rows]  # counting them is one more query, and no faster
+    pages = max(1, math.ceil(len(found) / PAGE))
     page = min(max(1, page), pages)
-    chains = [row["chain"] for row in rows[PAGE * (page - 1) : PAGE * page]]
+    chains = found[PAGE * (page - 1) : PAGE * page]
     by_chain: dict[uuid.UUID, list[FactHistory]] = defaultdict(list)
     for life in histories_of(facts.filter(chain__in=chains).order_by("created", "pk"), runs):
         by_chain[life.fact.chain].append(life)

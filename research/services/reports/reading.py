@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote as urlquote
 
 from django.db.models import Case, Count, IntegerField, Max, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -364,12 +366,14 @@ class Line:
     corrected: Any = None
     notes: list[Note] = field(default_factory=list)
     affects: list[affected.Shown] = field(default_factory=list)
-
-    @property
-    def shows_quote(self) -> bool:
-        """Whether the source's words differ from the sentence, so that they add something."""
-        quote = self.quote
-        return bool(quote and quote.quote and report_text.sentence_key(quote.quote) != self.key)
+    # What most lines repeat. Rendering it once a page, not once a line, halves the page's time.
+    kind: SafeString | str = ""
+    history_url: str = ""
+    note_url: str = ""
+    cited: SafeString | str = ""
+    facts_of: SafeString | str = ""  # the facts about the source and the quote
+    quote_state: SafeString | str = ""
+    shows_quote: bool = False  # the source's words differ from the sentence, so they add something
 
     @property
     def is_verified(self) -> bool:
@@ -407,13 +411,9 @@ class SourceBook:
 
     def know(self, run_id: int, sources: Iterable[Any]) -> None:
         """Add a report's sources, without numbering them yet."""
-        if run_id in self._told:
-            return
-        self._numbered[run_id] = {}
-        self._told[run_id] = {
-            row.n: replace(row, quotes=self._with_pages(run_id, row))
-            for row in source_rows(sources)
-        }
+        if run_id not in self._told:
+            self._numbered[run_id] = {}
+            self._told[run_id] = {row.n: row for row in source_rows(sources)}
 
     def _with_pages(self, run_id: int, row: SourceRow) -> list[Quote]:
         page = reverse("research:run-source", args=[self._topic.slug, run_id, row.n])
@@ -432,8 +432,10 @@ class SourceBook:
         told = self._told.get(run_id, {}).get(n)
         if told is None:
             return None
-        row = self._enter(told)
-        self._numbered[run_id][n] = row
+        row = self._numbered[run_id].get(n)
+        if row is None:
+            row = self._enter(replace(told, quotes=self._with_pages(run_id, told)))
+            self._numbered[run_id][n] = row
         return row
 
     def by_number(self, run_id: int, numbers: Iterable[int]) -> dict[int, SourceRow]:
@@ -448,7 +450,7 @@ class SourceBook:
         for run_id in run_ids:
             for told in self._told.get(run_id, {}).values():
                 if fact.url in (told.address, told.link.url):
-                    return self._enter(told)
+                    return self.cite(run_id, told.n)
         return self._enter(_of_fact(fact))
 
     def _enter(self, told: SourceRow) -> SourceRow:
@@ -593,6 +595,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
         page.last_changes = told[-1] if told else None
     _add_remarks(topic, page.lines)
     _add_affected(page, listed)
+    _Margins(topic).fill(page.lines)
     return page
 
 
@@ -905,3 +908,103 @@ def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
     if seen:  # within its kind, what affects the reader comes first
         order = [str(status) for status in ORDER]
         page.changed.sort(key=lambda line: (order.index(line.status), not line.affects))
+
+
+# --- what lines repeat ---
+
+
+class _Margins:
+    """Adds the parts of lines that many of them share: words, links, and the facts about a source."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._note_url = reverse("research:sentence-note", args=[topic.slug])
+        changed = f"≠ {_('Changed')}"
+        self._kinds = {
+            Status.CONTRADICTED: f"! {_('Disputed')}",
+            Status.CHANGED: changed,
+            Status.NEW: f"+ {_('New')}",
+            Status.GONE: f"− {_('Gone')}",
+        }
+        self._trust = {
+            "owner": _("yours"),
+            "agent": _("agent"),
+            "quarantined": format_html('<span class="tag warn">! {}</span>', _("quarantined")),
+        }
+        self._external = _("external")
+        self._states = {
+            "same": format_html('<span class="ok">{}</span>', _("quoted word for word ✓")),
+            "other": format_html('<span class="ok">{}</span>', _("quote verified ✓")),
+            "snippet": format_html("<span>{}</span>", _("from the search result")),
+            "missing": format_html(
+                '<span><span class="tag warn">! {}</span></span>', _("quote not found")
+            ),
+        }
+        self._saved_page = _("saved page")
+        self._sources: dict[int, tuple[SafeString, list[SafeString]]] = {}
+
+    def fill(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            quote = line.quote
+            line.kind = self._kind_of(line)
+            line.note_url = f"{self._note_url}?sentence={urlquote(line.text)}"
+            if line.fact_id:
+                args = [self._topic.slug, line.fact_id]
+                line.history_url = reverse("research:fact-history", args=args)
+            if quote is not None:
+                key = report_text.sentence_key(quote.quote) if quote.quote else line.key
+                line.shows_quote = key != line.key
+                line.quote_state = self._state_of(line, quote)
+            parts: list[SafeString] = []
+            if line.source is not None:
+                line.cited, of_source = self._source(line.source)
+                parts += of_source
+                if line.others:
+                    more = ngettext("%(n)s more source", "%(n)s more sources", line.others)
+                    parts.append(format_html("<span>{}</span>", more % {"n": line.others}))
+            elif line.by_person:
+                parts.append(format_html("<span>{}</span>", _("written or edited by you")))
+            if line.quote_state and not line.shows_quote:
+                parts.append(SafeString(line.quote_state))
+            said = [line.confirmed, *line.trail] if line.confirmed else line.trail
+            parts += [format_html("<span>{}</span>", one) for one in said]
+            if line.checked:
+                parts.append(format_html('<span class="ok">{}</span>', _("verified by you ✓")))
+            line.facts_of = SafeString("\n".join(parts))
+
+    def _kind_of(self, line: Line) -> SafeString | str:
+        if line.beside is None and line.status == Status.CHANGED and line.waits:
+            return f"{self._kinds[Status.CHANGED]} ?"
+        if line.beside is not None or line.status in self._kinds:
+            return self._kinds[Status.CHANGED if line.beside is not None else Status(line.status)]
+        if line.since is None:
+            return _("Yours")
+        number = line.since.number
+        words = _("Since #%(n)s") % {"n": number}
+        return format_html('<a href="?from={}&amp;to={}">{}</a>', number, number, words)
+
+    def _state_of(self, line: Line, quote: Quote) -> SafeString:
+        if not line.is_verified:
+            return self._states["snippet" if quote.in_snippet else "missing"]
+        state = self._states["other" if line.shows_quote else "same"]
+        if not quote.page:
+            return state
+        return format_html('{} <a href="{}">{}</a>', state, quote.page, self._saved_page)
+
+    def _source(self, source: SourceRow) -> tuple[SafeString, list[SafeString]]:
+        """Return the source's number and link, and its domain, day and trust."""
+        if source.n not in self._sources:
+            link = render_to_string(
+                "research/_link.html", {"link": source.link, "text": source.title}
+            )
+            cited = format_html(
+                '<a class="n" href="#source-{}">{}</a> {}', source.n, source.n, link
+            )
+            parts = [format_html("<span>{}</span>", source.domain)]
+            if day := source.published_at:
+                form = '<time datetime="{}">{}</time>'
+                parts.append(format_html(form, f"{day:%Y-%m-%d}", date_format(day, "j M Y")))
+            trust = self._trust.get(source.trust, self._external)
+            parts.append(format_html("<span>{}</span>", trust))
+            self._sources[source.n] = cited, parts
+        return self._sources[source.n]
