@@ -143,7 +143,8 @@ def at(
 ) -> Iterator[Past | None]:
     """Read the owner's records as they were. None is the present, and changes nothing.
 
-    `for_agent` leaves out what an agent must not read, such as records that are in Trash today. Querysets must be evaluated inside, and templates rendered. Records can't be changed inside.
+    `for_agent` leaves out what an agent must not read, such as records that are in Trash today.
+    Querysets must be evaluated inside, and templates rendered. Records can't be changed inside.
     """
     if when is None:
         yield None
