@@ -59,7 +59,7 @@ def test_a_file_of_many_scripts_sets_each_part_in_its_own_direction(visitor: Vis
     assert heads.evaluate_all(DIRECTIONS) == [RIGHT, LEFT]
 
     visitor.goto("/files/episodes/2026-11.md/blame/")
-    lines = visitor.page.locator(".blame .lines")
+    lines = visitor.page.locator(".blame .code-lines")
     assert lines.evaluate_all(DIRECTIONS) == [LEFT]  # the numbers are in one column
     assert lines.locator("li > span").evaluate_all(DIRECTIONS) == [LEFT, RIGHT]
 
