@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote as urlquote
 
@@ -68,7 +69,7 @@ class Bar:
     height: str
 
 
-@dataclass(slots=True)
+@dataclass
 class Column:
     """One run in the strip."""
 
@@ -92,13 +93,13 @@ class Column:
         """Return how many changes its report lists."""
         return self.new + self.changed + self.contradicted + self.gone
 
-    @property
+    @cached_property
     def day(self) -> str:
         """Return its day: `12 May`, with the year if it isn't the current one."""
         at = timezone.localtime(self.at)
         return date_format(at, "j M" if at.year == timezone.localdate().year else "j M Y")
 
-    @property
+    @cached_property
     def counts(self) -> str:
         """Return what it found: `2 new, 1 changed, 8 confirmed`."""
         parts = (
@@ -111,7 +112,7 @@ class Column:
         said = ", ".join(words % {"n": n} for n, words in parts if n)
         return said or _("nothing new")
 
-    @property
+    @cached_property
     def label(self) -> str:
         """Return it as text: `Run #9, 2 Sep: 2 new, 1 changed`."""
         return _("Run #%(number)d, %(day)s: %(counts)s") % {
