@@ -24,15 +24,12 @@ def asked(owner: Any) -> dict[str, str]:
         owner, "rule", "Prices are told in euros, with the day of the exchange rate.",
         by=owner.actor, confidence=0.9, evidence=["said on 14 November"],
     )  # fmt: skip
-    real, wake = connections.language_model, Message.wake_after_commit
-    # The site's own worker has no model, and must not answer first.
-    Message.wake_after_commit = lambda _message: None  # type: ignore[method-assign]
+    real = connections.language_model
     try:
         talk = _talk(owner, rule)
         ended = _ended(owner)
     finally:
         connections.language_model = real
-        Message.wake_after_commit = wake  # type: ignore[method-assign]
     return {
         "ask_session": talk.get_absolute_url(),
         "ask_answering": _answering(owner).get_absolute_url(),
