@@ -24,9 +24,10 @@ from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from beacon_site.providers.search import sample  # noqa: E402
-from memory.models import Message, (  # noqa: E402
+from memory.models import (  # noqa: E402
     Connection,
     Invitation,
+    Message,
     ModelCall,
     OAuthClient,
     Topic,
