@@ -91,7 +91,7 @@ class AddDocumentForm(AsksAboutSecrets):
         label=gettext_lazy("or a web page"),
         required=False,
         max_length=LONGEST_URL,
-        widget=forms.URLInput(attrs={"placeholder": "https://", "autocomplete": "off"}),
+        widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
             "Without text above, Beacon saves the text of the page. With text, the address is only stored as its origin."
         ),

@@ -15,6 +15,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.functional import lazy
 from django.utils.html import format_html
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
@@ -132,8 +133,9 @@ class DayField(forms.DateField):
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         """Return the example of the format."""
-        today = date_format(timezone.localdate(), "j M Y")
-        return super().widget_attrs(widget) | {"placeholder": today, "autocomplete": "off"}
+        # Lazy, because a form's fields are created once, when Beacon starts.
+        today = lazy(lambda: date_format(timezone.localdate(), "j M Y"), str)
+        return super().widget_attrs(widget) | {"placeholder": today(), "autocomplete": "off"}
 
 
 def cleaned_of(form: forms.BaseForm) -> list[str]:
