@@ -41,6 +41,8 @@ SHOWS = (
         True,
         lambda w: w.rest("GET", f"/observations/{w.outside_observation.pk}"),
     ),
+    Show("list_documents", True, _get("/library")),
+    Show("read_document", True, lambda w: w.rest("GET", f"/library/{w.outside_document.pk}")),
     Show("query_content", True, _get("/content")),
     Show("show_content", True, lambda w: w.rest("GET", f"/content/{w.outside_item.pk}")),
     Show("read_context", True, lambda w: w.rest("POST", "/context", {"message": OUTSIDE})),

@@ -349,6 +349,12 @@ FILES = (
     Write("trash_entry", "own", kept_up, lambda w: w.rest("DELETE", "/scratchpad/own")),
     Write("trash_entry", "a person's", persons, lambda w: w.rest("DELETE", "/scratchpad/persons")),
     Write(
+        "add_document",
+        "",
+        shared,
+        lambda w: w.rest("POST", "/library", {"text": "Seen in the library."}),
+    ),
+    Write(
         "store_content",
         "for all",
         shared,

@@ -21,6 +21,7 @@ from memory.agents.chat import conversation
 from memory.models import (
     Agent,
     ContentItem,
+    LibraryDocument,
     MemoryFile,
     Message,
     Note,
@@ -37,6 +38,7 @@ from memory.services import scratchpad
 from memory.services.content.items import store
 from memory.services.content.snapshots import take_snapshot
 from memory.services.files.saving import save_file
+from memory.services.library.documents import add_document
 from memory.services.notes.saving import lowest_trust, pin, write_note
 from memory.services.observations import Line, remember_lines
 from research.mcp import calls, server
@@ -134,6 +136,7 @@ class World:
     observation: Observation
     outside_observation: Observation
     outside_item: ContentItem
+    outside_document: LibraryDocument
     item: ContentItem
     snapshot: Snapshot
     session: Session
@@ -212,6 +215,7 @@ def made_world(owner: User) -> World:
         observation=remember_lines(owner, lines, by=agent).observations[0],
         outside_observation=remember_lines(owner, found, **web).observations[0],
         outside_item=store(owner, words, title=words, **web),
+        outside_document=add_document(owner, text=f"Seen on {words}.", **web),
         item=item,
         snapshot=take_snapshot(owner, str(agent), by=agent),
         session=session,

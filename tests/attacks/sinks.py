@@ -23,7 +23,7 @@ SINKS = {
     "two runs compared": "compare",
     "topic: title, description, labels": "topic topics home topic-runs topic-duplicate",
     "topic: forms that hold what was typed": "topic-new topic-known schedule-preview topic-settings topic-forecast",
-    "topic: timeline, calendar": "topic-timeline calendar schedule-missed",
+    "topic: timeline, calendar": "topic-timeline-moved calendar schedule-missed",
     "topic: facts": "topic-facts fact fact-edit fact-history fact-question",
     "topic: memory": "topic-memory topic-memory-json topic-purge topics-trash",
     "topic: sources, labels, snippets": "topic-sources sources-export source-rules read-next",
@@ -60,6 +60,8 @@ SINKS = {
 MADE_SAFE = {
     "beacon_site/web/template_tags.py": "run: live part, warnings, errors, steps",
     "memory/admin.py": "admin",
+    "memory/pages/shared/responses.py": "topic: forms that hold what was typed",
+    "research/services/reports/reading.py": "report: body, summary, title, delta, citations",
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
     "memory/pages/review/proposals.py": "review",
     "memory/services/search/snippets.py": "search: hits and snippets",

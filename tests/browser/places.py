@@ -108,7 +108,7 @@ def _card(visitor: Visitor) -> None:
 def _correct_nothing(visitor: Visitor) -> None:
     visitor.page.locator(".sentences a.btn").first.click()
     visitor.page.locator("[name=wrong]").fill(" ")
-    visitor.press("Save correction")
+    visitor.press("Save")
     visitor.page.locator(".errorlist").first.wait_for()
 
 

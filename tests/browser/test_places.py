@@ -29,7 +29,7 @@ ELSEWHERE = {
 }
 # What is no page: fragments, files, addresses that lead on, health.
 NO_PAGE = {
-    "livez", "readyz",
+    "livez", "readyz", "memory:manifest",
     "memory:oauth-server", "memory:oauth-resource", "memory:oauth-resource-mcp",
     "memory:welcome", "memory:settings", "memory:archive-import", "memory:record-open",
     "memory:spending-csv", "memory:archive-file", "memory:content-snapshot-json",
@@ -37,7 +37,7 @@ NO_PAGE = {
     "memory:record-inline", "memory:memory-panel", "memory:bulk-progress", "memory:session-left", "memory:message",
     "research:topics-trash", "research:topic-duplicate", "research:topic-known",
     "research:schedule-preview", "research:fact", "research:run-progress",
-    "research:topic-timeline", "research:sources-export", "research:topic-memory-json", "research:run-export",
+    "research:sources-export", "research:topic-memory-json", "research:run-export",
     "research:activity-file", "research:feed", "research:metrics",
     *(name for name, _address in ALL if name.endswith("-moved")),  # they only redirect
 }  # fmt: skip

@@ -120,7 +120,7 @@ def test_the_panel_beside_a_list_pins_a_note(visit: Visit, newcomer: str) -> Non
     visitor.goto("/notes/?q=fares")
     visitor.page.locator("[data-row-link]").first.click()
     panel = visitor.page.locator("#record-panel")
-    expect(panel).to_contain_text("Why it’s remembered")
+    expect(panel).to_contain_text("Where it comes from")
     panel.get_by_role("button", name="Pin").click()
     expect(panel.get_by_role("button", name="Unpin")).to_be_visible()
     assert not visitor.violations()

@@ -35,7 +35,6 @@ def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
         ("words arabic compare", ".compared .beside .text"),
         ("words arabic sides", ".text-sides td:is(.removed, .added, .same > *):not(:empty)"),
         ("words hebrew run", ".report .body > :is(p, ul, ol, blockquote)"),
-        ("words hebrew timeline", ".fact-source"),
     ],
 )
 def test_what_is_written_from_the_right_is_set_so(
@@ -45,7 +44,6 @@ def test_what_is_written_from_the_right_is_set_so(
     pages = cast | {
         "words arabic compare": f"{topic}compare/?from=1&to=2",
         "words arabic sides": f"{topic}compare/?from=1&to=2&view=lines&layout=side",
-        "words hebrew timeline": f"{cast['words hebrew']}timeline/",
     }
     visitor.goto(pages[page])
     shown = visitor.page.locator(what).filter(has_text="0")  # each sentence has a figure

@@ -120,7 +120,7 @@ def _several_unread(visitor: Visitor) -> None:
         })"""
     )
     visitor.page.reload()
-    visitor.page.locator("#since-read").wait_for()
+    visitor.page.locator(".read").wait_for()
 
 
 def _not_the_word(visitor: Visitor) -> None:

@@ -14,6 +14,7 @@ from memory.models import User
 PUBLIC = {
     "livez",
     "readyz",
+    "memory:manifest",
     "memory:sign-in",
     "memory:sign-out",  # signing out twice does no harm
     "memory:welcome",
