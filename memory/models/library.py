@@ -135,6 +135,9 @@ class LibraryDocument(Remembered):
     def search_text(self) -> str:
         return f"{self.title}\n{self.text}"
 
+    def search_marks(self) -> search_index.FilterFields:
+        return search_index.FilterFields(trust=self.trust, sensitivity=self.sensitivity)
+
     def change(self, **how: Any) -> Self:
         """Change fields as any record does, and update the index in the same transaction."""
         if any(name in how and how[name] != getattr(self, name) for name in ("title", "text")):

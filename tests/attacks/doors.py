@@ -215,7 +215,7 @@ def made_world(owner: User) -> World:
         observation=remember_lines(owner, lines, by=agent).observations[0],
         outside_observation=remember_lines(owner, found, **web).observations[0],
         outside_item=store(owner, words, title=words, **web),
-        outside_document=add_document(owner, text=f"Seen on {words}.", **web),
+        outside_document=add_document(owner, title=words, text=f"Seen on {words}.", **web),
         item=item,
         snapshot=take_snapshot(owner, str(agent), by=agent),
         session=session,
