@@ -32,7 +32,7 @@ def canonical_url(url: str) -> str:
         return url
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
-        return url.split("#", 1)[0]
+        return url.split("#", 1)[0].strip()
     host = _ascii_host(parts.hostname.rstrip("."))
     if ":" in host:
         host = f"[{host}]"

@@ -54,7 +54,12 @@ ITEMS = st.fixed_dictionaries(
     {
         "content": TEXTS,
         "type": st.sampled_from(ContentItem.Type.values),
-        "tags": st.lists(TEXTS.map(str.strip).filter(bool), max_size=3, unique=True),
+        # a comma ends a tag, so no tag contains one
+        "tags": st.lists(
+            TEXTS.map(lambda text: text.replace(",", "").strip()).filter(bool),
+            max_size=3,
+            unique=True,
+        ),
         "title": TEXTS.map(lambda text: " ".join(text.split())),
         "trust": st.sampled_from(["owner", "agent", "external", "quarantined"]),
         "sensitivity": st.sampled_from(["normal", "sensitive"]),
