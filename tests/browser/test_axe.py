@@ -58,7 +58,7 @@ class Checker:
             self._note(place, "1280 dark", visitor.violations("color-contrast"))
         visitor.page.set_viewport_size({"width": 320, "height": 700})
         if visitor.scrolls_sideways():
-            self._note(place, "320", ["scrolls sideways"])
+            self._note(place, "320", [f"scrolls sideways: {'; '.join(visitor.too_wide())}"])
         if narrow:
             self._note(place, "320 dark", visitor.violations())
         visitor.page.emulate_media(color_scheme="light")

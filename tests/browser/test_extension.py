@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page, Worker, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Worker, expect
 
 from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import PASSWORD
@@ -40,24 +40,26 @@ def token(site: BrowserSite) -> str:
 
 
 @pytest.fixture
-def chrome(tmp_path: Path, chromium_path: str) -> Iterator[BrowserContext]:
-    """A Chromium with the extension, which is allowed to reach this machine because a test can’t click the prompt."""
+def chrome(browser: Browser, tmp_path: Path, chromium_path: str) -> Iterator[BrowserContext]:
+    """A Chromium with the extension, which may reach this machine because a test can’t click the prompt.
+
+    It is started by the Playwright of the other tests, because a process can only have one.
+    """
     folder = tmp_path / "extension"
     shutil.copytree(EXTENSION, folder)
     told = json.loads((folder / "manifest.json").read_text())
     told["host_permissions"] = ["http://127.0.0.1/*"]
     (folder / "manifest.json").write_text(json.dumps(told))
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            str(tmp_path / "profile"),
-            executable_path=chromium_path,
-            args=[
-                "--no-sandbox", "--disable-quic", "--disable-background-networking",
-                f"--disable-extensions-except={folder}", f"--load-extension={folder}",
-            ],
-        )  # fmt: skip
-        yield context
-        context.close()
+    context = browser.browser_type.launch_persistent_context(
+        str(tmp_path / "profile"),
+        executable_path=chromium_path,
+        args=[
+            "--no-sandbox", "--disable-quic", "--disable-background-networking",
+            f"--disable-extensions-except={folder}", f"--load-extension={folder}",
+        ],
+    )  # fmt: skip
+    yield context
+    context.close()
 
 
 def _worker(chrome: BrowserContext) -> Worker:

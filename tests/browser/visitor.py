@@ -132,6 +132,21 @@ class Visitor:
             )
         )
 
+    def too_wide(self) -> list[str]:
+        """Return the innermost elements that reach beyond the window."""
+        found: list[str] = self.page.evaluate(
+            """() => {
+              const edge = document.documentElement.clientWidth + 1;
+              const wide = [...document.querySelectorAll("body *")].filter(
+                (one) => one.getBoundingClientRect().right > edge && one.checkVisibility());
+              return wide.filter((one) => !wide.some((other) => one !== other && one.contains(other)))
+                .slice(0, 5).map((one) => `${one.tagName.toLowerCase()}.${one.className}`
+                  + ` ${Math.round(one.getBoundingClientRect().right)} px`
+                  + ` “${one.textContent.trim().slice(0, 40)}”`);
+            }"""
+        )
+        return found
+
     def close(self) -> None:
         """Close the browser's window."""
         self.context.close()
