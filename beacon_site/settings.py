@@ -154,6 +154,25 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+BEACON_BACKUP_DIR = env.folder("BEACON_BACKUP_DIR", made=True)
+BEACON_BACKUP_S3_BUCKET = env.text("BEACON_BACKUP_S3_BUCKET")
+if BEACON_BACKUP_S3_BUCKET:
+    STORAGES["backups"] = {
+        "BACKEND": "beacon_site.web.s3.BackupBucket",
+        "OPTIONS": {
+            "bucket_name": BEACON_BACKUP_S3_BUCKET,
+            "endpoint_url": env.url("BEACON_BACKUP_S3_ENDPOINT") or None,
+            "region_name": env.text("BEACON_BACKUP_S3_REGION") or None,
+            "location": env.text("BEACON_BACKUP_S3_PREFIX"),
+            "access_key": env.text("BEACON_BACKUP_S3_KEY") or None,
+            "secret_key": env.text("BEACON_BACKUP_S3_SECRET") or None,
+        },
+    }
+else:
+    STORAGES["backups"] = {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": BEACON_BACKUP_DIR or str(DATA_DIR / "backups")},
+    }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -282,6 +301,7 @@ CELERY_BEAT_SCHEDULE = {
     "maintain-notes": _every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
     "publish-what-is-due": _every(60.0, "memory.tasks.publish_due"),
     "embed-what-is-due": _every(60.0, "memory.tasks.embed_due"),
+    "back-up-if-due": _every(300.0, "memory.tasks.back_up_if_due"),
     "forget-archives": _every(3600.0, "memory.tasks.forget_archives"),
     "verify": _every(24 * 3600.0, "memory.tasks.verify"),
     "follow-languages": _every(60.0, "memory.tasks.follow_languages"),

@@ -24,7 +24,7 @@ from memory.models.actors import MAINTENANCE
 from memory.models.errors import InvalidValue
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.records import bulk
-from memory.services import topic_memory
+from memory.services import backups, topic_memory
 from memory.services.content import items as content_services
 from memory.services.files import condensing as file_condensing
 from memory.services.files import mirror
@@ -173,6 +173,18 @@ def run_archive_job(pk: str) -> None:
     """Do one export, or preview or store one import; safe to deliver twice."""
     jobs.perform(pk)
     analyze_changed()
+
+
+@shared_task
+def back_up_if_due() -> None:
+    """Start the backup that the plan asks for; safe to deliver twice."""
+    backups.ask_if_due()
+
+
+@shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
+def make_backup(pk: int) -> None:
+    """Make one backup; safe to deliver twice."""
+    backups.perform(pk)
 
 
 @shared_task

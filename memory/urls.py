@@ -9,6 +9,7 @@ from memory.models.file_format import checked_path
 from memory.pages import (
     agents,
     archive,
+    backups,
     chat,
     conflicts,
     health,
@@ -111,6 +112,9 @@ _staff = [
         accounts_views.revoke_invitation,
         name="invitation-revoke",
     ),
+    path("settings/backups/", backups.backup_list, name="backups"),
+    path("settings/backups/now/", backups.backup_now, name="backup-now"),
+    path("settings/backups/<int:pk>/delete/", backups.backup_delete, name="backup-delete"),
     path("settings/health/", health.health_page, name="health"),
     path("settings/connections/", connections_views.connection_list, name="connections"),
     path("settings/connections/feeds/test/", connections_views.test_feed, name="feed-test"),

@@ -32,6 +32,7 @@ class LockId(IntEnum):
     IDEMPOTENCY_KEY = 772_523
     FIRST_TOOL_RESULT = 772_524
     DOUBLE_SUBMIT = 772_525
+    BACKUP = 772_526
 
 
 Key = int | str | UUID

@@ -23,12 +23,14 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+import psycopg
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.db.backends.postgresql.client import DatabaseClient
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext as _
+from psycopg import sql
 from pydantic import BaseModel, ValidationError
 
 from beacon_site import __version__
@@ -100,9 +102,17 @@ LOCK_SECONDS = 20  # how long a restore waits for another connection to release 
 WITHOUT_ROWS = {
     "django_session": "a session that has ended since then must not become valid again",
     "research_worker": "lists the processes that ran at the time",
+    "memory_backupfile": "lists files outside the database, which a restore doesn't change",
 }
 # Tables that pgvector searches; `manage.py vectors` creates them from memory_embedding.
 DERIVED_TABLES = "embedding_[0-9]*"
+# Text forms of a row that don't depend on the server's settings.
+_PLAIN_TEXT = "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'; SET extra_float_digits = 1; SET bytea_output = 'hex'"
+_TABLES = """
+    SELECT relname FROM pg_class
+     WHERE relnamespace = %s::regnamespace AND relkind = 'r' AND NOT relname = ANY(%s)
+       AND relname !~ '^embedding_[0-9]+$' ORDER BY relname
+"""
 # What zipfile raises for a file that is truncated, encrypted, or not a zip.
 UNREADABLE = (
     OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile,
@@ -137,6 +147,13 @@ class Part(BaseModel):
     sha256: str
 
 
+class TableSum(BaseModel):
+    """What a table held: its number of rows, and a checksum that doesn't depend on their order."""
+
+    rows: int
+    checksum: str
+
+
 class Manifest(BaseModel):
     """The description of a backup, stored in the zip."""
 
@@ -148,6 +165,7 @@ class Manifest(BaseModel):
     accounts: int
     migrations: list[str]
     parts: dict[str, Part]
+    tables: dict[str, TableSum] = {}  # the tables whose rows are in the dump
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +189,14 @@ class _Client(subprocess.Popen[bytes]):
     """
 
     def __init__(
-        self, program: str, *options: str, connect: bool = True, stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
+        self, program: str, *options: str, connect: bool = True, database: str = "",
+        stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL,
     ) -> None:  # fmt: skip
         secret: Mapping[str, str] | None = None
         arguments = list(options)
         if connect:
-            words, secret = DatabaseClient.settings_to_cmd_args_env(
-                connection.settings_dict, arguments
-            )
+            connected = connection.settings_dict | ({"NAME": database} if database else {})
+            words, secret = DatabaseClient.settings_to_cmd_args_env(connected, arguments)
             arguments = words[1:]
         try:
             path = client_program(program)
@@ -236,10 +253,19 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
     options += [f'--exclude-table-data="{schema}".{table}' for table in WITHOUT_ROWS]
     parts = {}
     try:
-        with atomic_write(path) as out, zipfile.ZipFile(out, "w") as archive:
+        with (
+            _connected() as snapshot,
+            atomic_write(path) as out,
+            zipfile.ZipFile(out, "w") as archive,
+        ):
+            # The checksums and the dump must see the same rows, while Beacon keeps writing.
+            snapshot.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            (name,) = snapshot.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+            options.append(f"--snapshot={name}")
             with _Client("pg_dump", *options, stdout=subprocess.PIPE) as pg_dump:
                 parts[DATABASE] = _add(archive, DATABASE, _pipe(pg_dump.stdout))
                 pg_dump.finish()
+            tables = table_sums(snapshot, schema)
             for name, file in files.items():
                 with file.open("rb") as source:
                     parts[FILES + name] = _add(archive, FILES + name, source)
@@ -250,6 +276,7 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
                 accounts=get_user_model()._default_manager.count(),
                 migrations=migrations,
                 parts=parts,
+                tables=tables,
             )
             data = manifest.model_dump_json(indent=1).encode()
             archive.writestr(MANIFEST, data)
@@ -258,7 +285,41 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
         raise BackupError(
             _("%(path)s can’t be written: %(why)s.") % {"path": path, "why": exc.strerror or exc}
         ) from exc
+    except psycopg.Error as exc:
+        raise BackupError(
+            _("The database didn’t respond: %(why)s.") % {"why": str(exc).strip()}
+        ) from exc
     return manifest
+
+
+@contextmanager
+def _connected(database: str = "") -> Iterator[psycopg.Connection[Any]]:
+    """Open a connection of its own, without a time limit, that commits each statement."""
+    django_only = {"context", "cursor_factory", "options", "prepare_threshold"}
+    given = connection.get_connection_params()
+    given = {key: value for key, value in given.items() if key not in django_only}
+    with psycopg.connect(
+        **given | {"dbname": database or given["dbname"]}, autocommit=True
+    ) as opened:
+        opened.execute("SET statement_timeout = 0")
+        yield opened
+
+
+def table_sums(opened: psycopg.Connection[Any], schema: str) -> dict[str, TableSum]:
+    """Count the rows of every table that a backup contains, and add up a hash of each row.
+
+    It reads every row once.
+    """
+    opened.execute(_PLAIN_TEXT)
+    names = opened.execute(_TABLES, [f'"{schema}"', list(WITHOUT_ROWS)]).fetchall()
+    found = {}
+    for (name,) in names:
+        query = sql.SQL(
+            "SELECT count(*), coalesce(sum(hashtextextended(one::text, 0)::numeric), 0)::text FROM {} one"
+        ).format(sql.Identifier(schema, name))
+        rows, checksum = opened.execute(query).fetchone() or (0, "")
+        found[name] = TableSum(rows=rows, checksum=checksum)
+    return found
 
 
 def _add(archive: zipfile.ZipFile, name: str, source: IO[bytes]) -> Part:
@@ -356,8 +417,10 @@ def _check_part(archive: zipfile.ZipFile, name: str, part: Part) -> None:
 # --- restoring ------------------------------------------------------------------------------------
 
 
-def restore_database(backup: Backup) -> None:
+def restore_database(backup: Backup, scratch: str = "") -> None:
     """Replace everything in the schema with the database of the backup, in one transaction.
+
+    With `scratch`, fill the empty database of that name instead.
 
     pg_restore converts the dump to SQL and psql runs it.  `pg_restore --clean` couldn't do both,
     because it drops only what the dump contains, and the schema here may be of a newer version.
@@ -371,14 +434,17 @@ def restore_database(backup: Backup) -> None:
             _("The backup uses the schema “%(schema)s”, but the tables here are in “%(current)s”.")
             % {"schema": schema, "current": current}
         )
-    before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';", *_drop_statements(schema)]
-    connection.close()  # what it knows about the tables is outdated after the restore
+    before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';"]
+    if not scratch:
+        before += _drop_statements(schema)
+        connection.close()  # what it knows about the tables is outdated after the restore
     with (
         zipfile.ZipFile(backup.path) as archive,
         archive.open(DATABASE) as dump,
         ThreadPoolExecutor(1) as feeder,
         _Client(
-            "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", stdin=subprocess.PIPE
+            "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", database=scratch,
+            stdin=subprocess.PIPE,
         ) as psql,
         _Client(
             "pg_restore", "--no-owner", "--no-privileges", f"--schema={schema}", "--file=-",
@@ -386,17 +452,17 @@ def restore_database(backup: Backup) -> None:
         ) as pg_restore,
     ):  # fmt: skip
         feeding = feeder.submit(_feed, dump, _pipe(pg_restore.stdin))
-        script, sql = _pipe(pg_restore.stdout), _pipe(psql.stdin)
+        script, commands = _pipe(pg_restore.stdout), _pipe(psql.stdin)
         try:
-            sql.write("\n".join(before).encode() + b"\n")
-            sql.flush()
+            commands.write("\n".join(before).encode() + b"\n")
+            commands.flush()
             # Postgres before 17 doesn't know this setting, which the first lines of a script set.
-            sql.write(script.read(CHUNK).replace(b"SET transaction_timeout = 0;\n", b"", 1))
-            shutil.copyfileobj(script, sql, CHUNK)
+            commands.write(script.read(CHUNK).replace(b"SET transaction_timeout = 0;\n", b"", 1))
+            shutil.copyfileobj(script, commands, CHUNK)
             pg_restore.finish()
             feeding.result()
-            sql.write(b"COMMIT;\n")
-            sql.flush()
+            commands.write(b"COMMIT;\n")
+            commands.flush()
         except BrokenPipeError as exc:
             psql.finish()
             raise _damaged(_("psql exited early")) from exc
@@ -423,6 +489,48 @@ def _drop_statements(schema: str) -> list[str]:
         cursor.execute("SET LOCAL search_path = ''")  # so that names are qualified
         cursor.execute(DROP_STATEMENTS, {"schema": schema})
         return [statement for (statement,) in cursor.fetchall()]
+
+
+def try_restore(backup: Backup) -> list[str]:
+    """Restore into a scratch database, and return the tables that differ from the backup's sums.
+
+    Beacon can keep running: only the scratch database changes, and it is deleted afterwards.
+    Raises BackupError, also if the database user can't create databases.
+    """
+    if not backup.manifest.tables:
+        raise BackupError(
+            _("This backup has no checksums of its tables, so a restore can’t be compared.")
+        )
+    scratch = f"beacon_restore_test_{secrets.token_hex(4)}"
+    schema = backup.manifest.database_schema
+    try:
+        with _connected() as server:
+            extensions = server.execute("SELECT extname FROM pg_extension").fetchall()
+            server.execute(
+                sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(
+                    sql.Identifier(scratch)
+                )
+            )
+            try:
+                with _connected(scratch) as empty:
+                    create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")
+                    empty.execute(create.format(sql.Identifier(schema)))
+                    empty.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
+                    for (name,) in extensions:
+                        create = sql.SQL("CREATE EXTENSION IF NOT EXISTS {}")
+                        empty.execute(create.format(sql.Identifier(name)))
+                restore_database(backup, scratch)
+                with _connected(scratch) as restored:
+                    found = table_sums(restored, schema)
+            finally:
+                drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+                server.execute(drop.format(sql.Identifier(scratch)))
+    except psycopg.Error as exc:
+        raise BackupError(
+            _("The scratch database failed: %(why)s.") % {"why": str(exc).strip()}
+        ) from exc
+    wanted = backup.manifest.tables
+    return sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
 
 
 def unpack_files(backup: Backup, folder: Path) -> None:

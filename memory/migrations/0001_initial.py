@@ -14,6 +14,7 @@ import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
 import django.core.serializers.json
+import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.comparison
 import django.utils.timezone
@@ -3170,6 +3171,129 @@ class Migration(migrations.Migration):
                     when="AFTER",
                 ),
             ),
+        ),
+        migrations.CreateModel(
+            name="BackupFile",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("crashes", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(db_default=Now())),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("nudged_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "waiting"),
+                            ("running", "running"),
+                            ("done", "done"),
+                            ("failed", "failed"),
+                        ],
+                        default="waiting",
+                        max_length=7,
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, unique=True)),
+                ("size", models.PositiveBigIntegerField(default=0)),
+                ("rows", models.PositiveBigIntegerField(default=0)),
+                ("is_tested", models.BooleanField(default=False)),
+                (
+                    "problem",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("not-written", "The backup couldn’t be written."),
+                            ("not-copied", "The backup couldn’t be copied to its storage."),
+                            ("not-restored", "The test restore failed."),
+                            ("differs", "These tables differed after the test restore:"),
+                            ("crashed", "The worker stopped unexpectedly several times."),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("detail", models.TextField(blank=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "asked_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("-created", "-pk"),
+            },
+        ),
+        migrations.CreateModel(
+            name="BackupPlan",
+            fields=[
+                (
+                    "id",
+                    models.PositiveSmallIntegerField(
+                        default=1, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "every",
+                    models.CharField(
+                        choices=[
+                            ("never", "never"),
+                            ("day", "every day"),
+                            ("week", "every week, on Sunday"),
+                        ],
+                        default="never",
+                        max_length=5,
+                        verbose_name="Back up",
+                    ),
+                ),
+                (
+                    "hour",
+                    models.PositiveSmallIntegerField(
+                        default=3,
+                        validators=[django.core.validators.MaxValueValidator(23)],
+                        verbose_name="Hour (UTC)",
+                    ),
+                ),
+                (
+                    "keep",
+                    models.PositiveSmallIntegerField(
+                        default=7,
+                        help_text="Older automatic backups are deleted. Manual ones stay until you delete them.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(365),
+                        ],
+                        verbose_name="Backups to keep",
+                    ),
+                ),
+                (
+                    "tests_restore",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Restores it into a scratch database and compares every table. This needs as much free disk space as the database uses.",
+                        verbose_name="Test each backup",
+                    ),
+                ),
+                ("changed_at", models.DateTimeField(default=django.utils.timezone.now)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("id", 1)), name="one_backup_plan")
+                ],
+            },
         ),
         migrations.RunSQL(
             "ALTER TABLE memory_searchterm SET (fillfactor = 50)",

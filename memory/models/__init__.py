@@ -14,6 +14,7 @@ from memory.models.accounts import (
     User,
 )
 from memory.models.archive import Archive
+from memory.models.backups import BackupFile, BackupPlan
 from memory.models.chat import Message, Session
 from memory.models.conflicts import Conflict
 from memory.models.content import ContentItem, Snapshot, SnapshotItem
@@ -53,6 +54,8 @@ __all__ = [
     "ApiAnswer",
     "ApiToken",
     "Archive",
+    "BackupFile",
+    "BackupPlan",
     "BulkAct",
     "CallReservation",
     "Conflict",

@@ -34,7 +34,7 @@ from beacon_site.celery import send
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.web.http import BeaconRequest, page_of_ours
-from memory.models import Connection, LibraryFolder, MirroredFile, ModelCall
+from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
 from memory.pages.shared.responses import staff_only
 from memory.services.files import mirror_folder
 from memory.services.llm import connections, embedders
@@ -71,6 +71,7 @@ def system_parts() -> list[Part]:
         _library(),
         *_mirror(),
         _verified(),
+        _backups(),
     ]
 
 
@@ -142,6 +143,22 @@ def _verified() -> Part:
     text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
     todo = _("“%(manage)s verify” shows the details. With --fix it repairs what it can.") % BY_HAND
     return Part(name, BAD, text, todo, last["at"])
+
+
+def _backups() -> Part:
+    name, rows = _("Backups"), list(BackupFile.objects.all()[:10])
+    done = next((row for row in rows if row.state == BackupFile.State.DONE), None)
+    if rows and rows[0].state == BackupFile.State.FAILED:
+        text = f"{rows[0].get_problem_display()} {rows[0].detail}"
+        return Part(
+            name, BAD, text, _("Settings, Backups shows the last good one."), rows[0].created
+        )
+    if done:
+        text = _("Restored as a test and compared.") if done.is_tested else _("Created.")
+        return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)
+    return Part(
+        name, GOOD, _("There is no backup yet."), _("Set a schedule under Settings, Backups.")
+    )
 
 
 # --- outside services ---

@@ -207,6 +207,23 @@ VARIABLES = {
             "Requires `git`",
         ),
         Variable(
+            "BEACON_BACKUP_DIR",
+            "the folder for automatic backups ([how](../how-to/back-up-and-restore.md))",
+            usual="`backups/` in the data folder",
+        ),
+        Variable(
+            "BEACON_BACKUP_S3_BUCKET",
+            "the S3 bucket to which automatic backups are copied. Needs the packages in `requirements/extras.txt`",
+        ),
+        Variable("BEACON_BACKUP_S3_ENDPOINT", "the URL of another S3-compatible service"),
+        Variable(
+            "BEACON_BACKUP_S3_KEY BEACON_BACKUP_S3_SECRET",
+            "the access key and its secret",
+            usual="the machine's AWS credentials",
+        ),
+        Variable("BEACON_BACKUP_S3_REGION", "the bucket's region"),
+        Variable("BEACON_BACKUP_S3_PREFIX", "a folder in the bucket"),
+        Variable(
             "BEACON_FETCH_ALLOW_HOSTS",
             "`host:port` pairs that the address guard allows, for services on your own network",
         ),

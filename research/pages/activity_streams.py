@@ -57,6 +57,7 @@ KINDS = {
 SIGN_INS = (
     "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",
     "password-changed", "password-set-by-staff", "profile-changed", "limits-changed",
+    "backup-plan-changed", "backup-deleted", "backup-failed",
     "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
     "token-made", "token-revoked", "app-allowed", "app-secret-reused",
 )  # fmt: skip
@@ -368,6 +369,9 @@ LOG_WORDS = {
     "invitation-revoked": _L("invite link revoked"),
     "invited": _L("invite link created"),
     "limits-changed": _L("spending limits changed"),
+    "backup-plan-changed": _L("backup schedule changed"),
+    "backup-deleted": _L("backup deleted permanently"),
+    "backup-failed": _L("backup failed"),
     "mirror-failed": _L("copy on disk is out of date"),
     "mirror-folder-left": _L("another account’s folder renamed on disk"),
     "mirror-git-failed": _L("changes couldn’t be committed"),

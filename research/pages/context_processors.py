@@ -132,6 +132,7 @@ def settings_pages(user: User) -> list[dict[str, Any]]:
         of_admins = [
             ("connections", _("Models and search"), "memory:connections"),
             ("health", _("System status"), "memory:health"),
+            ("backups", _("Backups"), "memory:backups"),
             ("people", _("Users"), "memory:people"),
         ]
         groups.append((_("Server"), of_admins))

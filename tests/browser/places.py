@@ -366,6 +366,7 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("api token made", "/settings/tokens/", FULL, _make_token),
         Place("agent", "/agents/permissions/", FULL, lambda visitor: visitor.follow("research")),
         Place("people", "/settings/people/"),
+        Place("backups", "/settings/backups/"),
         Place("people invited", "/settings/people/", FULL, _invite),
         *_settings(),
     ]

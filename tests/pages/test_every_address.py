@@ -92,6 +92,7 @@ def named(topic: Topic) -> dict[str, Any]:
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,
         "agents": memory.Agent, "settings/agents": memory.Agent,
         "settings/people": owner,
+        "settings/backups": memory.BackupFile.objects.create(name="old.backup", state="done"),
         "settings/people/invitations": memory.Invitation, "settings/archive": memory.Archive,
         "library": memory.LibraryDocument, "bulk": memory.BulkAct, "views": memory.SavedView,
         "content": memory.ContentItem, "content/snapshots": memory.Snapshot,

@@ -17,8 +17,9 @@ from memory.accounts.archive import exporter
 from memory.accounts.archive import jobs as archives
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
-from memory.models import Archive, BulkAct, Message, Reflection, Topic
+from memory.models import Archive, BackupFile, BulkAct, Message, Reflection, Topic
 from memory.pages.records import bulk
+from memory.services import backups
 from research.models import Delivery, Run, Step
 from research.tasks import tick
 from tests.research import cast
@@ -49,6 +50,7 @@ def _answer(topic: Topic) -> Message:
 
 MADE: dict[type, Callable[[Topic], Any]] = {
     Archive: lambda topic: archives.ask_export(topic.owner),
+    BackupFile: lambda topic: backups.ask(topic.owner)[0],
     BulkAct: lambda topic: bulk.ask(topic.owner, "notes", "pin", query=""),
     Delivery: _delivery,
     Message: _answer,

@@ -9,10 +9,9 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from beacon_site.launcher import backups
 from beacon_site.launcher.backups import BackupError
 from memory.management.base import MigratedCommand
-from memory.services.files import mirror, mirror_disk
+from memory.services import backups
 
 
 class Command(MigratedCommand):
@@ -27,10 +26,8 @@ class Command(MigratedCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the file, and say what to keep with it."""
         file: Path = options["file"]
-        mirror.catch_up()  # include edits on disk of the last seconds
-        refused = mirror_disk.refused_edits(mirror_disk.folder())
         try:
-            backups.write(file, refused)
+            backups.write(file)
         except BackupError as exc:
             raise CommandError(_("No backup was created. %(why)s") % {"why": exc}) from exc
         self.stdout.write(

@@ -46,6 +46,11 @@ class Command(BaseCommand):
         """Accept the file, and what the caller agrees to."""
         parser.add_argument("file", type=Path, help="the backup")
         parser.add_argument("--check", action="store_true", help="check the file, change nothing")
+        parser.add_argument(
+            "--test",
+            action="store_true",
+            help="restore into a scratch database, compare every table, and delete it; Beacon can keep running",
+        )
         parser.add_argument("--replace", action="store_true", help="replace the existing data")
         parser.add_argument("--yes", action="store_true", help="don’t ask before replacing data")
         parser.add_argument(
@@ -68,6 +73,9 @@ class Command(BaseCommand):
                 self.stdout.write(_("The file is complete. Nothing was changed."))
                 return
             _check_origin(backup, other_key=options["other_key"])
+            if options["test"]:
+                self._test(backup)
+                return
             self._check_database(replace=options["replace"], yes=options["yes"])
             with _beacon_stopped():
                 backups.restore_database(backup)
@@ -94,6 +102,20 @@ class Command(BaseCommand):
                     "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created it. That key is in the secret_key file of its data folder."
                 )
             )
+
+    def _test(self, backup: Backup) -> None:
+        if different := backups.try_restore(backup):
+            raise BackupError(
+                _("These tables differed after the test restore: %(names)s.")
+                % {"names": ", ".join(different)}
+            )
+        tables = backup.manifest.tables
+        self.stdout.write(
+            _(
+                "Restored into a scratch database and compared: %(tables)d tables with %(rows)s rows are as they were. The scratch database was deleted, and nothing else was changed."
+            )
+            % {"tables": len(tables), "rows": f"{sum(table.rows for table in tables.values()):,}"}
+        )
 
     def _check_database(self, *, replace: bool, yes: bool) -> None:
         """Raise CommandError unless the database is unused, and empty or may be replaced."""
