@@ -10,7 +10,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-EXTRAS = {"embeddings": "embeddings", "apprise": "extras"}  # what pip calls it -> its file
+EXTRAS = {"embeddings": "embeddings", "extras": "extras"}  # what pip calls it -> its file
 
 
 class WhatIsAskedFor(MetadataHookInterface):

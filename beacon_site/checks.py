@@ -6,6 +6,7 @@ The checks of settings are deployment checks.  The checks of the database and Re
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             values = {"path": path}
             found.append(Error(text % values, hint=hint % values, id="beacon.E001"))
     return found
+
+
+@register
+def backups(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Report a bucket for backups that can't be used because its packages aren't installed."""
+    if not settings.BEACON_BACKUP_S3_BUCKET or (find_spec("storages") and find_spec("boto3")):
+        return []
+    text = _("BEACON_BACKUP_S3_BUCKET is set, but django-storages and boto3 aren’t installed.")
+    hint = _("Run: pip install --require-hashes -r requirements/extras.txt")
+    return [Error(text, hint=hint, id="beacon.E002")]
 
 
 @register(Tags.database)

@@ -146,7 +146,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [places.ASSETS / "static"]
 WHITENOISE_USE_FINDERS = not PRODUCTION
-STORAGES = {
+STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
@@ -156,23 +156,22 @@ STORAGES = {
 }
 BEACON_BACKUP_DIR = env.folder("BEACON_BACKUP_DIR", made=True)
 BEACON_BACKUP_S3_BUCKET = env.text("BEACON_BACKUP_S3_BUCKET")
-if BEACON_BACKUP_S3_BUCKET:
-    STORAGES["backups"] = {
-        "BACKEND": "beacon_site.web.s3.BackupBucket",
-        "OPTIONS": {
-            "bucket_name": BEACON_BACKUP_S3_BUCKET,
-            "endpoint_url": env.url("BEACON_BACKUP_S3_ENDPOINT") or None,
-            "region_name": env.text("BEACON_BACKUP_S3_REGION") or None,
-            "location": env.text("BEACON_BACKUP_S3_PREFIX"),
-            "access_key": env.text("BEACON_BACKUP_S3_KEY") or None,
-            "secret_key": env.text("BEACON_BACKUP_S3_SECRET") or None,
-        },
-    }
-else:
-    STORAGES["backups"] = {
+_bucket = {
+    "bucket_name": BEACON_BACKUP_S3_BUCKET,
+    "endpoint_url": env.url("BEACON_BACKUP_S3_ENDPOINT") or None,
+    "region_name": env.text("BEACON_BACKUP_S3_REGION") or None,
+    "location": env.text("BEACON_BACKUP_S3_PREFIX"),
+    "access_key": env.text("BEACON_BACKUP_S3_KEY") or None,
+    "secret_key": env.text("BEACON_BACKUP_S3_SECRET") or None,
+}
+STORAGES["backups"] = (
+    {"BACKEND": "beacon_site.web.s3.BackupBucket", "OPTIONS": _bucket}
+    if BEACON_BACKUP_S3_BUCKET
+    else {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
         "OPTIONS": {"location": BEACON_BACKUP_DIR or str(DATA_DIR / "backups")},
     }
+)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -488,6 +488,21 @@ class ConnectionAdmin(ReadOnlyAdmin):
         )
 
 
+@admin.register(memory.BackupPlan)
+class BackupPlanAdmin(ReadOnlyAdmin):
+    """The schedule of backups; it is edited in Settings."""
+
+    list_display = ("every", "hour", "keep", "tests_restore", "changed_at")
+
+
+@admin.register(memory.BackupFile)
+class BackupFileAdmin(ReadOnlyAdmin):
+    """Automatic backups with their results."""
+
+    list_display = ("name", "state", "size", "rows", "is_tested", "problem", "created")
+    list_filter = ("state", "is_tested")
+
+
 @admin.register(memory.Invitation)
 class InvitationAdmin(ReadOnlyAdmin):
     """One-time links; only their hash is stored, and it isn't shown."""

@@ -20,12 +20,8 @@ class BackupBucket(S3Storage):  # type: ignore[misc]
             connect_timeout=10,
             retries={"max_attempts": 3, "mode": "standard"},
         )
-        return super().get_default_settings() | {
-            "client_config": plain,
-            "file_overwrite": True,
-            "default_acl": None,
-            "querystring_auth": True,
-        }
+        given: dict[str, Any] = super().get_default_settings()
+        return given | {"client_config": plain, "file_overwrite": True, "default_acl": None}
 
     def save(self, name: str, content: Any, max_length: int | None = None) -> str:
         """Upload a file, in parts if it is large.  Raises OSError."""

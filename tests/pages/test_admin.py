@@ -105,6 +105,8 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
 def _talk(owner: User, n: int, hidden: dict[str, Any]) -> None:
     """Create a session with its message, and an archive."""
     memory.Archive.objects.create(owner=owner, way="export", name=f"archive {n}")
+    memory.BackupFile.objects.create(name=f"{n}.backup")
+    memory.BackupPlan.objects.get_or_create()
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)
     memory.Message.objects.create(session=session, position=1, role="user", content=SECRET_TEXT)
 

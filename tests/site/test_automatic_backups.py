@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 from werkzeug import Request, Response
 
+from beacon_site import checks
 from beacon_site.launcher import backups as files
 from beacon_site.launcher.backups import BackupError
 from memory.models import Activity, BackupFile, BackupPlan, Note, User
@@ -246,6 +247,17 @@ def test_a_bucket_that_is_down_leaves_the_file_here(
     assert (row.state, row.problem) == ("waiting", "not-copied")
     assert "AccessDenied" in row.detail and "secret" not in row.detail
     assert files.read(folder / row.name).is_ours
+
+
+def test_a_bucket_without_its_packages_is_an_error_at_the_start(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not checks.backups()
+    settings.BEACON_BACKUP_S3_BUCKET = "kept"
+    assert not checks.backups()
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    (problem,) = checks.backups()
+    assert "requirements/extras.txt" in str(problem.hint)
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -293,11 +293,13 @@ def test_no_password_is_in_a_command_line(
         started.extend(words)
         start(self, words, **options)
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
-    monkeypatch.setitem(connection.settings_dict, "PASSWORD", "hush-hush")
-    with contextlib.suppress(CommandError, OperationalError):
-        call_command("backup", str(file))
-        bring_back(file, "--replace", "--yes")
+    with backups._connected() as opened:
+        monkeypatch.setattr(backups, "_connected", lambda: contextlib.nullcontext(opened))
+        monkeypatch.setattr(subprocess.Popen, "__init__", noted)
+        monkeypatch.setitem(connection.settings_dict, "PASSWORD", "hush-hush")
+        with contextlib.suppress(CommandError, OperationalError):
+            call_command("backup", str(file))
+            bring_back(file, "--replace", "--yes")
 
     assert any("pg_dump" in word for word in started)
     assert not any("hush" in word for word in started)

@@ -121,7 +121,7 @@ def test_the_wheel_asks_for_what_the_lock_files_are_made_of(wheel: Path):
 
     assert told["Version"] == [beacon_site.__version__]
     assert asked == wanted
-    assert set(told["Provides-Extra"]) == {"embeddings", "apprise"}
+    assert set(told["Provides-Extra"]) == {"embeddings", "extras"}
 
 
 def test_the_changelog_begins_with_this_version():
