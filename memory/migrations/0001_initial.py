@@ -3250,9 +3250,9 @@ class Migration(migrations.Migration):
                     "every",
                     models.CharField(
                         choices=[
-                            ("never", "never"),
-                            ("day", "every day"),
-                            ("week", "every week, on Sunday"),
+                            ("never", "Never"),
+                            ("day", "Every day"),
+                            ("week", "Every Sunday"),
                         ],
                         default="never",
                         max_length=5,

@@ -21,9 +21,9 @@ class BackupPlan(models.Model):
     """When backups are made and how many are kept. There is one row."""
 
     class Every(models.TextChoices):
-        NEVER = "never", _("never")
-        DAY = "day", _("every day")
-        WEEK = "week", _("every week, on Sunday")
+        NEVER = "never", _("Never")
+        DAY = "day", _("Every day")
+        WEEK = "week", _("Every Sunday")
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     every = models.CharField(_("Back up"), max_length=5, choices=Every, default=Every.NEVER)
@@ -65,6 +65,12 @@ class BackupPlan(models.Model):
         if self.every == self.Every.WEEK:
             due -= timedelta(days=(due.weekday() + 1) % 7)  # back to Sunday
         return due
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """Return when the next backup begins."""
+        last = self.last_due(now)
+        days = 7 if self.every == self.Every.WEEK else 1
+        return last + timedelta(days=days) if last else None
 
 
 class BackupFile(LeasedJob):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Any
 
 from django import forms
@@ -99,7 +100,7 @@ def _page(request: BeaconRequest, form: PlanForm) -> HttpResponse:
         "last": done[0] if done else None,
         "failed": rows[0] if rows and rows[0].state == BackupFile.State.FAILED else None,
         "is_waiting": any(row.is_unfinished for row in rows),
-        "is_scheduled": form.instance.every != BackupPlan.Every.NEVER,
+        "next": BackupPlan.current().next_due(timezone.now().astimezone(UTC)),
         "total": backups.total_size(),
         "bucket": settings.BEACON_BACKUP_S3_BUCKET,
         "folder": backups.folder(),

@@ -367,6 +367,7 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("agent", "/agents/permissions/", FULL, lambda visitor: visitor.follow("research")),
         Place("people", "/settings/people/"),
         Place("backups", "/settings/backups/"),
+        Place("backups made", "/settings/backups/", FULL, _back_up),
         Place("people invited", "/settings/people/", FULL, _invite),
         *_settings(),
     ]
@@ -437,6 +438,11 @@ def _make_token(visitor: Visitor) -> None:
     visitor.page.locator("main form [name=name]").fill("claude")
     visitor.press("Create token")
     visitor.page.locator("#new-token").wait_for()
+
+
+def _back_up(visitor: Visitor) -> None:
+    visitor.press("Back up now")
+    visitor.page.get_by_text("restore tested").first.wait_for()
 
 
 def _invite(visitor: Visitor) -> None:
