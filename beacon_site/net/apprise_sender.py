@@ -1,14 +1,14 @@
-"""Sending notifications through Apprise, an optional extra (requirements/extras.txt).
+"""Sending notifications through Apprise, each in a child process (see apprise_child.py).
 
 An Apprise URL contains secrets, so no part of it appears in a log or a message.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import logging
+import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -17,54 +17,76 @@ from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import scrub
 
 MOST_BODY = 8_000  # characters; most services cut earlier
+SECONDS = 45.0  # for starting the child and for all of a service's requests
 
 
-def is_installed() -> bool:
-    """Whether Apprise is installed."""
-    return importlib.util.find_spec("apprise") is not None
+def problem_of(url: str, *, anywhere: bool) -> str:
+    """Return, as a sentence, why nothing can be sent to `url`; "" if there is no problem.
 
-
-def problem_of(url: str) -> str:
-    """Return, as a sentence, why nothing can be sent to `url`; "" if there is no problem."""
-    if not is_installed():
-        return _(
-            "Apprise isn’t installed. Ask your admin to run "
-            "“pip install --require-hashes -r requirements/extras.txt” and restart Beacon."
-        )
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log parts of URLs
-    if importlib.import_module("apprise").Apprise.instantiate(url) is None:
-        return _(
-            "Apprise doesn’t recognize this URL. Start with a service, such as ntfy://topic or "
-            "discord://id/token. Apprise’s documentation lists all services."
-        )
-    return ""
+    `anywhere` allows all services and private addresses, which only admins can use.
+    """
+    try:
+        return _problem(_child({"url": url, "anywhere": anywhere}))
+    except ProviderUnavailable as exc:
+        return str(exc)
 
 
 def shown(url: str) -> str:
-    """Return the part of a URL that can be shown: the name of its service."""
-    return f"{url.partition('://')[0][:30]}://…"
+    """Return the part of a URL that can be shown: the name of its service or its host."""
+    scheme, _separator, rest = url.partition("://")
+    if scheme in {"http", "https"}:
+        return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2][:60]}/…"
+    return f"{scheme[:30]}://…"
 
 
-def send(url: str, *, title: str, body: str) -> str:
+def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
     """Send a text and return a sentence about the result.
 
-    Raises ProviderRejected for an invalid URL, and ProviderUnavailable if sending failed.
+    Raises ProviderRejected for a URL that can't be used, and ProviderUnavailable if sending failed.
     """
-    if problem := problem_of(url):
+    asked = {"url": url, "title": title, "body": body[:MOST_BODY], "anywhere": anywhere}
+    answer = _child(asked)
+    if problem := _problem(answer):
         raise ProviderRejected(problem)
-    apprise: Any = importlib.import_module("apprise")
-    service = apprise.Apprise()
-    service.add(url)
-    with apprise.LogCapture(level=apprise.logging.WARNING) as log:
-        taken = service.notify(title=title, body=body[:MOST_BODY], body_format="text")
-        said = log.getvalue()
-    if not taken:
-        why = _without_secrets(said, url) or _("no reason given")
+    if not answer["taken"]:
+        why = _without_secrets(answer["said"], url) or _("no reason given")
         raise ProviderUnavailable(
             _("%(place)s didn’t accept the message: %(why)s")
             % {"place": shown(url), "why": why[:500]}
         )
     return _("%(place)s accepted the message.") % {"place": shown(url)}
+
+
+def _child(asked: dict[str, Any]) -> dict[str, Any]:
+    """Ask a new child process.  Raises ProviderUnavailable if it doesn't answer in time."""
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "beacon_site.net.apprise_child"],
+            input=json.dumps(asked), capture_output=True, text=True, timeout=SECONDS, check=False,
+        )  # fmt: skip
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except subprocess.TimeoutExpired as exc:
+        raise ProviderUnavailable(
+            _("%(place)s didn’t answer within %(seconds)d seconds.")
+            % {"place": shown(asked["url"]), "seconds": SECONDS}
+        ) from exc
+    except ValueError as exc:
+        # Its error output may quote the URL.
+        raise ProviderUnavailable(_("The message couldn’t be sent: Apprise crashed.")) from exc
+    return answer
+
+
+def _problem(answer: dict[str, Any]) -> str:
+    if answer.get("problem") == "unknown":
+        return _(
+            "Apprise doesn’t recognize this URL. Start with a service, such as ntfy://topic or "
+            "discord://id/token. Apprise’s documentation lists all services."
+        )
+    if answer.get("problem") == "not public":
+        return _(
+            "Only admins can use “%(schema)s”. Everyone can use Discord, Google Chat, LINE, Matrix, Mattermost, Microsoft Teams (workflows), ntfy, Pushbullet, Pushover, Rocket.Chat, Slack, Telegram, Webex and Zulip."
+        ) % {"schema": answer["schema"][:30]}
+    return ""
 
 
 def _without_secrets(text: str, url: str) -> str:

@@ -21,7 +21,7 @@ from memory.api import (
 )
 from memory.api import settings as api_settings
 from memory.api.frame import BeaconAPI
-from research.api import reports, runs, topics
+from research.api import hooks, reports, runs, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -46,6 +46,7 @@ api.add_router("/topics", topics.sources_api)
 api.add_router("/topics", reports.since_read_api)
 api.add_router("/runs", runs.api)
 api.add_router("/corrections", reports.corrections_api)
+api.add_router("/hooks", hooks.api)
 api.add_router("/files", files.api)
 api.add_router("/memory", files.commands_api)
 api.add_router("/context", context.api)

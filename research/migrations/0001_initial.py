@@ -517,7 +517,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("email", "email"),
                             ("webhook", "webhook"),
-                            ("apprise", "Apprise"),
+                            ("apprise", "chat or push"),
                         ],
                         max_length=8,
                     ),

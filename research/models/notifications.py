@@ -50,7 +50,7 @@ class ChannelQuerySet(OwnedQuerySet):
 
 
 class Channel(models.Model):
-    """One destination for notifications: a mailbox, a webhook or an Apprise service.
+    """One destination for notifications: a mailbox, a webhook, or a chat or push service.
 
     `address` can be shown. The full URL of a webhook or an Apprise service, and the signing key,
     are encrypted in `secret`.
@@ -59,7 +59,7 @@ class Channel(models.Model):
     class Kind(models.TextChoices):
         EMAIL = "email", gettext_lazy("email")
         WEBHOOK = "webhook", gettext_lazy("webhook")
-        APPRISE = "apprise", gettext_lazy("Apprise")
+        APPRISE = "apprise", gettext_lazy("chat or push")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
@@ -102,11 +102,6 @@ class Channel(models.Model):
     def secret_is_lost(self) -> bool:
         """Whether the stored secret can't be decrypted with the current SECRET_KEY."""
         return bool(self.secret) and not self.opened()
-
-    @property
-    def is_barred(self) -> bool:
-        """Whether only staff can use this kind of channel and its owner isn't staff."""
-        return self.kind == self.Kind.APPRISE and not self.owner.is_staff
 
     @property
     def needs_secret(self) -> bool:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.net import apprise_sender, mail
+from beacon_site.net import mail
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.people import works_here_alone
 from memory.models import Topic, User
@@ -48,9 +48,9 @@ _ADDRESSES = {
         ),
     ),
     Channel.Kind.APPRISE: (
-        gettext_lazy("Apprise URL"),
+        gettext_lazy("URL"),
         gettext_lazy(
-            "For example, ntfy://topic or discord://id/token. Beacon encrypts the URL and never shows it again."
+            "Paste the webhook URL of a Discord, Slack or Teams channel, or a URL such as ntfy://topic or tgram://token/chat. Beacon encrypts it and never shows it again."
         ),
     ),
 }
@@ -255,7 +255,6 @@ def _overview(request: BeaconRequest, **forms: Any) -> HttpResponse:
         "feed_form": FeedForm(owner=request.user),
         "mail": settings.BEACON_MAIL,
         "here_alone": works_here_alone(),
-        "has_apprise": request.user.is_staff and apprise_sender.is_installed(),
     }
     return render(request, "research/channels.html", context | forms)
 
@@ -273,8 +272,7 @@ def _topics(request: BeaconRequest) -> list[Topic]:
 @idempotent_post
 def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
     """Create a channel of a kind."""
-    staffs = kind == Channel.Kind.APPRISE and not request.user.is_staff
-    if kind not in Channel.Kind.values or staffs:
+    if kind not in Channel.Kind.values:
         raise Http404
     form = ChannelForm(request.POST or None, kind=kind)
     if request.method == "POST" and form.is_valid():
@@ -297,23 +295,12 @@ def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) ->
     return channel
 
 
-def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
-    """Return a channel to change or test.
-
-    If it's for admins only, others can only view or remove it.
-    """
-    channel = _channel(request, pk)
-    if channel.is_barred:
-        raise Http404
-    return channel
-
-
 @never_cache
 @require_http_methods(["GET", "POST"])
 @login_required
 def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show a channel with its deliveries, and change it."""
-    mine = _channel(request, pk) if request.method == "GET" else _usable(request, pk)
+    mine = _channel(request, pk)
     form = ChannelForm(request.POST or None, kind=mine.kind, channel=mine)
     if request.method == "POST" and form.is_valid():
         try:
@@ -349,7 +336,7 @@ def _channel_page(
 @login_required
 def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Send a test now and show the actual response."""
-    mine = _usable(request, pk)
+    mine = _channel(request, pk)
     try:
         sent = notifications_channels.test(mine, by=request.actor)
     except InvalidValue as exc:

@@ -44,7 +44,7 @@ def test_without_channels_the_page_says_what_they_are_for(browser: Client):
     shown = text(browser.get(HERE))
 
     assert "No notification channels yet" in shown
-    assert "Add email address" in shown and "Add Apprise service" not in shown
+    assert "Add email address" in shown and "Add chat or push service" in shown
 
 
 def test_a_mail_address_becomes_a_channel(browser: Client):
@@ -217,9 +217,13 @@ def test_another_persons_channels_do_not_exist(
     assert "desk@example.org" not in text(browser.get(HERE))
 
 
-def test_apprise_is_for_staff(browser: Client):
-    assert browser.get(f"{HERE}new/apprise/").status_code == 404
-    assert make(browser, "apprise", "ntfy://topic").status_code == 404
+@pytest.mark.requirement("R340")
+def test_everyone_adds_a_chat_service_and_its_url_is_not_shown_again(browser: Client, alice: User):
+    assert make(browser, "apprise", "ntfy://private-topic").status_code == 302
+    shown = text(browser.get(HERE))
+    assert "ntfy://…" in shown and "private-topic" not in shown
+    assert Channel.objects.get(owner=alice).opened()["url"] == "ntfy://private-topic"
+    assert "Only admins can use “syslog”" in text(make(browser, "apprise", "syslog://"))
     assert browser.get(f"{HERE}new/fax/").status_code == 404
 
 
@@ -255,21 +259,6 @@ def test_a_removed_channel_does_not_come_back_past_the_number(
 
     assert "Remove one first" in text(answer)
     assert Channel.objects.of(alice).kept().count() == 1
-
-
-def test_who_is_no_longer_staff_sees_an_apprise_channel_in_order_to_remove_it(
-    browser: Client, alice: User
-):
-    made = Channel.objects.create(owner=alice, kind="apprise", name="Chat", address="json://…")
-    here = f"{HERE}{made.pk}/"
-    shown = text(browser.get(here))
-    assert "Only admins can use Apprise" in shown and f"{here}test/" not in shown
-    for act in ("", "test/"):
-        assert browser.post(f"{here}{act}").status_code == 404
-
-    browser.post(f"{here}remove/")
-
-    assert not Channel.objects.of(alice).kept().exists()
 
 
 # --- a topic's choice, and the digest's settings --------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pytest_httpserver import HTTPServer
 
-from beacon_site.net import apprise_sender
 from memory.models import Activity, Topic
 from memory.services.records import acts as record_acts
 from research.models import Channel, Delivery, Digest, Run
@@ -128,21 +128,19 @@ def test_an_account_that_is_deleted_while_its_mail_is_written_sends_none(
     assert not Delivery.objects.exists() and not Activity.objects.exists()
 
 
-def test_an_apprise_address_of_who_is_no_longer_staff_is_not_opened(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
+def test_a_service_for_admins_is_not_opened_for_who_is_no_admin_anymore(
+    topic: Topic, httpserver: HTTPServer
 ):
     channel = Channel(owner=topic.owner, kind="apprise", name="Chat", address="json://…")
-    channel.keep_secret(url="json://chat.example/hook")
+    channel.keep_secret(url=f"json://{httpserver.host}:{httpserver.port}/hook")
     channel.save(force_insert=True)
-    opened: list[str] = []
-    monkeypatch.setattr(apprise_sender, "send", lambda url, **told: opened.append(url))
     [row] = body_in_style(saved_run(topic, "A fact."))
 
     sending.deliver(row.pk)
 
     row.refresh_from_db()
-    assert (row.state, opened) == ("dropped", [])
-    assert "Only admins" in row.error
+    assert (row.state, httpserver.log) == ("failed", [])
+    assert "Only admins can use “json”" in row.error
 
 
 def test_who_ends_mails_ten_times_is_one_line_in_the_log(topic: Topic, desk: Channel):

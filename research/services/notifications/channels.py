@@ -49,10 +49,8 @@ def check_address(kind: str, address: str, *, by: User) -> str:
         except ForbiddenAddress as exc:
             way = _("Admins can add webhooks for the hosts in BEACON_FETCH_ALLOW_HOSTS.")
             problem = f"{exc} {way}"
-    elif not by.is_staff:
-        problem = _("Only admins can use Apprise.")
     else:
-        problem = apprise_sender.problem_of(address)
+        problem = apprise_sender.problem_of(address, anywhere=by.is_staff)
     if problem:
         raise InvalidValue(problem, errors={"address": [problem]})
     return address

@@ -133,8 +133,6 @@ def _not_wanted(delivery: Delivery) -> str:
         return _("The channel is turned off.")
     if not delivery.owner.is_active:
         return _("The account is disabled.")
-    if channel.is_barred:
-        return _("Only admins can use Apprise, and this account isn’t an admin account.")
     if topic is not None and topic.trashed_at is not None:
         return _("The topic is in Trash.")
     if report is not None and report.trashed_at is not None:
@@ -198,7 +196,13 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         _hand_over(delivery)
         url = channel.opened()["url"]
         try:
-            return apprise_sender.send(url, title=message.subject, body=message.short), None
+            said = apprise_sender.send(
+                url,
+                title=message.subject,
+                body=message.short,
+                anywhere=delivery.owner.is_staff,
+            )
+            return said, None
         except ProviderError:
             delivery.put(handed_at=None)  # the service said that it didn't accept the message
             raise

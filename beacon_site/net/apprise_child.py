@@ -1,0 +1,116 @@
+"""Sends one notification with Apprise, in a process of its own: `python -m beacon_site.net.apprise_child`.
+
+It reads one JSON object from standard input and writes one to standard output. Apprise and its 100
+services come from outside, and a URL from a person chooses among their parameters. For people
+without admin rights, audit hooks therefore limit the process: it connects only to public addresses on
+ports 80 and 443, whatever a name or redirect leads to, and opens no file but those of Python and the
+certificates. Hooks can't be removed. The process ends after one message.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import site
+import ssl
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import apprise
+import certifi
+from apprise.plugins import url_to_dict
+
+from beacon_site.net.address_guard import PORTS, is_forbidden
+
+# The services that everyone can use: each sends by HTTPS to its own public address, or to a public
+# host that the URL names.
+PUBLIC = frozenset(
+    [
+        "discord",
+        "gchat",
+        "line",
+        "matrix",
+        "matrixs",
+        "mmost",
+        "mmosts",
+        "ntfy",
+        "ntfys",
+        "pbul",
+        "pover",
+        "rocket",
+        "rockets",
+        "slack",
+        "tgram",
+        "workflows",
+        "wxteams",
+        "zulip",
+    ]
+)
+
+
+def main() -> None:
+    """Check a URL, or send a message to it."""
+    asked: dict[str, Any] = json.load(sys.stdin)
+    json.dump(_answer(asked), sys.stdout)
+
+
+def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log parts of URLs
+    service = apprise.Apprise.instantiate(asked["url"])
+    if service is None:
+        return {"problem": "unknown"}
+    schema = str((url_to_dict(asked["url"], secure_logging=False) or {}).get("schema", ""))
+    if not asked["anywhere"]:
+        if schema not in PUBLIC:
+            return {"problem": "not public", "schema": schema}
+        _confine()
+    if "body" not in asked:
+        return {"schema": schema, "service": str(service.service_name)}
+    sender = apprise.Apprise()
+    sender.add(service)
+    logging.getLogger("apprise").setLevel(logging.WARNING)
+    with apprise.LogCapture(level=apprise.logging.WARNING) as log:
+        taken = sender.notify(title=asked["title"], body=asked["body"], body_format="text")
+        said = log.getvalue()
+    return {"schema": schema, "taken": bool(taken), "said": said}
+
+
+def _confine() -> None:
+    """Refuse private addresses, other ports, and other files, for the rest of the process."""
+    readable = (
+        *{*sysconfig.get_paths().values(), *site.getsitepackages(), sys.prefix, sys.base_prefix},
+        str(Path(__file__).resolve().parents[2] / "beacon_site"),
+        certifi.where(),
+        *filter(None, ssl.get_default_verify_paths()),
+        "/etc/ssl", "/etc/ca-certificates", "/etc/mime.types", "/usr/share/zoneinfo", "/dev/",
+    )  # fmt: skip
+    scratch = tempfile.mkdtemp(prefix="beacon-apprise-")
+    os.environ |= {"HOME": scratch, "TMPDIR": scratch}
+    tempfile.tempdir = scratch
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.connect":
+            address = arguments[1]
+            is_public = (
+                isinstance(address, tuple)
+                and not is_forbidden(str(address[0]))
+                and address[1] in PORTS.values()
+            )
+            if not is_public:
+                raise PermissionError("this address isn’t public")
+        elif event in {"socket.sendto", "socket.bind", "subprocess.Popen", "os.system", "os.exec"}:
+            raise PermissionError("not allowed here")
+        elif event == "open" and isinstance(arguments[0], str | bytes):
+            path = os.path.realpath(os.fsdecode(arguments[0]))
+            if not path.startswith((*readable, scratch)):
+                raise PermissionError("not allowed here")
+
+    sys.addaudithook(refuse)
+
+
+if __name__ == "__main__":
+    main()
