@@ -16,7 +16,6 @@ import site
 import ssl
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +87,6 @@ def _confine() -> None:
         *filter(None, ssl.get_default_verify_paths()),
         "/etc/ssl", "/etc/ca-certificates", "/etc/mime.types", "/usr/share/zoneinfo", "/dev/",
     )  # fmt: skip
-    scratch = tempfile.mkdtemp(prefix="beacon-apprise-")
-    os.environ |= {"HOME": scratch, "TMPDIR": scratch}
-    tempfile.tempdir = scratch
-
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "socket.connect":
             address = arguments[1]
@@ -106,7 +101,7 @@ def _confine() -> None:
             raise PermissionError("not allowed here")
         elif event == "open" and isinstance(arguments[0], str | bytes):
             path = os.path.realpath(os.fsdecode(arguments[0]))
-            if not path.startswith((*readable, scratch)):
+            if not path.startswith(readable):
                 raise PermissionError("not allowed here")
 
     sys.addaudithook(refuse)

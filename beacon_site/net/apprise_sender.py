@@ -6,6 +6,7 @@ An Apprise URL contains secrets, so no part of it appears in a log or a message.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -63,6 +64,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
         ended = subprocess.run(
             [sys.executable, "-m", "beacon_site.net.apprise_child"],
             input=json.dumps(asked), capture_output=True, text=True, timeout=SECONDS, check=False,
+            env={**os.environ, "HOME": os.devnull},  # no .netrc and no configuration
         )  # fmt: skip
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired as exc:
