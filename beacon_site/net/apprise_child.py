@@ -19,12 +19,14 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import apprise
+import apprise as untyped_apprise
 import certifi
-from apprise.plugins import url_to_dict
+from apprise.plugins import url_to_dict as untyped_url_to_dict
 
 from beacon_site.net.address_guard import PORTS, is_forbidden
 
+apprise: Any = untyped_apprise
+url_to_dict: Any = untyped_url_to_dict
 # The services that everyone can use: each sends by HTTPS to its own public address, or to a public
 # host that the URL names.
 PUBLIC = frozenset(
