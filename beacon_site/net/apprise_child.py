@@ -89,6 +89,7 @@ def _confine() -> None:
         *filter(None, ssl.get_default_verify_paths()),
         "/etc/ssl", "/etc/ca-certificates", "/etc/mime.types", "/usr/share/zoneinfo", "/dev/",
     )  # fmt: skip
+
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "socket.connect":
             address = arguments[1]

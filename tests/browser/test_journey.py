@@ -92,6 +92,20 @@ def test_the_second_and_third_reports_are_deltas_and_the_fourth_says_nothing_new
     assert visitor.page.locator("#what-changed .delta").count() == 0
 
 
+def test_every_mark_of_the_page_for_reading_opens_its_source(visitor: Visitor) -> None:
+    run_sample(visitor, 2)
+    visitor.goto(visitor.page.url.partition("runs/")[0] + "?from=2&to=2")
+    marks = visitor.page.locator("article .read-lines sup a")
+    assert marks.count() > 3
+    for mark in marks.all():
+        name = mark.inner_text().strip("[]")
+        mark.click()
+        card = visitor.page.locator(".cite-card:popover-open")
+        expect(card).to_have_attribute("aria-label", f"Source {name}")
+        visitor.page.keyboard.press("Escape")
+        expect(card).to_have_count(0)
+
+
 def test_a_report_is_read_by_looking_at_it_and_can_be_marked_unread(visitor: Visitor) -> None:
     run_sample(visitor, 1)
     # Watching a run isn't reading its report: it is read once the reader does something there.
