@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from email.utils import parseaddr
 from pathlib import Path
@@ -102,6 +103,23 @@ def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return value
+
+
+def named_folders(name: str) -> dict[str, str]:
+    """Return the variable's folders by name: `claude=~/.claude; notes=/srv/notes`.
+
+    They can be missing.  Raises ImproperlyConfigured for a name that isn't one.
+    """
+    found: dict[str, str] = {}
+    for part in filter(str.strip, _given(name, "folders").split(";")):
+        label, _equals, place = (piece.strip() for piece in part.partition("="))
+        if not place or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", label) or label in found:
+            raise ImproperlyConfigured(
+                f"{name} must list folders such as claude=~/.claude; notes=/srv/notes, with a "
+                f"different name of lower-case letters and digits for each, not {part.strip()!r}."
+            )
+        found[label] = str(Path(place).expanduser().absolute())
+    return found
 
 
 def folder(name: str, *, made: bool = False) -> str:

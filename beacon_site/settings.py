@@ -333,6 +333,10 @@ BEACON_MIRROR_READ = env.flag("BEACON_MIRROR_READ", default=True)
 BEACON_MIRROR_GIT = env.flag("BEACON_MIRROR_GIT")
 if BEACON_MIRROR_DIR:
     CELERY_BEAT_SCHEDULE["follow-the-mirror"] = _every(5.0, "memory.tasks.follow_mirror")
+BEACON_AGENT_DIRS = env.named_folders("BEACON_AGENT_DIRS")
+BEACON_AGENT_DIRS_OWNER = env.text("BEACON_AGENT_DIRS_OWNER")
+if BEACON_AGENT_DIRS:
+    CELERY_BEAT_SCHEDULE["follow-agent-folders"] = _every(5.0, "memory.tasks.follow_agent_folders")
 BEACON_TOPIC_TTL_SECONDS = env.number("BEACON_TOPIC_TTL_SECONDS", 60 * 60 * 24 * 30, least=60)
 BEACON_SEEN_URLS = env.number("BEACON_SEEN_URLS", 500, least=1, most=100_000)
 BEACON_CONTENT_DAYS = env.number("BEACON_CONTENT_DAYS", 90, least=0, most=36_500)

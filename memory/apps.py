@@ -23,7 +23,7 @@ class MemoryConfig(AppConfig):
         from memory.models import accounts, files, remembered, search_index, topics
         from memory.services import topic_memory
         from memory.services.context import identity
-        from memory.services.files import mirror, mirror_folder, reading
+        from memory.services.files import agent_folders, mirror, mirror_folder, reading
         from memory.services.records import traces
         from memory.services.review import contradictions
         from memory.services.search import bm25, embedding
@@ -32,7 +32,7 @@ class MemoryConfig(AppConfig):
         topics.Topic.ON_RENAME.append(bm25.topic_renamed)
         topics.Topic.ON_PURGE.append(bm25.topic_purged)
         search_index.Recalled.ON_FOLLOW += [embedding.follow, contradictions.follow]
-        files.MemoryFile.ON_CHANGE.append(mirror.write_out)
+        files.MemoryFile.ON_CHANGE += [mirror.write_out, agent_folders.write_out]
         remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
         accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]
         accounts.LAST_ACTS += [

@@ -26,8 +26,8 @@ from memory.models.remembered import TRASH_DAYS
 from memory.pages.records import bulk
 from memory.services import backups, topic_memory
 from memory.services.content import items as content_services
+from memory.services.files import agent_folders, mirror
 from memory.services.files import condensing as file_condensing
-from memory.services.files import mirror
 from memory.services.library import folder as library_folder
 from memory.services.notes import maintenance
 from memory.services.records import invariants, traces
@@ -140,6 +140,12 @@ def scan_library_folder() -> None:
     library_folder.scan_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
     analyze_changed()
+
+
+@shared_task
+def follow_agent_folders() -> None:
+    """Synchronize the folders of agents with their files in Beacon; safe to deliver twice."""
+    agent_folders.catch_up()
 
 
 @shared_task

@@ -242,7 +242,7 @@ class FilePath:
 
     regex = (
         r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
-        r"|agents/(?:[^/]+/)+[^/]+\.[A-Za-z0-9]{1,10}"
+        r"|(?:agents|folders)/(?:[^/]+/)+[^/]+\.[A-Za-z0-9]{1,10}"
     )
 
     def to_python(self, value: str) -> str:

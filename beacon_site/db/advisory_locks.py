@@ -33,6 +33,7 @@ class LockId(IntEnum):
     FIRST_TOOL_RESULT = 772_524
     DOUBLE_SUBMIT = 772_525
     BACKUP = 772_526
+    AGENT_FOLDERS = 772_527
 
 
 Key = int | str | UUID

@@ -709,7 +709,7 @@ class Migration(migrations.Migration):
                         default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
-                ("path", models.CharField(max_length=200)),
+                ("path", models.CharField(max_length=400)),
                 ("content", models.TextField(blank=True)),
                 ("note", models.CharField(blank=True, max_length=300)),
                 ("seen", models.PositiveIntegerField(default=0)),
@@ -929,7 +929,7 @@ class Migration(migrations.Migration):
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("updated", models.DateTimeField(default=django.utils.timezone.now)),
                 ("trashed_at", models.DateTimeField(blank=True, null=True)),
-                ("path", models.CharField(max_length=200)),
+                ("path", models.CharField(max_length=400)),
                 ("content", models.TextField(blank=True)),
                 ("summary", models.CharField(blank=True, max_length=400)),
                 (
@@ -1016,7 +1016,7 @@ class Migration(migrations.Migration):
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("updated", models.DateTimeField(default=django.utils.timezone.now)),
                 ("trashed_at", models.DateTimeField(blank=True, null=True)),
-                ("path", models.CharField(max_length=200)),
+                ("path", models.CharField(max_length=400)),
                 ("heading", models.JSONField(default=list)),
                 ("content", models.TextField(blank=True)),
                 ("removed_in", models.PositiveIntegerField(default=0)),
@@ -1052,7 +1052,7 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("path", models.CharField(max_length=200)),
+                ("path", models.CharField(max_length=400)),
                 ("version", models.PositiveIntegerField(default=0)),
                 ("digest", models.CharField(blank=True, max_length=64)),
                 ("stamp", models.CharField(blank=True, max_length=80)),
@@ -3293,6 +3293,75 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.CheckConstraint(condition=models.Q(("id", 1)), name="one_backup_plan")
                 ],
+            },
+        ),
+        migrations.CreateModel(
+            name="MountedFolder",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=40, unique=True)),
+                ("place", models.CharField(max_length=1000)),
+                ("real", models.CharField(blank=True, max_length=1000)),
+                (
+                    "layout",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("claude", "Claude Code"),
+                            ("codex", "Codex"),
+                            ("repository", "repository"),
+                            ("letta", "Letta"),
+                            ("vault", "Markdown folder"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "problem",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            (
+                                "missing",
+                                "The folder isn’t there. Its files stay in Beacon, and nothing is written.",
+                            ),
+                            (
+                                "moved",
+                                "The path leads to another folder than before, so nothing is read or written.",
+                            ),
+                            ("unreadable", "The folder can’t be read."),
+                            (
+                                "read-only",
+                                "Beacon can’t write to the folder. Edits in Beacon wait until it can.",
+                            ),
+                            (
+                                "unmounted",
+                                "It’s no longer in BEACON_AGENT_DIRS. Its files stay in Beacon.",
+                            ),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("detail", models.CharField(blank=True, max_length=300)),
+                ("files", models.PositiveIntegerField(default=0)),
+                ("skipped", models.JSONField(blank=True, default=list)),
+                ("checked_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("name",),
             },
         ),
         migrations.RunSQL(

@@ -24,6 +24,7 @@ from memory.models.files import (
     MemoryFile,
     MirroredFile,
     MirrorFolder,
+    MountedFolder,
     Section,
 )
 from memory.models.history import Activity, CallReservation, ModelCall, Revision, Undo, Use
@@ -74,6 +75,7 @@ __all__ = [
     "MirrorFolder",
     "MirroredFile",
     "ModelCall",
+    "MountedFolder",
     "Note",
     "OAuthClient",
     "OAuthGrant",

@@ -261,7 +261,7 @@ def checked_path(path: object) -> str:
 
     Paths are compared exactly and never normalized, so no other spelling can lead elsewhere.
     """
-    if isinstance(path, str) and (path in FACTS or _MONTH.fullmatch(path) or agent_of(path)):
+    if isinstance(path, str) and (path in FACTS or _MONTH.fullmatch(path) or is_kept_exact(path)):
         return path
     problem = _(
         "There is no memory file “%(path)s”. Use facts/user.md, facts/memory.md or one episode file per month, such as episodes/2026-02.md."
@@ -282,7 +282,7 @@ def month_of(path: str) -> str:
 
 # An agent's own files: agents/<folder>/<path>, as the `memory` tool creates them.
 AGENTS = "agents/"
-LONGEST_PATH = 200  # characters
+LONGEST_PATH = 400  # characters
 LONGEST_NAME = 80  # characters of a file's or folder's name
 DEEPEST = 6  # names in a path, without agents/<folder>/
 _PUNCTUATION = frozenset(" _.-+,()")
@@ -303,6 +303,43 @@ def agent_of(path: str) -> str:
     folder, *names = rest.split("/")
     is_valid = 1 <= len(names) <= DEEPEST and all(map(is_name, (folder, *names)))
     return folder if is_valid and _FILE_NAME.fullmatch(names[-1]) else ""
+
+
+# A file of a mounted folder (BEACON_AGENT_DIRS): folders/<name>/<path in that folder>.
+MOUNTED = "folders/"
+DEEPEST_MOUNTED = 12  # names in a path, without folders/<name>/
+MOUNTED_SUFFIXES = (".md", ".mdc", ".markdown", ".txt")
+_MOUNTED_PUNCTUATION = _PUNCTUATION | frozenset("~@&'!#%=;[]{}$^`")
+
+
+def mounted_of(path: str) -> str:
+    """Return the name of the mounted folder that the file is in, or ""."""
+    first, _slash, rest = path.partition("/")
+    if f"{first}/" != MOUNTED or len(path) > LONGEST_PATH:
+        return ""
+    folder, *names = rest.split("/")
+    is_valid = 1 <= len(names) <= DEEPEST_MOUNTED and is_name(folder)
+    if not is_valid or not all(map(is_mounted_name, names)):
+        return ""
+    return folder if names[-1].lower().endswith(MOUNTED_SUFFIXES) else ""
+
+
+def is_mounted_name(name: str) -> bool:
+    """Whether a file or folder on disk can be shown under its own name.
+
+    Nothing invisible or unprintable, and nothing that a path gives another meaning, so two names
+    that look the same can't be two files.
+    """
+    if not 0 < len(name) <= 255 or name in {".", ".."} or _INVISIBLE.search(name):
+        return False
+    if name != unicodedata.normalize("NFC", name) or name != name.strip():
+        return False
+    return all(unicodedata.category(one)[0] in "LMN" or one in _MOUNTED_PUNCTUATION for one in name)
+
+
+def is_kept_exact(path: str) -> bool:
+    """Whether the file's text is stored exactly, without a summary line of Beacon's."""
+    return bool(agent_of(path) or mounted_of(path))
 
 
 def is_name(name: str) -> bool:

@@ -24,6 +24,7 @@ from memory.models.file_format import (
     AGENTS,
     LONGEST_PATH,
     LONGEST_SUMMARY,
+    MOUNTED,
     PurgedSection,
     SectionText,
     agent_of,
@@ -31,6 +32,7 @@ from memory.models.file_format import (
     is_fact,
     is_heading,
     line_of,
+    mounted_of,
     summary_of,
     summary_place,
     telling,
@@ -56,8 +58,12 @@ class MemoryFileQuerySet(RememberedQuerySet):
         return self.filter(path__startswith="episodes/")
 
     def shared(self) -> MemoryFileQuerySet:
-        """Keep the files that all agents maintain, without the agents' own folders."""
-        return self.exclude(path__startswith=AGENTS)
+        """Keep the files that all agents maintain, without agents' own and mounted folders."""
+        return self.exclude(path__startswith=AGENTS).exclude(path__startswith=MOUNTED)
+
+    def mounted(self, folder: str = "") -> MemoryFileQuerySet:
+        """Keep the files of all mounted folders, or of one."""
+        return self.filter(path__startswith=f"{MOUNTED}{folder}/" if folder else MOUNTED)
 
     def of_agents(self) -> MemoryFileQuerySet:
         """Keep the files in the agents' own folders."""
@@ -143,6 +149,16 @@ class MemoryFile(Remembered):
     def agent_folder(self) -> str:
         """The agent's folder that the file is in, or "" for a file that all agents maintain."""
         return agent_of(self.path)
+
+    @property
+    def mounted_folder(self) -> str:
+        """The mounted folder that the file is in, or ""."""
+        return mounted_of(self.path)
+
+    @property
+    def place_in_folder(self) -> str:
+        """The file's path in its mounted folder."""
+        return self.path.split("/", 2)[2] if self.mounted_folder else self.path
 
     def check_may_change(self, by: Actor) -> None:
         """Raise Locked if `by` can't change the file. Append-only locks allow appending."""
@@ -352,6 +368,83 @@ class FileDraft(models.Model):
         return self.path
 
 
+class MirroredFileQuerySet(OwnedQuerySet):
+    def of_mirror(self) -> Self:
+        """Keep the files of BEACON_MIRROR_DIR."""
+        return self.exclude(path__startswith=MOUNTED)
+
+    def of_folder(self, name: str) -> Self:
+        """Keep the files of a mounted folder."""
+        return self.filter(path__startswith=f"{MOUNTED}{name}/")
+
+
+class MountedFolder(models.Model):
+    """A folder of an agent (BEACON_AGENT_DIRS), with what its last check found.
+
+    `real` is where `place` led when it was first read. If it leads elsewhere later, nothing is read.
+    `skipped` lists up to 50 files that aren't shown, as `[path, code]`.
+    """
+
+    class Layout(models.TextChoices):
+        CLAUDE = "claude", "Claude Code"
+        CODEX = "codex", "Codex"
+        REPOSITORY = "repository", _lazy("repository")
+        LETTA = "letta", "Letta"
+        VAULT = "vault", _lazy("Markdown folder")
+
+    class Problem(models.TextChoices):
+        MISSING = (
+            "missing",
+            _lazy("The folder isn’t there. Its files stay in Beacon, and nothing is written."),
+        )
+        MOVED = (
+            "moved",
+            _lazy("The path leads to another folder than before, so nothing is read or written."),
+        )
+        UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
+        READ_ONLY = (
+            "read-only",
+            _lazy("Beacon can’t write to the folder. Edits in Beacon wait until it can."),
+        )
+        UNMOUNTED = (
+            "unmounted",
+            _lazy("It’s no longer in BEACON_AGENT_DIRS. Its files stay in Beacon."),
+        )
+
+    class Skipped(models.TextChoices):
+        NAME = "name", _lazy("its name has characters that can’t be shown")
+        LINK = "link", _lazy("it’s a link, and Beacon doesn’t follow links")
+        LARGE = "large", _lazy("it’s too large")
+        BINARY = "binary", _lazy("it isn’t text in UTF-8")
+        MANY = "many", _lazy("the folder has more files than Beacon lists")
+        REFUSED = "refused", _lazy("it couldn’t be stored")
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    name = models.CharField(max_length=40, unique=True)
+    place = models.CharField(max_length=1000)
+    real = models.CharField(max_length=1000, blank=True)
+    layout = models.CharField(max_length=10, choices=Layout, blank=True)
+    problem = models.CharField(max_length=10, choices=Problem, blank=True)
+    detail = models.CharField(max_length=300, blank=True)
+    files = models.PositiveIntegerField(default=0)
+    skipped = models.JSONField(default=list, blank=True)
+    checked_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager[Any]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def skipped_files(self) -> list[tuple[str, str]]:
+        """Return the files that aren't shown, each with the reason."""
+        labels = dict(self.Skipped.choices)
+        return [(path, str(labels.get(code, code))) for path, code in self.skipped]
+
+
 class MirroredFile(models.Model):
     """The state of one mirrored file when it was last written to disk or read from it.
 
@@ -370,7 +463,7 @@ class MirroredFile(models.Model):
     at = models.DateTimeField(default=timezone.now)
     committed = models.PositiveIntegerField(default=0)  # the version in git
 
-    objects: ClassVar[models.Manager[MirroredFile]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[models.Manager[Any]] = MirroredFileQuerySet.as_manager()
 
     class Meta:
         constraints = [

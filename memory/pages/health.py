@@ -319,7 +319,7 @@ def _mirror() -> Iterator[Part]:
         text = _("Changes aren’t being committed: %(why)s.") % {"why": git_problem}
         todo = _("Fix this, or set BEACON_MIRROR_GIT=0. The files are still being written.")
         yield Part(_("Memory files in Git"), WARN, text, todo)
-    kinds = MirroredFile.objects.aggregate(
+    kinds = MirroredFile.objects.of_mirror().aggregate(
         files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))
     )
     text = ngettext("%(folder)s has %(n)d file.", "%(folder)s has %(n)d files.", kinds["files"])

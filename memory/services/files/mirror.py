@@ -28,7 +28,7 @@ from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.cleaning import one_line
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
 from memory.models.errors import MemoryRefused
-from memory.models.file_format import is_fact
+from memory.models.file_format import is_fact, mounted_of
 from memory.services.files import mirror_folder
 from memory.services.files.mirror_disk import ConcurrentChange, Disk, DiskFile, digest_of
 from memory.services.files.mirror_folder import DISK, disk_of
@@ -260,7 +260,7 @@ def commit_due(folder: MirrorFolder) -> int:
     """Commit changes on disk that aren't in Git yet. Return the number of commits."""
     if not settings.BEACON_MIRROR_GIT:
         return 0
-    behind = MirroredFile.objects.exclude(committed=F("version"))
+    behind = MirroredFile.objects.of_mirror().exclude(committed=F("version"))
     rows = list(behind.select_related("owner"))
     commits = sorted(
         (one for row in rows for one in _commits(folder, row)), key=lambda one: one.order
@@ -368,7 +368,7 @@ def _warn_about_git(folder: MirrorFolder, said: str) -> None:
 
 # --- both directions ---
 
-_PATIENCE = 2.0  # seconds to wait for a file's lock; otherwise the scheduled check handles it
+PATIENCE = 2.0  # seconds to wait for a file's lock; otherwise the scheduled check handles it
 _ROUNDS = 5  # attempts at a file that keeps changing
 
 
@@ -391,7 +391,7 @@ def take_in(owner: User) -> None:
 
 def write_out(owner_id: int, path: str) -> None:
     """Write the current file to disk. Called after the commit of a change."""
-    if not mirror_folder.is_on():
+    if not mirror_folder.is_on() or mounted_of(path):
         return
     try:
         owner, folder = User.objects.filter(pk=owner_id).first(), mirror_folder.opened()
@@ -423,7 +423,7 @@ def differing() -> list[tuple[int, str]]:
     folder = mirror_folder.opened() if mirror_folder.is_on() else None
     if folder is None:
         return []
-    refused = MirroredFile.objects.exclude(problem="").values_list("owner_id", "path")
+    refused = MirroredFile.objects.of_mirror().exclude(problem="").values_list("owner_id", "path")
     return sorted((_due(folder) | set(_unnoticed(folder))) - set(refused))
 
 
@@ -438,7 +438,9 @@ def reconcile() -> int:
 
 def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
     """Yield files that differ although stamp and version are unchanged."""
-    for row in MirroredFile.objects.exclude(digest="").select_related("owner").iterator():
+    for row in (
+        MirroredFile.objects.of_mirror().exclude(digest="").select_related("owner").iterator()
+    ):
         file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
         if file is None or file.version != row.version:
             continue
@@ -455,7 +457,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
         MemoryFile.objects.live().shared().exclude(Exists(same.filter(version=OuterRef("version"))))
     )
     live = MemoryFile.objects.live().filter(owner=OuterRef("owner"), path=OuterRef("path"))
-    rows = MirroredFile.objects.all()
+    rows = MirroredFile.objects.of_mirror()
     told = rows.exclude(problem="") | rows.exclude(digest="").exclude(Exists(live))
     due = set(behind.values_list("owner_id", "path")) | set(told.values_list("owner_id", "path"))
     known: dict[int, dict[str, str]] = {}
@@ -472,7 +474,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
 
 
 def _known(owner: User) -> dict[str, str]:
-    return dict(MirroredFile.objects.of(owner).values_list("path", "stamp"))
+    return dict(MirroredFile.objects.of(owner).of_mirror().values_list("path", "stamp"))
 
 
 def _changed(known: dict[str, str], disk: Disk) -> list[str]:
@@ -483,7 +485,7 @@ def _changed(known: dict[str, str], disk: Disk) -> list[str]:
 
 def _compare(copy: Copy) -> None:
     """Import an edit. If the file must be written, that waits for the caller's transaction."""
-    with _turn(copy) as is_mine:
+    with turn(copy) as is_mine:
         if not is_mine:
             return
         try:
@@ -498,7 +500,7 @@ def _compare(copy: Copy) -> None:
 
 def _settle(folder: MirrorFolder, copy: Copy) -> None:
     """Import what is new on disk, then write the current text, until both are the same."""
-    with _turn(copy) as is_mine:
+    with turn(copy) as is_mine:
         try:
             mirror_folder.own_disk(folder, copy.owner)
             for _round in range(_ROUNDS if is_mine else 0):
@@ -512,6 +514,6 @@ def _settle(folder: MirrorFolder, copy: Copy) -> None:
             fail(copy, exc)
 
 
-def _turn(copy: Copy) -> AbstractContextManager[bool]:
+def turn(copy: Copy, *, wait: float = PATIENCE) -> AbstractContextManager[bool]:
     """Lock a file for comparing it with the disk. Returns False if another process keeps the lock."""
-    return advisory_lock(LockId.MIRROR_FILE, f"{copy.owner.pk}:{copy.path}", wait=_PATIENCE)
+    return advisory_lock(LockId.MIRROR_FILE, f"{copy.owner.pk}:{copy.path}", wait=wait)

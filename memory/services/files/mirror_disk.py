@@ -60,10 +60,14 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """An account's folder. `parts` lead to it from `root`."""
+    """An account's folder. `parts` lead to it from `root`.
+
+    Paths of files begin with `prefix`, which isn't on disk.
+    """
 
     root: Path
     parts: tuple[str, ...] = ()
+    prefix: str = ""
 
     def stamps(self) -> dict[str, str]:
         """Return the stamp of each memory file, by path. Other files are ignored."""
@@ -84,7 +88,7 @@ class Disk:
 
         Raises ConcurrentChange if it keeps changing, OSError.
         """
-        folder, _slash, name = path.partition("/")
+        folder, name = self._split(path)
         found = None
         for _try in range(_TRIES):
             try:
@@ -105,7 +109,7 @@ class Disk:
         An edit that was written in the meantime is returned with it. Raises ConcurrentChange if the
         file no longer has the stamp `expected`, OSError.
         """
-        folder, _slash, name = path.partition("/")
+        folder, name = self._split(path)
         with self._inside(folder, make=True) as inside, _held(inside, name) as old:
             _sweep(inside, name)
             temp = f".{name}.{secrets.token_hex(6)}.tmp"
@@ -117,7 +121,7 @@ class Disk:
                 is_swapped = bool(expected) and _swapped(inside, temp, name)
                 if not is_swapped:
                     os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
-                stamp = _stamp(os.fstat(handle))
+                stamp = stamp_of(os.fstat(handle))
             except BaseException:
                 if not is_swapped:  # otherwise it is an editor's text
                     with suppress(FileNotFoundError):
@@ -134,7 +138,7 @@ class Disk:
 
     def remove(self, path: str, expected: str) -> None:
         """Delete the file.  Raises ConcurrentChange, OSError."""
-        folder, _slash, name = path.partition("/")
+        folder, name = self._split(path)
         with self._inside(folder) as inside:
             if _stamp_at(inside, name) != expected:
                 raise ConcurrentChange(path)
@@ -149,7 +153,7 @@ class Disk:
         for copy in self.copies(path):
             if content is not None and self.read(copy).content == content:
                 return copy
-        folder, _slash, name = path.partition("/")
+        folder, name = self._split(path)
         with self._inside(folder) as inside:
             for number in range(1, MOST_COPIES + 1):
                 copy = f"{name}.conflict" + (f".{number}" if number > 1 else "")
@@ -163,25 +167,31 @@ class Disk:
                         finally:
                             os.close(handle)
                     os.fsync(inside)
-                    return f"{folder}/{copy}"
+                    return f"{path.rpartition('/')[0]}/{copy}"
         raise FileExistsError(f"there are already {MOST_COPIES} copies ({name}.conflict) beside it")
 
     def copies(self, path: str) -> list[str]:
         """Return the paths of rejected edits beside the file."""
-        folder, _slash, name = path.partition("/")
+        folder, name = self._split(path)
         try:
             with self._inside(folder) as inside:
                 names = os.listdir(inside)  # noqa: PTH208 - a folder's handle
         except FileNotFoundError:
             return []
-        return [f"{folder}/{one}" for one in sorted(names) if one.startswith(f"{name}.conflict")]
+        beside = path.rpartition("/")[0]
+        return [f"{beside}/{one}" for one in sorted(names) if one.startswith(f"{name}.conflict")]
+
+    def _split(self, path: str) -> tuple[str, str]:
+        """Return the folder and the name of a file on disk."""
+        folder, _slash, name = path.removeprefix(self.prefix).rpartition("/")
+        return folder, name
 
     @contextmanager
     def _inside(self, folder: str, *, make: bool = False) -> Iterator[int]:
-        """Open one of the account's two folders, each step by name."""
+        """Open a folder of the account, each step by name and without following links."""
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for name in (*self.parts, folder):
+            for name in (*self.parts, *filter(None, folder.split("/"))):
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(name, 0o700, dir_fd=at)
@@ -198,13 +208,13 @@ def digest_of(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def _stamp(told: os.stat_result) -> str:
+def stamp_of(told: os.stat_result) -> str:
     return f"{told.st_ino}:{told.st_size}:{told.st_mtime_ns}:{told.st_ctime_ns}"
 
 
 def _stamp_at(folder: int, name: str) -> str:
     try:
-        return _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        return stamp_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         return ""
 
@@ -268,7 +278,7 @@ def _late(handle: int | None, expected: str) -> bytes | None:
     """Return the content of the old file if it was written after it was last read."""
     if handle is None:
         return None
-    now = _stamp(os.fstat(handle)).rpartition(":")[
+    now = stamp_of(os.fstat(handle)).rpartition(":")[
         0
     ]  # the last link was removed, which changes the ctime
     if now == expected.rpartition(":")[0]:
@@ -290,18 +300,18 @@ def _read(folder: int, name: str) -> tuple[DiskFile | None, float]:
     """Return a file's content (None if it changed while reading), and its age in seconds."""
     told = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if not stat.S_ISREG(told.st_mode):  # a link, folder or pipe, which isn't opened
-        return DiskFile(_stamp(told)), 1.0
+        return DiskFile(stamp_of(told)), 1.0
     handle = os.open(name, _READ, dir_fd=folder)
     try:
         before = os.fstat(handle)
         age = time.time() - before.st_mtime
         if before.st_size > LARGEST:
-            return DiskFile(_stamp(before), is_large=True), age
+            return DiskFile(stamp_of(before), is_large=True), age
         with os.fdopen(os.dup(handle), "rb") as file:
             content = file.read(LARGEST + 1)
-        if _stamp(os.fstat(handle)) != _stamp(before):
+        if stamp_of(os.fstat(handle)) != stamp_of(before):
             return None, age
-        return DiskFile(_stamp(before), content), age
+        return DiskFile(stamp_of(before), content), age
     finally:
         os.close(handle)
 

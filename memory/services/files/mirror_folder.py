@@ -131,7 +131,7 @@ def _holds_last_copies(folder: MirrorFolder) -> bool:
     """Whether it contains a file as it was last mirrored, so that this is the same folder as
     before.
     """
-    rows = MirroredFile.objects.exclude(stamp="").select_related("owner")
+    rows = MirroredFile.objects.of_mirror().exclude(stamp="").select_related("owner")
     return any(
         disk_of(folder, row.owner).stamps().get(row.path) == row.stamp for row in rows.iterator()
     )
@@ -152,7 +152,7 @@ def _make(folder: MirrorFolder, root: Path) -> None:
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_bare = not any((root / name).exists() for name in ("facts", "episodes", "users"))
     is_other = folder.place != str(root) or not (is_bare or _holds_last_copies(folder))
-    rows = MirroredFile.objects.exclude(digest="")
+    rows = MirroredFile.objects.of_mirror().exclude(digest="")
     # No file here is the last mirrored one, so no edit can be based on that.
     if (is_bare or is_other) and rows.update(digest="", stamp="", version=0) and not is_other:
         why = _("The folder %(folder)s was missing or empty, so Beacon wrote all files again.")

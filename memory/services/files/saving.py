@@ -32,8 +32,10 @@ from memory.models.file_format import (
     checked_path,
     folder_of,
     is_fact,
+    is_kept_exact,
     locked_text,
     month_of,
+    mounted_of,
     place_of,
     readings,
     sections_of,
@@ -290,7 +292,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
     A person's line is kept until a person writes another or empties it.  Any other is generated
     on each save, unless the writer provides a new one.
     """
-    if agent_of(path):
+    if is_kept_exact(path):
         return text, BEACON
     stored, author = (file.summary, file.summary_by) if file else (None, BEACON)
     written, writer = summary_of(text), _writer(act)
@@ -312,12 +314,18 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
 
 
 def _summary(path: str, text: str) -> str:
-    """Return the summary for the index. An agent's own file is stored exactly, without a line."""
-    return by_rule(path, text) if agent_of(path) else summary_of(text) or ""
+    """Return the summary for the index. A text that is stored exactly has no summary line."""
+    return by_rule(path, text) if is_kept_exact(path) else summary_of(text) or ""
 
 
 def check_folder(path: str, by: Actor) -> None:
-    """Raise Locked if the file is in the folder of another agent."""
+    """Raise Locked if the file is in the folder of another agent, or in a mounted one.
+
+    What is in a mounted folder instructs an agent outside Beacon, so no agent writes there from here.
+    """
+    if mounted_of(path) and not by.is_person and by.kind != "disk":
+        words = _("%(path)s is in a mounted folder. Only people can change it in Beacon.")
+        raise Locked(words % {"path": path})
     folder = agent_of(path)
     if folder and not by.is_person and folder != folder_of(by.name or by.kind):
         told = {"path": path}

@@ -25,8 +25,8 @@ from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.file_format import (
     NOTHING,
     UPDATED,
-    agent_of,
     is_fact,
+    is_kept_exact,
     line_of,
     lines_of,
     month_of,
@@ -305,7 +305,7 @@ _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
 
 def new_file(path: str) -> str:
     """Return the text of a new file: its title and an empty summary line."""
-    if agent_of(path):
+    if is_kept_exact(path):
         return ""
     title = _TITLES.get(path) or f"{month_of(path)} Episodes"
     return f"# {title}\n\n{line_of('')}\n"
