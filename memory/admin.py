@@ -602,6 +602,14 @@ class FileDraftAdmin(ReadOnlyAdmin):
     SECRET = ("content", "note")
 
 
+@admin.register(memory.MountedFolder)
+class MountedFolderAdmin(ReadOnlyAdmin):
+    """Folders of agents, with what their last check found; BEACON_AGENT_DIRS names them."""
+
+    list_display = ("name", "owner", "place", "layout", "files", "problem", "checked_at")
+    list_select_related = ("owner",)
+
+
 @admin.register(memory.MirroredFile)
 class MirroredFileAdmin(ReadOnlyAdmin):
     """The state of each file's copy on disk."""

@@ -7,6 +7,7 @@ from django.urls import URLPattern, path, register_converter
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.pages import (
+    agent_folders,
     agents,
     archive,
     backups,
@@ -82,6 +83,7 @@ _settings = [
     path("agents/context.txt", agents.context_text, name="context-text"),
     path("agents/context/decide/", agents.context_decide, name="context-decide"),
     path("agents/context/answers/", agents.context_answers, name="context-answers"),
+    path("agents/folders/", agent_folders.folder_list, name="agent-folders"),
     path("agents/permissions/", review_views.permissions, name="review-levels"),
     path("agents/permissions/writer/", review_views.writer_level, name="writer-level"),
     path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),

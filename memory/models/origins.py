@@ -63,6 +63,8 @@ def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, 
 def _plain(owner: User, kind: str, key: str) -> str:
     if kind == "human":
         return _("you") if key == owner.get_username() else key
+    if kind == "disk" and key:
+        return _("an edit in the folder “%(key)s”") % {"key": shorten(key, 60)}
     told = {
         "run": _("run %(key)s (deleted)"),
         "session": _("session %(key)s"),

@@ -207,6 +207,16 @@ VARIABLES = {
             "Requires `git`",
         ),
         Variable(
+            "BEACON_AGENT_DIRS",
+            "folders of agents to mount, such as `claude=~/.claude; notes=/srv/notes` "
+            "([how](../how-to/mount-agent-folders.md))",
+        ),
+        Variable(
+            "BEACON_AGENT_DIRS_OWNER",
+            "the username of the account that they belong to",
+            usual="the first admin",
+        ),
+        Variable(
             "BEACON_BACKUP_DIR",
             "the folder for automatic backups ([how](../how-to/back-up-and-restore.md))",
             usual="`backups/` in the data folder",

@@ -130,6 +130,7 @@ AGENTS = Place(
     tabs=(
         Place(gettext_lazy("Context"), "memory:agents", "x", "context"),
         Place(gettext_lazy("Activity"), "research:agents-activity", "", "activity"),
+        Place(gettext_lazy("Folders"), "memory:agent-folders", "", "files"),
         Place(gettext_lazy("Permissions"), "memory:review-levels", "", "review"),
         Place(gettext_lazy("API tokens"), "memory:tokens", "", "key"),
         Place(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.test import Client
 
 from memory.models import (
     Activity,
@@ -99,7 +101,7 @@ def test_the_memory_of_each_layout_is_found_and_nothing_else(tmp_path: Path, nam
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("x")
 
-    found = layout_of(set(os.listdir(root)), name)
+    found = layout_of({path.name for path in root.iterdir()}, name)
     assert found == layout
     assert sorted(listed(root, found).stamps) == sorted(memory)
 
@@ -135,7 +137,9 @@ def test_a_change_on_either_side_reaches_the_other(root: Path, alice: User) -> N
 
 
 def test_nothing_is_written_to_a_file_that_only_the_agent_changes(root: Path) -> None:
-    text = b"\xef\xbb\xbf# Rules\r\n\r\n- Ring\x07 the bell.\r\n"  # a mark, CRLF, a control character
+    text = (
+        b"\xef\xbb\xbf# Rules\r\n\r\n- Ring\x07 the bell.\r\n"  # a mark, CRLF, a control character
+    )
     (root / "CLAUDE.md").write_bytes(text)
     for _ in range(3):
         sync()
@@ -149,15 +153,15 @@ def test_an_edit_here_keeps_the_line_ends_there(root: Path, alice: User) -> None
     sync()
     append_to(alice, HOME, "- Write tests.", by=alice.actor)
 
-    assert (root / "CLAUDE.md").read_bytes() == b"# Rules\r\n\r\n- Use uv.\r\n\r\n- Write tests.\r\n"
+    assert (
+        root / "CLAUDE.md"
+    ).read_bytes() == b"# Rules\r\n\r\n- Use uv.\r\n\r\n- Write tests.\r\n"
 
 
 def test_edits_of_different_lines_are_merged(root: Path, alice: User, settings: Any) -> None:
     sync()
     dirs, settings.BEACON_AGENT_DIRS = settings.BEACON_AGENT_DIRS, {}  # no write in between
-    save_file(
-        alice, HOME, "# Rules\n\n- Use uv only.\n- Write tests.\n", by=alice.actor, seen=1
-    )
+    save_file(alice, HOME, "# Rules\n\n- Use uv only.\n- Write tests.\n", by=alice.actor, seen=1)
     settings.BEACON_AGENT_DIRS = dirs
     (root / "CLAUDE.md").write_text("# Rules\n\n- Use uv.\n- Write tests.\n- Be kind.\n")
     sync()
@@ -232,9 +236,7 @@ def test_no_agent_writes_to_a_mounted_folder_from_here(root: Path, alice: User) 
 
 
 @pytest.mark.requirement("R301")
-def test_edits_of_both_sides_at_random_lose_no_line(
-    root: Path, alice: User, settings: Any
-) -> None:
+def test_edits_of_both_sides_at_random_lose_no_line(root: Path, alice: User, settings: Any) -> None:
     """Each side adds lines with a number of their own; every number is somewhere at the end."""
     sync()
     dice, wrote = random.Random(26), []
@@ -269,6 +271,74 @@ def _with_line(text: str, line: str, dice: random.Random) -> str:
     lines = text.splitlines(keepends=True)
     lines.insert(dice.randint(1, len(lines)), line + "\n")
     return "".join(lines)
+
+
+# --- pages ---
+
+
+@pytest.fixture
+def page(root: Path, alice: User) -> Client:
+    sync()
+    client = Client()
+    client.force_login(alice, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def test_the_page_lists_folders_files_and_problems(
+    root: Path, page: Client, django_assert_max_num_queries: Any
+) -> None:
+    (root / "projects/-srv-api/memory/binary.md").write_bytes(b"\0")
+    sync()
+    with django_assert_max_num_queries(14):
+        shown = page.get("/agents/folders/").content.decode()
+
+    assert "Claude Code" in shown and "projects/-srv-api/memory/MEMORY.md" in shown
+    assert "1 file isn’t shown" in shown and "it isn’t text in UTF-8" in shown
+    narrowed = page.get("/agents/folders/?q=fleet").content.decode()
+    assert "MEMORY.md" in narrowed and "claude/</span>CLAUDE.md" not in narrowed
+    assert "No matching files" in page.get("/agents/folders/?q=zzz").content.decode()
+
+
+def test_a_line_is_corrected_on_the_files_page_and_undone(root: Path, page: Client) -> None:
+    assert "Write tests" in page.get(f"/files/{HOME}/").content.decode()
+    text = "# Rules\n\n- Use uv.\n- Write tests first.\n"
+    saved = page.post(
+        f"/files/{HOME}/edit/", {"content": text, "seen": "1", "window": str(uuid4())}
+    )
+    assert saved.status_code == 302
+    assert (root / "CLAUDE.md").read_text() == text
+    for tab in ("history/", "blame/", "lock/", "source/"):
+        assert page.get(f"/files/{HOME}/{tab}").status_code == 200
+
+
+def test_the_files_page_names_the_last_commit_and_runs_nothing_of_the_repository(
+    root: Path, page: Client, tmp_path: Path
+) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(
+            ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.org", *words],
+            cwd=root, check=True, capture_output=True,
+        )  # fmt: skip
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "Use uv everywhere")
+    ran = tmp_path / "ran"
+    for name in ("core.fsmonitor", "gpg.program", "core.pager", "diff.external"):
+        git("config", name, f"touch {ran}; false")
+    git("config", "log.showSignature", "true")
+
+    shown = page.get(f"/files/{HOME}/").content.decode()
+    assert "by Ann: <bdi>Use uv everywhere</bdi>" in shown
+    assert not ran.exists()
+
+
+def test_others_see_no_folder_of_alice(root: Path, page: Client, bob: User) -> None:
+    other = Client()
+    other.force_login(bob, backend="django.contrib.auth.backends.ModelBackend")
+
+    assert "You have no mounted folders" in other.get("/agents/folders/").content.decode()
+    assert other.get(f"/files/{HOME}/").status_code == 404
 
 
 # --- bad folders, files and names ---

@@ -98,6 +98,7 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     )
     memory.FileDraft.objects.create(owner=owner, path=file.path, content=SECRET_TEXT)
     memory.MirroredFile.objects.create(owner=owner, path=file.path)
+    memory.MountedFolder.objects.create(owner=owner, name=f"claude-{n}", place="/srv")
     memory.MirrorFolder.objects.create(pk=n + 1, root=owner)
     memory.Reflection.objects.create(owner=owner, source=f"run:{n}", assessment=SECRET_TEXT)
 

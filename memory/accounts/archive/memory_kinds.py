@@ -698,6 +698,7 @@ LEFT_OUT = {
     "memory.Archive": "an export or import itself",
     "memory.Section": "a part of a memory file, recreated from its text on import",
     "memory.MirroredFile": "the state of a folder on this machine",
+    "memory.MountedFolder": "a folder on this machine",
     "memory.MirrorFolder": "the state of a folder on this machine",
 }
 

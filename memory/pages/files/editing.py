@@ -35,7 +35,7 @@ from memory.models.file_format import (
 )
 from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, DayField
 from memory.pages.shared.undo import offer_revision
-from memory.services.files import section_restore
+from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
 from memory.services.files.saving import (
     MOST_NOTE,
@@ -461,9 +461,15 @@ def page_of(user: User, file: MemoryFile) -> FilePage:
         sections,
         last_changes(user, [file]).get(file.pk),
         budget_of(user, file),
-        mirrored.problem if mirrored else "",
+        _problem_of(file, mirrored),
         FileDraft.objects.of(user).filter(path=file.path).first(),
     )
+
+
+def _problem_of(file: MemoryFile, mirrored: MirroredFile | None) -> str:
+    if mirrored is None:
+        return ""
+    return agent_folders.in_words(mirrored.problem) if file.mounted_folder else mirrored.problem
 
 
 def _html_of(text: str) -> SafeString:

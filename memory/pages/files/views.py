@@ -42,6 +42,7 @@ from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.responses import cleaned_of, next_of, redirect_to, refused, report_cleaned
 from memory.pages.shared.undo import offer
+from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
 from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
@@ -523,6 +524,8 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     """Show one file, with its Markdown rendered."""
     file = file_or_404(request, path)
     context = {"page": page_of(request.user, file), "file": file, "tab": "read"}
+    if file.mounted_folder and not request.date.is_past:
+        context["commit"] = agent_folders.last_commit(file)
     return render(request, "memory/file.html", context)
 
 

@@ -14,8 +14,10 @@ import errno
 import fnmatch
 import os
 import stat
+import subprocess
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -28,6 +30,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.text.cleaning import one_line
 from memory.models import Activity, MemoryFile, MirroredFile, MountedFolder, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import Locked, MemoryRefused
@@ -212,6 +215,59 @@ def _add(found: Listing, entry: os.DirEntry[str], path: str) -> None:
 
 def disk_of(folder: MountedFolder) -> Disk:
     return Disk(Path(folder.real), prefix=f"{MOUNTED}{folder.name}/")
+
+
+# --- what people see ---
+
+
+def in_words(problem: str) -> str:
+    """Return what a problem of a mounted file means, and what to do about it."""
+    return {
+        "": "",
+        "conflict": _(
+            "The file was also changed in its folder, in the same lines. Both texts are kept, and the folder’s is your draft. Resume the draft to merge them."
+        ),
+        "locked": _(
+            "The file was changed in its folder, but it’s locked. Beacon wrote the locked text back and kept the other one as your draft."
+        ),
+    }.get(problem) or _("The file in the folder isn’t imported: %(why)s.") % {
+        "why": dict(Skipped.choices).get(problem, problem)
+    }
+
+
+class Commit(NamedTuple):
+    """A commit in the folder's repository."""
+
+    author: str
+    at: datetime
+    subject: str
+
+
+def last_commit(file: MemoryFile) -> Commit | None:
+    """Return the last commit of a mounted file, or None if its folder isn't in a Git repository.
+
+    The repository belongs to an agent, so nothing that its configuration names is run.
+    """
+    folder = MountedFolder.objects.filter(name=file.mounted_folder, owner=file.owner_id).first()
+    if folder is None or folder.problem or not folder.real:
+        return None
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    options = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "log.showSignature=false"]
+    command = ["git", *(word for one in options for word in ("-c", one)), "log", "-1"]
+    command += ["--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-mailmap"]
+    command += ["--format=%an%x00%ct%x00%s", "--", f"./{file.place_in_folder}"]
+    try:
+        ended = subprocess.run(
+            command, cwd=folder.real, capture_output=True, timeout=5, check=True,
+            env={**keep, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
+                 "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1"},
+        )  # fmt: skip
+        author, at, subject = ended.stdout.decode(errors="replace").strip().split("\0", 2)
+        return Commit(
+            one_line(author)[:100], datetime.fromtimestamp(int(at), UTC), one_line(subject)[:200]
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
 
 
 # --- folders ---
