@@ -3234,7 +3234,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "ordering": ("-created", "-pk"),
+                "ordering": ("-created", "-id"),
             },
         ),
         migrations.CreateModel(

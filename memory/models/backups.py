@@ -118,7 +118,7 @@ class BackupFile(LeasedJob):
     objects: ClassVar[LeasedJobQuerySet] = LeasedJobQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
-        ordering = ("-created", "-pk")
+        ordering = ("-created", "-id")
 
     def __str__(self) -> str:
         return self.name

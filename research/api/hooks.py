@@ -34,6 +34,7 @@ class HookIn(Body):
     events: list[Event] = Field(
         ["report.finished"],
         min_length=1,
+        max_length=4,
         description="report.changed: only reports with changes.",
     )
     name: str = Field("", max_length=LONGEST_NAME, description="Shown in Settings.")

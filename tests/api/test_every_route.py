@@ -18,6 +18,7 @@ from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
 from research.api.joined import api
+from research.models import Channel
 from tests.api.cast import ROOT, Program
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
@@ -42,7 +43,7 @@ SCOPES = {
     "admin": """
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
-        undo_correction mark_read mark_unread
+        undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
     """,
 }
 # What a request must hold to come as far as the record that it names.
@@ -111,6 +112,7 @@ def there(alice: User) -> dict[str, Any]:
         "snapshot_id": Snapshot.objects.create(owner=alice, title=WORDS, scope="owner").pk,
         "record_type": "note", "record_id": gone.pk, "path": "facts/user.md", "key": WORDS,
         "domain": "example.org",
+        "hook_id": Channel.objects.create(owner=alice, kind="webhook", name="n8n").pk,
         "document_id": add_document(alice, text=f"It is {WORDS}.", by=alice.actor).pk,
     }  # fmt: skip
 

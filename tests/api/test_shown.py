@@ -48,7 +48,7 @@ READS = sorted(
     if method == "GET" or name == "read_context"
 )
 FOR_PEOPLE = {"list_proposals", "list_conflicts", "list_corrections"}
-SHOW_NO_TEXT = {"read_settings", "read_forecast"}
+SHOW_NO_TEXT = {"read_settings", "read_forecast", "list_hooks"}
 
 
 def read_trust(program: Program) -> str:
