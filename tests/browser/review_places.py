@@ -21,6 +21,8 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("review proposal rejected", cast["proposal_rejected"], None),
         ("review conflict", cast["proposal_conflict"], _conflict),
         ("permissions", "/agents/permissions/", None),
+        ("agent folders", "/agents/folders/", _mounted),
+        ("agent file", "/files/folders/claude/CLAUDE.md/", None),
         ("quarantine", "/inbox/?show=quarantine", None),
         ("refused sources", "/review/refused/", None),
         ("never again", cast["never_again"], None),
@@ -36,6 +38,7 @@ def empty() -> list[tuple[str, str]]:
     """Return the pages of a person for whom nothing waits."""
     return [
         ("inbox empty", "/inbox/"),
+        ("agent folders empty", "/agents/folders/"),
         ("review none expired", "/inbox/?state=expired"),
         ("conflicts empty", "/inbox/?show=conflict"),
     ]
@@ -43,3 +46,13 @@ def empty() -> list[tuple[str, str]]:
 
 def _conflict(visitor: Visitor) -> None:
     visitor.page.locator(".merge-hunk").first.wait_for()
+
+
+def _mounted(visitor: Visitor) -> None:
+    """Wait for the check that lists the files: it comes every five seconds."""
+    for _try in range(60):
+        if visitor.page.get_by_text("deployment.md").count():
+            return
+        visitor.page.wait_for_timeout(500)
+        visitor.page.reload()
+    raise AssertionError("the folder's files didn't appear")

@@ -24,6 +24,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+# The memory of an agent on this machine; the last file can't be shown.
+AGENT_FILES = {
+    ".claude/CLAUDE.md": "# Preferences\n\n- Use uv, not pip.\n- Explain each change in one sentence.\n",
+    ".claude/projects/-home-kira-code-fleet-api/memory/MEMORY.md": "# Fleet API\n\n- [Deployment](deployment.md): how the service is released\n",
+    ".claude/projects/-home-kira-code-fleet-api/memory/deployment.md": "---\nname: deployment\ntype: project\n---\n\nThe service is released every Tuesday at 10:00.\n",
+    ".claude/projects/-home-kira-code-fleet-api/memory/old.md": "Gr\xfc\xdfe",
+}
+
+
 class BrowserSite(Site):
     """A site with an empty database, without any account, and a web process."""
 
@@ -32,7 +41,11 @@ class BrowserSite(Site):
         self.base = f"http://127.0.0.1:{self.port}"
         # The cast has started more runs than a person can within an hour.
         given = {"BEACON_PORT": str(self.port), "BEACON_RUNS_PER_HOUR": "500"}
+        given["BEACON_AGENT_DIRS"] = f"claude={folder}/.claude; api={folder}/missing"
         super().__init__(folder, **(given | variables))
+        for path, text in AGENT_FILES.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(text.encode("latin-1"))
 
     def __enter__(self) -> BrowserSite:
         self.create_database()
