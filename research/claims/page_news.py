@@ -41,6 +41,7 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
 ENOUGH = 0.5  # the least weight that is announced
+LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
 LINKS = 0.1  # the weight of a changed URL
 MOST_FIELDS = 6
@@ -51,7 +52,7 @@ MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # per heading and kind, by weight
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
-REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
+REWRITTEN = 52  # token_sort_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
@@ -313,7 +314,8 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
 
 def _announces(entry: Entry) -> bool:
     """Whether an entry only introduces what is below it."""
-    return entry.text.endswith((":", "：")) and word_count(entry.text) <= LEAD_WORDS
+    most = LEAD_WORDS if entry.kind != SENTENCE else LEAD_WORDS_OF_SENTENCE
+    return entry.text.endswith((":", "：")) and word_count(entry.text) <= most
 
 
 def _is_slight(entry: Entry) -> bool:
@@ -325,9 +327,10 @@ def _is_slight(entry: Entry) -> bool:
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     """Whether a removed sentence was only reworded, somewhere on the page."""
     best = process.extractOne(
-        entry.match, come[:MOST_ADDED], scorer=fuzz.token_set_ratio, score_cutoff=REWRITTEN
+        entry.match, come[:MOST_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
     )
     return best is not None
+
 
 
 def _moved(
