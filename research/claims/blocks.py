@@ -55,7 +55,9 @@ _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
 _IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
-_RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`")
+_RST_LINK = re.compile(
+    r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
+)
 _RST_REFERENCE = re.compile(r"(?<=[^\W_])_{1,2}(?=$|[\s,.;:)])")
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 # `== Title ==` of MediaWiki, `== Title` of AsciiDoc and Typst.

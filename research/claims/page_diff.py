@@ -110,7 +110,9 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         else:
             result.differences.append(Difference(MOVED, a, b))
     gained = _new_columns(old, new)
-    _take_keyed(left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version))
+    _take_keyed(
+        left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version)
+    )
     _take_rows(left, result, gained)
     _take_alike(left, result)
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -260,7 +262,7 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
     """
     versions = [version for version in _versions_in_order(entries) if version]
     rising = sum(before < after for before, after in pairwise(versions))
-    return set() if rising > len(versions) / 2 else set(versions)
+    return set() if 2 * rising > len(versions) - 1 else set(versions)
 
 
 def _is_same_heading(before: str, after: str) -> bool:

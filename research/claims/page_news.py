@@ -332,7 +332,6 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     return best is not None
 
 
-
 def _moved(
     old: Entry,
     new: Entry,

@@ -36,7 +36,9 @@ def without_comments(lines: list[str]) -> list[str]:
     while place < len(lines):
         line = lines[place]
         directive = _DIRECTIVE.match(line)
-        left_out = directive if directive and directive[2] in _WITHOUT_TEXT else _COMMENT.match(line)
+        left_out = (
+            directive if directive and directive[2] in _WITHOUT_TEXT else _COMMENT.match(line)
+        )
         if left_out:
             kept.append("")
             place = _end_of_block(lines, place, len(left_out[1]))
@@ -120,5 +122,7 @@ def _csv_rows(lines: Sequence[str]) -> list[Row]:
     # A cell can have line breaks. Then the row's lines aren't known, and its cells are the quote.
     is_line_each = len(read) == len(kept)
     return [
-        (cells, kept[n] if is_line_each else " ".join(cells)) for n, cells in enumerate(read) if cells
+        (cells, kept[n] if is_line_each else " ".join(cells))
+        for n, cells in enumerate(read)
+        if cells
     ]
