@@ -13,7 +13,7 @@ import resource
 import time
 from pathlib import Path
 
-from benchmarks.throwaway import database  # type: ignore[attr-defined]
+from benchmarks.throwaway import database
 
 WORDS = ["harbour", "fleet", "tide", "tea", "quay", "anchor", "pilot", "ferry", "crane", "signal", "buoy", "rope", "deck", "engine", "chart"]
 
@@ -64,7 +64,7 @@ def main() -> None:
         from memory.accounts.archive.importer import TakingIn
         from memory.models import User
 
-        owner = User.objects.create_user("kira", password="harbour-lights-7")
+        owner = User.objects.create_user("kira")
         path = folder / "conversations.json"
         count = write(path, mib * 1024**2)
         print(f"{count:,} conversations, {path.stat().st_size / 1024**2:.0f} MiB")
