@@ -15,7 +15,23 @@ from pathlib import Path
 
 from benchmarks.throwaway import database
 
-WORDS = ["harbour", "fleet", "tide", "tea", "quay", "anchor", "pilot", "ferry", "crane", "signal", "buoy", "rope", "deck", "engine", "chart"]
+WORDS = [
+    "harbour",
+    "fleet",
+    "tide",
+    "tea",
+    "quay",
+    "anchor",
+    "pilot",
+    "ferry",
+    "crane",
+    "signal",
+    "buoy",
+    "rope",
+    "deck",
+    "engine",
+    "chart",
+]
 
 
 def write(path: Path, size: int) -> int:

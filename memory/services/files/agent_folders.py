@@ -16,6 +16,7 @@ import os
 import stat
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from uuid import uuid4
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Subquery
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -358,7 +359,8 @@ def _check(folder: MountedFolder, ends: float) -> int:
     prefix = f"{MOUNTED}{folder.name}/"
     now = {prefix + path: stamp for path, stamp in found.stamps.items()}
     rows = MirroredFile.objects.of(folder.owner).of_folder(folder.name)
-    known = dict(rows.values_list("path", "stamp"))
+    written = list(rows.values_list("path", "stamp", "version", "digest"))
+    known = {path: stamp for path, stamp, _version, _digest in written}
     if not now and len(known) >= LEAST_VANISHED:  # such as a disk that isn't mounted
         _tell(folder, Problem.MISSING)
         return 0
@@ -366,7 +368,7 @@ def _check(folder: MountedFolder, ends: float) -> int:
     # A check that was cut short lists fewer files than there are: none of them was deleted.
     if any(code == Skipped.MANY for _path, code in found.skipped):
         due = [path for path in due if path in now]
-    due = list(dict.fromkeys([*due, *_changed_here(folder)]))
+    due = list(dict.fromkeys([*due, *_changed_here(folder, written)]))
     done, skipped = 0, list(found.skipped)
     for path in due:
         if time.monotonic() > ends:
@@ -386,15 +388,19 @@ def _check(folder: MountedFolder, ends: float) -> int:
     return done
 
 
-def _changed_here(folder: MountedFolder) -> list[str]:
-    """Return the paths whose file in Beacon isn't the version on disk."""
+def _changed_here(folder: MountedFolder, written: Sequence[tuple[str, str, int, str]]) -> list[str]:
+    """Return the paths whose file in Beacon isn't the version that was written to disk.
+
+    Both lists are compared here: as an anti-join, it would be the slowest query of a check.
+    """
     mine = MemoryFile.objects.of(folder.owner).live().mounted(folder.name)
-    same = MirroredFile.objects.filter(owner=OuterRef("owner"), path=OuterRef("path"))
-    behind = mine.exclude(Exists(same.filter(version=OuterRef("version"))))
-    gone = MirroredFile.objects.of(folder.owner).of_folder(folder.name).exclude(digest="")
-    live = MemoryFile.objects.live().filter(owner=OuterRef("owner"), path=OuterRef("path"))
-    removed = gone.exclude(version=0).exclude(Exists(live))
-    return [*behind.values_list("path", flat=True), *removed.values_list("path", flat=True)]
+    live = dict(mine.values_list("path", "version"))
+    on_disk = {path: version for path, _stamp, version, _digest in written}
+    behind = [path for path, version in live.items() if on_disk.get(path) != version]
+    removed = [
+        path for path, _stamp, version, digest in written if digest and version and path not in live
+    ]
+    return sorted(behind) + removed
 
 
 def write_out(owner_id: int, path: str) -> None:
@@ -406,7 +412,11 @@ def write_out(owner_id: int, path: str) -> None:
         folder = (
             MountedFolder.objects.select_related("owner").filter(name=name, owner=owner_id).first()
         )
-        if folder is not None and folder.real == os.path.realpath(folder.place):
+        if folder is None or folder.real != os.path.realpath(folder.place):
+            return
+        version = MirroredFile.objects.of(folder.owner).filter(path=path).values("version")
+        file = MemoryFile.objects.of(folder.owner).live().filter(path=path)
+        if not file.filter(version=Subquery(version)).exists():  # else it came from the folder
             _settle(folder, path)
     except (DatabaseError, OSError) as exc:
         logger.warning("file not written to an agent’s folder", path=path, why=str(exc))
