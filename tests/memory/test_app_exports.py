@@ -280,6 +280,21 @@ def test_only_what_is_chosen_is_imported(alice: User, tmp_path: Path) -> None:
     assert Proposal.objects.count() == 3 and not LibraryDocument.objects.exists()
 
 
+def test_more_memories_than_the_inbox_takes_come_with_the_next_import(
+    alice: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals, "MOST_WAITING_OF_ONE", 3)
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps({"memories": [{"content": f"Fact {n}"} for n in range(5)]}))
+    first = take_in(alice, path)
+    assert (first.memories, first.refused) == (3, 2)
+    assert "the limit is 3" in first.problems[0]["why"]
+
+    for proposal in Proposal.objects.all():
+        proposals.accept(proposal, by=alice.actor)
+    assert (take_in(alice, path).memories, Proposal.objects.count()) == (2, 5)
+
+
 def test_secrets_are_masked(alice: User, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2" * 9
     path = tmp_path / "mem0.json"

@@ -47,11 +47,12 @@ from memory.models import (
     User,
 )
 from memory.models.actors import Actor
-from memory.models.errors import MemoryRefused
+from memory.models.errors import LimitReached, MemoryRefused
 from memory.services.review import proposals
 from memory.services.review.risks import HoldReasons, Risk
 
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
+LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
 LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
 LONGEST_TITLE = 500
 BATCH = 50  # items stored together: a conversation can have megabytes
@@ -584,6 +585,9 @@ class _Bookmarks(HTMLParser):
 
 
 def _bookmarks(path: Path) -> Iterator[Item]:
+    if path.stat().st_size > LARGEST_BOOKMARKS:
+        told = {"most": LARGEST_BOOKMARKS // 1024**2}
+        raise ImportRejected(_("The bookmarks file is larger than %(most)d MiB.") % told)
     reader, number = _Bookmarks(), 0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with path.open("rb") as file:
@@ -688,6 +692,13 @@ def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Ou
                 owner, "note", by=_writer(app), source=app.source, before={},
                 after=after, why=words % told, held=_reasons(text),
             )  # fmt: skip
+        except LimitReached as exc:
+            outcome.refuse(one.where, str(exc))
+            for other in found[found.index(one) + 1 :]:
+                outcome.refuse(
+                    other.where, _("Decide what waits in the Inbox, then import it again.")
+                )
+            return
         except MemoryRefused as exc:
             outcome.refuse(one.where, str(exc))
             continue
