@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from memory.api import chat_completions
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.pages import (
@@ -60,11 +59,6 @@ _oauth = [
     path("oauth/token", oauth.token, name="oauth-token"),
     path("oauth/register", oauth.register, name="oauth-register"),
     path("oauth/revoke", oauth.revoke, name="oauth-revoke"),
-]
-
-_chat = [  # OpenAI's API, whose clients expect these paths
-    path("v1/chat/completions", chat_completions.completions, name="chat-completions"),
-    path("v1/models", chat_completions.models, name="chat-models"),
 ]
 
 _settings = [
@@ -340,7 +334,6 @@ _moved = [
 urlpatterns: list[URLPattern] = [
     *_accounts,
     *_oauth,
-    *_chat,
     *_settings,
     *_archive,
     *_staff,

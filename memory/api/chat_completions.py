@@ -7,13 +7,17 @@ bytes unchanged.  Errors have OpenAI's form.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.http import StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
@@ -138,9 +142,7 @@ def _context_for(caller: Caller, messages: Sequence[Mapping[str, Any]]) -> Conte
     asked = [text_of(one.get("content")) for one in messages if one["role"] == "user"]
     question = asked[-1][:LONGEST_QUESTION].strip() if asked else ""
     tools = caller.context()
-    context = build_context(
-        caller.owner, message=question, place=caller.place, scopes=tools.scopes
-    )
+    context = build_context(caller.owner, message=question, place=caller.place, scopes=tools.scopes)
     if not question:
         return context
     # A message isn't a query: a “-” in it excludes nothing.
@@ -152,9 +154,7 @@ def _context_for(caller: Caller, messages: Sequence[Mapping[str, Any]]) -> Conte
     return added
 
 
-def with_system(
-    messages: Sequence[Mapping[str, Any]], text: str
-) -> list[Mapping[str, Any]]:
+def with_system(messages: Sequence[Mapping[str, Any]], text: str) -> list[Mapping[str, Any]]:
     """Return the messages with `text` before the instructions of the first one.
 
     If the first message doesn't instruct the model, a new one is added.  There is only one in any

@@ -209,7 +209,9 @@ class ProblemMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         is_chat = request.path.startswith(CHAT_ROOT)
-        is_page = response.headers.get("Content-Type") != ("application/json" if is_chat else MEDIA_TYPE)
+        is_page = response.headers.get("Content-Type") != (
+            "application/json" if is_chat else MEDIA_TYPE
+        )
         is_api = is_chat or request.path.startswith(ROOT)
         if response.status_code < 400 or not is_api or not is_page:
             return response

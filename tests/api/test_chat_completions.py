@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,12 +19,29 @@ from django.test import Client
 from memory.accounts import tokens
 from memory.models import CallReservation, ModelCall, Note, Use, User
 from memory.models.actors import SYSTEM
+from memory.services.llm import connections
 from memory.services.llm.passing_on import USUAL_ANSWER
+from memory.services.notes.saving import write_note
 from tests.api.cast import Program
-from tests.providers.chat_streams import DONE, chunk, cut_stream, endless, error_event, sse
-from tests.providers.chat_streams import text_chunks, torn_stream
+from tests.providers.chat_streams import (
+    chunk,
+    cut_stream,
+    endless,
+    error_event,
+    sse,
+    text_chunks,
+    torn_stream,
+)
 from tests.providers.servers import (
-    ScriptedChatServer, calls_tool, cut, in_one, quota, rate, says, slow, status,
+    ScriptedChatServer,
+    calls_tool,
+    cut,
+    in_one,
+    quota,
+    rate,
+    says,
+    slow,
+    status,
 )  # fmt: skip
 
 URL = "/v1/chat/completions"
@@ -71,7 +89,7 @@ def app(alice: User) -> openai.OpenAI:
 
 
 def note(owner: User, text: str, **more: Any) -> Note:
-    return Note.objects.create(owner=owner, content=text, kind="log", source="human", **more)
+    return write_note(owner, content=text, kind="log", by=owner.actor, **more)
 
 
 def spent() -> ModelCall:
@@ -107,9 +125,7 @@ def test_a_stream_arrives_byte_for_byte(app: openai.OpenAI, model: ScriptedChatS
     )
     counted = {**chunk(None), "usage": {"prompt_tokens": 70, "completion_tokens": 4}}
     end = b"data: [DONE]\n\n"
-    model.enqueue(
-        *2 * [sse(sent[:50], sent[50:], f"{json.dumps(counted)}", end)]
-    )
+    model.enqueue(*2 * [sse(sent[:50], sent[50:], f"{json.dumps(counted)}", end)])
 
     with app.chat.completions.with_streaming_response.create(
         model="beacon", messages=ASKED, stream=True
@@ -163,7 +179,10 @@ def test_the_clients_own_instructions_and_pictures_stay(
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": picture}},
     ]
-    told: list[Any] = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]
+    told: list[Any] = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": parts},
+    ]
 
     app.chat.completions.create(model="beacon", messages=told)
 
@@ -177,7 +196,9 @@ def test_the_clients_own_instructions_and_pictures_stay(
 def test_the_token_limit_reaches_the_model_in_the_form_that_it_takes(
     app: openai.OpenAI, model: ScriptedChatServer
 ) -> None:
-    refused = status(400, {"message": "Unsupported parameter: 'max_tokens'. Use max_completion_tokens"})
+    refused = status(
+        400, {"message": "Unsupported parameter: 'max_tokens'. Use max_completion_tokens"}
+    )
     model.enqueue(refused)
 
     app.chat.completions.create(model="beacon", messages=ASKED, max_tokens=9)
@@ -199,27 +220,19 @@ def test_an_endpoint_that_cannot_stream_still_gives_a_stream(
 
 
 def test_secrets_reach_neither_the_model_nor_the_stored_prompt(
-    app: openai.OpenAI, model: ScriptedChatServer
+    alice: User, model: ScriptedChatServer
 ) -> None:
     mine = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    told: list[Any] = [{"role": "user", "content": f"Is {mine} or sk-of-the-site\0\ud800 mine?"}]
+    told = [{"role": "user", "content": f"Is {mine} or sk-of-the-site\0\ud800 mine?"}]
+    headers = {"Authorization": f"Bearer {Program(alice, 'chat').text}"}
 
-    app.chat.completions.with_raw_response.create(
-        model="beacon", messages=[], extra_body={"messages": json.loads(json.dumps(told))[:0] or ASKED}
+    answer = Client().post(
+        URL, {"model": "beacon", "messages": told}, content_type="application/json", headers=headers
     )
-    answer = in_process(
-        httpx2.Request(
-            "POST", f"http://127.0.0.1:8000{URL}",
-            headers={"Authorization": f"Bearer {app.api_key}", "Content-Type": "application/json"},
-            content=json.dumps({"model": "beacon", "messages": told}).encode(),
-        )
-    )  # fmt: skip
 
     assert answer.status_code == 200, answer.content
-    asked = model.asked[1].body["messages"][1]["content"]
-    assert mine in asked and "sk-of-the-site" not in asked
-    stored = json.dumps(ModelCall.objects.order_by("id")[1].prompt)
-    assert mine not in stored and "sk-of-the-site" not in stored
+    for text in (model.asked[0].prompt, json.dumps(spent().prompt)):
+        assert "mine?" in text and mine not in text and "sk-of-the-site" not in text
 
 
 def test_the_models_are_the_connected_one(app: openai.OpenAI, model: ScriptedChatServer) -> None:
@@ -277,17 +290,14 @@ def test_a_failure_of_the_model_is_told_in_openais_form(
 def test_a_slow_model_is_given_up(
     app: openai.OpenAI, model: ScriptedChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beacon_site.providers.llm.endpoints.Kind.seconds", 0.3, raising=False)
+    profile = replace(connections.llm_profile(), timeout=0.3)  # type: ignore[type-var]
+    monkeypatch.setattr(connections, "llm_profile", lambda: profile)
     model.enqueue(slow(2))
 
-    with pytest.raises(openai.InternalServerError, match="didn’t respond"):
-        client = app.with_options()
-        _with_patience(model)
-        client.chat.completions.create(model="beacon", messages=ASKED)
+    with pytest.raises(openai.InternalServerError, match="didn’t respond within") as caught:
+        app.chat.completions.create(model="beacon", messages=ASKED)
 
-
-def _with_patience(model: ScriptedChatServer) -> None:
-    pass
+    assert caught.value.status_code == 504
 
 
 @pytest.mark.parametrize("scene", [cut_stream("half an "), torn_stream("half an ")])
@@ -297,7 +307,7 @@ def test_a_broken_stream_ends_with_an_error(
     model.enqueue(scene)
     said = []
 
-    with pytest.raises(openai.APIError, match="was lost|can’t be reached"):
+    with pytest.raises(openai.APIError, match=r"was lost|can’t be reached"):
         for one in app.chat.completions.create(model="beacon", messages=ASKED, stream=True):
             said.append(one.choices[0].delta.content or "")
 
@@ -359,7 +369,9 @@ def test_a_huge_body_is_refused_unread(alice: User, model: ScriptedChatServer) -
     told: list[Any] = [{"role": "user", "content": "x" * (8 * 1024 * 1024)}]
 
     with pytest.raises(openai.APIStatusError, match="at most 8,388,608 bytes") as caught:
-        client_of(Program(alice, "chat").text).chat.completions.create(model="beacon", messages=told)
+        client_of(Program(alice, "chat").text).chat.completions.create(
+            model="beacon", messages=told
+        )
 
     assert caught.value.status_code == 413 and model.asked == []
 
@@ -423,10 +435,10 @@ def test_what_the_model_was_shown_lowers_the_agents_trust(
     program = Program(alice, "chat", "read", "write", name="editor")
 
     client_of(program.text).chat.completions.create(model="beacon", messages=ASKED)
-    written = program.post("/notes", {"kind": "rule", "content": "Always use python 9."})
+    written = program.post("/notes", {"kind": "rule", "content": "Use python 9.", "evidence": ["a page"]})
 
     assert "<<<" in model.asked[0].prompt  # marked as data
-    assert written.status_code == 202  # held for a person
+    assert written.status_code == 202, written.content  # held for a person
 
 
 @pytest.mark.django_db(transaction=True)
@@ -447,7 +459,7 @@ def test_a_client_that_leaves_ends_the_call(
         while b"word" not in line.recv(4096):
             pass
     until = time.monotonic() + 10
-    while not ModelCall.objects.exists() and time.monotonic() < until:
+    while CallReservation.objects.exists() and time.monotonic() < until:
         time.sleep(0.05)
 
     call = spent()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
@@ -106,9 +107,7 @@ def pass_on(body: Mapping[str, Any], model: OpenAIModel, *, owner: User, source:
     return PassedOn(flow, STREAM if body.get("stream") else WHOLE)
 
 
-def _flow(
-    body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str
-) -> Iterator[bytes]:
+def _flow(body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str) -> Iterator[bytes]:
     """Yield b"" when the endpoint has accepted the request, and then the answer's bytes."""
     secrets = (model.profile.api_key, *connections.secrets_in_use())
     sent = redacted_value(dict(body), secrets)
@@ -205,10 +204,9 @@ class _Answer:
         if self._reading is not None or not self._kept or self.text:
             return
         reading = self._reading = StreamReading(lambda _text: None, most_characters=2**31)
-        try:
+        # The connection limits both, so what was read by then is all that is needed.
+        with suppress(TooManyTokens, BodyTooLarge):
             reading.read([b"".join(self._kept)], lambda: None)
-        except (TooManyTokens, BodyTooLarge):
-            pass  # the connection limits both, so what was read is all that is needed
         self._take(reading.completion())
 
     def check_complete(self) -> None:
