@@ -7,7 +7,6 @@ from django.urls import URLPattern, path, register_converter
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.pages import (
-    agent_folders,
     agents,
     archive,
     backups,
@@ -27,6 +26,7 @@ from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
 from memory.pages.content import snapshots
 from memory.pages.content import views as content_views
+from memory.pages.files import agent_folders
 from memory.pages.files import views as file_views
 from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views

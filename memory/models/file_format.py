@@ -30,6 +30,10 @@ _MARK = re.compile(
     re.MULTILINE,
 )
 
+# What agents write above a memory: `name: …` and `description: …` between two lines of hyphens.
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)?---[ \t]*(?:\n|\Z)", re.DOTALL)
+_DESCRIPTION = re.compile(r"^description:[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+
 
 class HeadingLine(NamedTuple):
     """A heading: where its line begins and ends in the text, and its line number, from 0."""
@@ -448,6 +452,17 @@ def by_rule(path: str, text: str) -> str:
     return _joined(parts) or _joined(_of_bullets(text)) or _joined(_of_prose(text)) or NOTHING
 
 
+def summary_of_exact(path: str, text: str) -> str:
+    """Return the summary of a text that is stored exactly: its own description, or one by rule."""
+    front = _FRONT_MATTER.match(text)
+    if front is None:
+        return by_rule(path, text)
+    told = _DESCRIPTION.search(front[1] or "")
+    return (
+        shorten(told[1].strip("\"'"), LONGEST_RULE) if told else by_rule(path, text[front.end() :])
+    )
+
+
 def _of_entries(text: str) -> Iterable[str]:
     """Return the entries' own summaries, newest date first, and the last entry of a date first."""
     entries = list(enumerate(readings(text)))
@@ -471,7 +486,8 @@ def _joined(parts: Iterable[str]) -> str:
     """Return as many parts as fit, and always the first one."""
     said = ""
     for part in parts:
-        longer = f"{said}, {part}" if said and part else said or part
+        between = " " if said.endswith((".", "!", "?", "…", "。")) else ", "
+        longer = f"{said}{between}{part}" if said and part else said or part
         if width(longer) > LONGEST_RULE:
             return said or f"{cut(part, LONGEST_RULE - 2).rstrip()}…"
         said = longer

@@ -15,7 +15,7 @@ from functools import cached_property
 from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, one_line, plain
 from beacon_site.text.sentences import language_of, split
-from research.claims import structured
+from research.claims import restructured_text, structured
 
 MOST_ENTRIES = 20_000  # per page; enough for a table of 10,000 rows
 LONGEST_QUOTE = 1_500
@@ -55,7 +55,10 @@ _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
 _IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
-_RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`")
+_RST_LINK = re.compile(
+    r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
+)
+_RST_REFERENCE = re.compile(r"(?<=[^\W_])_{1,2}(?=$|[\s,.;:)])")
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 # `== Title ==` of MediaWiki, `== Title` of AsciiDoc and Typst.
 _WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200}))\s*$")
@@ -197,7 +200,7 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
         _read_front_matter(reader, front.group(2))
         text = text[front.end() :]
     text = _HTML_TABLE.sub(lambda found: _as_pipes(found.group()), _COMMENT.sub("\n", text))
-    _read_lines(reader, text.split("\n"))
+    _read_lines(reader, restructured_text.without_comments(text.split("\n")))
     reader.close()
     return reader.entries
 
@@ -221,7 +224,7 @@ def plain_words(text: str) -> str:
     if "&" in text:
         text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
     if _MARKED.search(text) and not _DAY_FIRST.match(text):
-        text = plain(text)
+        text = _RST_REFERENCE.sub("", plain(text))
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
@@ -282,6 +285,11 @@ def _read_heading(reader: _Reader, lines: list[str], place: int) -> int:
 def _read_any_table(reader: _Reader, lines: list[str], place: int) -> int:
     """Read a table and return the place after it, or 0 if there is none."""
     line = lines[place]
+    if line.lstrip().startswith(".. "):
+        head, rows, end = restructured_text.read_table(lines, place)
+        if end:
+            _add_rows(reader, head, rows)
+        return end
     if _GRID_RULE.match(line) or _SIMPLE_RULE.match(line):
         return _read_ruled_table(reader, lines, place)
     if line.lstrip().startswith("{|"):

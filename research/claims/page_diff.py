@@ -43,6 +43,7 @@ FEW_VERSIONS = 3
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
@@ -97,18 +98,21 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     if is_little and not _is_same_page(old, new):
         result.is_replaced = True
         return result
-    result.renamed = _renamed(moved, old, new)
+    version = _no_version if _has_numbered_sections(old, new) else version_of
+    result.renamed = _renamed(moved, old, new, version)
     is_changelog = len(versions_of(old)) >= FEW_VERSIONS
     before, after = ({entry.path for entry in entries} for entries in (old, new))
     for a, b in moved:
-        is_same_heading = _is_renamed_heading(a, b, before, after)
+        is_same_heading = _is_renamed_heading(a, b, before, after, version)
         is_same_version = is_changelog and version_of(a.headings) == version_of(b.headings) != ()
         if is_same_version or is_same_heading or _is_indifferent_move(a, b):
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
     gained = _new_columns(old, new)
-    _take_keyed(left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after))
+    _take_keyed(
+        left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version)
+    )
     _take_rows(left, result, gained)
     _take_alike(left, result)
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -175,7 +179,10 @@ def _is_same_page(old: Sequence[Entry], new: Sequence[Entry]) -> bool:
 
 
 def _renamed(
-    moved: Sequence[tuple[Entry, Entry]], old: Sequence[Entry], new: Sequence[Entry]
+    moved: Sequence[tuple[Entry, Entry]],
+    old: Sequence[Entry],
+    new: Sequence[Entry],
+    version: Callable[[tuple[str, ...]], tuple[int, ...]],
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
     """Return the headings that were only renamed.
 
@@ -185,7 +192,7 @@ def _renamed(
     for a, b in moved:
         targets[a.path][b.path] += 1
     sizes = Counter(entry.path for entry in old)
-    versions = {entry.path: version_of(entry.headings) for entry in (*old, *new)}
+    versions = {entry.path: version(entry.headings) for entry in (*old, *new)}
     remain = {entry.path for entry in new}
     before = {entry.path for entry in old}
     found = {}
@@ -200,13 +207,17 @@ def _renamed(
 
 
 def _is_renamed_heading(
-    a: Entry, b: Entry, before: set[tuple[str, ...]], after: set[tuple[str, ...]]
+    a: Entry,
+    b: Entry,
+    before: set[tuple[str, ...]],
+    after: set[tuple[str, ...]],
+    version: Callable[[tuple[str, ...]], tuple[int, ...]],
 ) -> bool:
     """Whether the heading above a statement is gone and another one has come in its place.
 
     "1.4" doesn't take the place of "1.3", because each release has its own statements.
     """
-    was, now = version_of(a.headings), version_of(b.headings)
+    was, now = version(a.headings), version(b.headings)
     return a.path not in after and b.path not in before and (not was or was == now)
 
 
@@ -230,15 +241,28 @@ def version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
     return found
 
 
+def _no_version(_headings: tuple[str, ...]) -> tuple[int, ...]:
+    return ()
+
+
+def _has_numbered_sections(*pages: Sequence[Entry]) -> bool:
+    """Whether all numbers in the headings are section numbers, as in a manual or a law."""
+    named = [list(filter(None, _versions_in_order(page))) for page in pages]
+    return any(named) and not any(versions_of(page) for page in pages)
+
+
+def _versions_in_order(entries: Sequence[Entry]) -> list[tuple[int, ...]]:
+    return list(dict.fromkeys(version_of(entry.headings) for entry in entries))
+
+
 def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
     """Return the versions in the headings. A page with FEW_VERSIONS of them is a changelog.
 
     Numbers that rise down the page are section numbers, as in a law or a policy, and not versions.
     """
-    named = dict.fromkeys(version_of(entry.headings) for entry in entries)
-    versions = [version for version in named if version]
+    versions = [version for version in _versions_in_order(entries) if version]
     rising = sum(before < after for before, after in pairwise(versions))
-    return set() if rising > len(versions) / 2 else set(versions)
+    return set() if 2 * rising > len(versions) - 1 else set(versions)
 
 
 def _is_same_heading(before: str, after: str) -> bool:
@@ -451,7 +475,9 @@ def _is_same_value(before: str, after: str) -> bool:
     if _is_spelling(match_key(before).split(), match_key(after).split()):
         return True
     is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
-    return is_date and values.typed_values(before) == values.typed_values(after)
+    is_same_date = is_date and values.typed_values(before) == values.typed_values(after)
+    # "EOL 6 Nov 2023" says more than the date.
+    return is_same_date and set(_CAPITALS.findall(before)) == set(_CAPITALS.findall(after))
 
 
 def _is_spelling(before: Sequence[str], after: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -41,6 +41,7 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
 ENOUGH = 0.5  # the least weight that is announced
+LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
 LINKS = 0.1  # the weight of a changed URL
 MOST_FIELDS = 6
@@ -51,10 +52,11 @@ MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # per heading and kind, by weight
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
-REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
+REWRITTEN = 52  # token_sort_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
+LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
 
@@ -100,6 +102,7 @@ _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
 _PARTS = re.compile(r"[\s,;]+")
+_LIST_PARTS = re.compile(r"; ")
 _NUMBERED = re.compile(r"#(\d+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
@@ -311,7 +314,8 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
 
 def _announces(entry: Entry) -> bool:
     """Whether an entry only introduces what is below it."""
-    return entry.text.endswith((":", "：")) and word_count(entry.text) <= LEAD_WORDS
+    most = LEAD_WORDS if entry.kind != SENTENCE else LEAD_WORDS_OF_SENTENCE
+    return entry.text.endswith((":", "：")) and word_count(entry.text) <= most
 
 
 def _is_slight(entry: Entry) -> bool:
@@ -323,7 +327,7 @@ def _is_slight(entry: Entry) -> bool:
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
     """Whether a removed sentence was only reworded, somewhere on the page."""
     best = process.extractOne(
-        entry.match, come[:MOST_ADDED], scorer=fuzz.token_set_ratio, score_cutoff=REWRITTEN
+        entry.match, come[:MOST_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
     )
     return best is not None
 
@@ -491,8 +495,12 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 1.0
     if said.have_replaced(before, after):
         return 0.3
-    if kinds <= {values.STATUS}:
+    if kinds <= {values.STATUS} or name in said.choices:
         return 0.9
+    old, new = (_LIST_PARTS.split(text) for text in (before, after))
+    parts = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
+    if len(old) == len(new) > 1 == len(parts):  # one part of a list has another value
+        return _weight_of((name, *parts[0]), said)
     if values.LIST in kinds:  # a date with a time is also a date
         return 1.0 if _are_other_dates(before, after) else 0.3
     if values.changed_kinds(before, after):
@@ -555,13 +563,15 @@ class _KnownHeadings:
         latest = max(versions) if len(versions) >= FEW_VERSIONS else ()
         counts = Counter(path[-1] for path in prefixes)
         said = {*(entry.match for entry in old), *(path[-1] for path in prefixes)}
-        return cls(frozenset(prefixes), counts, _Statements(said), frozenset(versions), latest)
+        statements = _Statements(said, _columns_of_choices(old))
+        return cls(frozenset(prefixes), counts, statements, frozenset(versions), latest)
 
 
 class _Statements:
     """The statements and headings of the last version, by their words."""
 
-    def __init__(self, said: Iterable[str]) -> None:
+    def __init__(self, said: Iterable[str], choices: Collection[str] = ()) -> None:
+        self.choices = choices
         self._words = [frozenset(text.split()) for text in said]
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
         for place, words in enumerate(self._words):
@@ -614,6 +624,22 @@ class _Statements:
             for number in numbers
             for n in self._holding.get(number, ())[:MOST_HOLDING]
         )
+
+
+def _columns_of_choices(entries: Sequence[Entry]) -> set[str]:
+    """Return the columns in which most rows share their value with another one, such as a status."""
+    cells: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for entry in entries:
+        if entry.kind == ROW:
+            for name, value in entry.fields:
+                if name and value and len(value) <= LONGEST_CHOICE:
+                    cells[name][match_key(value)] += 1
+    return {
+        name
+        for name, found in cells.items()
+        if found.total() >= LEAST_ROWS
+        and 2 * sum(count for count in found.values() if count > 1) >= found.total()
+    }
 
 
 def _long_words(text: str) -> set[str]:

@@ -127,6 +127,7 @@ AGENTS = Place(
     "memory:agents",
     "g",
     "person",
+    under=("/files/folders/",),
     tabs=(
         Place(gettext_lazy("Context"), "memory:agents", "x", "context"),
         Place(gettext_lazy("Activity"), "research:agents-activity", "", "activity"),

@@ -47,8 +47,8 @@ READS = sorted(
     for name, (method, _path) in OPERATIONS.items()
     if method == "GET" or name == "read_context"
 )
-FOR_PEOPLE = {"list_proposals", "list_conflicts", "list_corrections"}
-SHOW_NO_TEXT = {"read_settings", "read_forecast", "list_hooks"}
+FOR_PEOPLE = {"list_proposals", "list_conflicts", "list_corrections", "list_hooks"}
+SHOW_NO_TEXT = {"read_settings", "read_forecast"}
 
 
 def read_trust(program: Program) -> str:

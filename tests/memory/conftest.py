@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.core.management import call_command
+from django.db import connection
 
 from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import accounts
-from tests.memory.embedding_cast import use
+from tests.memory.embedding_cast import drop_vectors, use
 from tests.memory.reflection_cast import Reflect, reflect_for
 
 ALIKE = {"car": "automobile", "auto": "automobile"}
@@ -30,10 +31,13 @@ def fake(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[FakeEmbedde
 
 
 @pytest.fixture
-def extension(db: None, capsys: pytest.CaptureFixture[str]) -> None:
+def extension(db: None, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
     """A database that compares vectors, until the test is over."""
     call_command("vectors")
     assert "vector 0." in capsys.readouterr().out
+    yield
+    if not connection.in_atomic_block:  # nothing rolls it back, and other tests begin without
+        drop_vectors()
 
 
 @pytest.fixture

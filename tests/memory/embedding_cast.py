@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note
@@ -31,3 +32,10 @@ def near(owner: Any, text: str, **more: Any) -> list[Any]:
     found = nearest(owner, text, ["note"], more.pop("limit", 10), **more)
     assert not isinstance(found, Unavailable), found.reason
     return [one.id for one in found]
+
+
+def drop_vectors() -> None:
+    """Leave the database as it was before it compared vectors."""
+    with connection.cursor() as cursor:
+        cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
+        cursor.execute("DROP FUNCTION IF EXISTS memory_embedding_follow CASCADE")

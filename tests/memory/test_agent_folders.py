@@ -148,6 +148,23 @@ def test_nothing_is_written_to_a_file_that_only_the_agent_changes(root: Path) ->
     assert (root / "CLAUDE.md").read_bytes() == text
 
 
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ('---\nname: tea\ndescription: "Which tea to buy"\n---\n\n- Green.\n', "Which tea to buy"),
+        ("---\nname: tea\n---\n\n- Green tea.\n- No sugar\n", "Green tea. No sugar"),
+        ("---\n---\nTea\n", "Tea"),
+        ("---\n", "---"),
+    ],
+)
+def test_the_list_shows_the_description_in_the_front_matter_or_the_words_after_it(
+    root: Path, text: str, summary: str
+) -> None:
+    (root / "CLAUDE.md").write_text(text)
+    sync()
+    assert stored().summary == summary
+
+
 def test_an_edit_here_keeps_the_line_ends_there(root: Path, alice: User) -> None:
     (root / "CLAUDE.md").write_bytes(b"# Rules\r\n\r\n- Use uv.\r\n")
     sync()

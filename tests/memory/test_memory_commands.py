@@ -156,7 +156,7 @@ HOSTILE = [
     "/memories/\u2024\u2024/x.md", "/memories/a\u2215b.md", "/memories/\ud800.md",
     "/memories/con<script>.md", "/memories/a|b.md", "/memories/a*b.md", "/memories/a?b.md",
     "/memories/a\"b.md", "/memories/a;b.md", "/memories/a`b`.md", "/memories/" + "a" * 90 + ".md",
-    "/memories/" + "a/" * 30 + "x.md", "/memories/" + "/".join(["a" * 70] * 4) + ".md",
+    "/memories/" + "a/" * 30 + "x.md", "/memories/" + "/".join(["a" * 70] * 6) + ".md",
     "file:///memories/x.md", "/memories/facts/../../../facts/user.md", "agents/other/x.md",
     "/memories/../other/x.md", "/memories/{x}.md", "/memories/a:b.md", "/memories/\U000e0041.md",
     "/memories/notes\ufe0f.txt", "/memories/no\u034ftes.txt", "/memories/\u3164.txt", "/memories/a\U000e0100.md",

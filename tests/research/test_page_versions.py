@@ -660,3 +660,135 @@ def test_a_gone_item_names_its_heading():
     old = "# Lines\n\n## Day\n\n- Harbour tram line four\n\n## Night\n\n- Harbour tram line four\n- Airport\n"
     new = old.replace("## Day\n\n- Harbour tram line four\n", "## Day\n\n- Central\n")
     assert ("gone", "Day, Harbour tram line four") in said(old, new)
+
+
+# --- reStructuredText ------------------------------------------------------------------------------
+
+RST_TABLE = """
+.. _support:
+
+Support
+-------
+
+.. list-table::
+   :header-rows: 1
+
+   * - Version
+     - Support
+     - End of life
+   * - `2.16`_
+     - | First: 6 Nov 2023
+       | Security: May 2024
+     - May 2025
+   * - 2.15
+     - | First: 22 May 2023
+     - Nov 2024
+
+..   * - 2.18
+..     - | First: TBD
+
+.. csv-table:: Prices
+   :header: "Plan", "Price"
+
+   "Small, shared", 5 €
+   Large, 9 €
+
+.. toctree::
+   :maxdepth: 1
+
+   guidelines Guidelines for everybody who contributes
+"""
+
+
+def test_list_tables_and_csv_tables_have_rows_and_comments_have_none():
+    rows = blocks.parse(RST_TABLE)
+
+    assert [(row.subject, row.fields) for row in rows] == [
+        (
+            "2.16",
+            (("Support", "First: 6 Nov 2023; Security: May 2024"), ("End of life", "May 2025")),
+        ),
+        ("2.15", (("Support", "First: 22 May 2023"), ("End of life", "Nov 2024"))),
+        ("Small, shared", (("Price", "5 €"),)),
+        ("Large", (("Price", "9 €"),)),
+    ]
+    assert {row.headings for row in rows} == {("Support",)}
+    page = " ".join(RST_TABLE.split())
+    assert all(row.quote in page for row in rows)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ".. list-table::\n",
+        ".. list-table::\n   :header-rows: 1\n\n   text\n",
+        ".. list-table::\n\n   * -\n",
+        ".. csv-table::\n   :file: prices.csv\n",
+        '.. csv-table::\n\n   "never closed, 5\n',
+        ".. list-table::\n\n   * - a\n * - b\n     - c\n",
+    ],
+)
+def test_a_broken_table_takes_nothing_else_with_it(table: str):
+    page = f".. _x:\n\n{table}\nThe fleet sails in May of every year.\n"
+    said = [entry.text for entry in blocks.parse(page)]
+    assert "The fleet sails in May of every year." in said
+
+
+def test_a_long_list_table_takes_time_in_proportion_to_its_rows():
+    rows = "".join(f"   * - r{n}\n     - | a {n}\n       | b\n" for n in range(20_000))
+    begun = time.process_time()
+    found = blocks.parse(f".. list-table::\n\n   * - Name\n     - Value\n{rows}")
+    assert len(found) == 20_000 and time.process_time() - begun < 10
+
+
+# --- which changes of a record are news -------------------------------------------------------------
+
+CHOICES = """# Releases
+
+| Release | Status |
+| --- | --- |
+| 10 | In development (unreleased) |
+| 9 | Current |
+| 8 | Unmaintained (end of life) |
+| 7 | Unmaintained (end of life) |
+| 6 | Unmaintained (end of life) |
+| 5 | Unmaintained (end of life) |
+"""
+
+
+def test_another_choice_in_a_column_of_choices_is_news():
+    new = CHOICES.replace("| 9 | Current |", "| 9 | Unmaintained (end of life) |")
+    assert said(CHOICES, new, "Releases") == [
+        ("changed", "Releases, 9: Status Unmaintained (end of life) (was Current)")
+    ]
+
+
+def test_one_part_of_a_list_with_another_value_is_news():
+    old = CHOICES.replace("| 9 | Current |", "| 9 | Python 3.7 - 3.12; PowerShell 3 |")
+    new = old.replace("PowerShell 3", "PowerShell 5.1")
+    assert [status for status, _text in said(old, new, "Releases")] == ["changed"]
+
+
+def test_a_status_beside_the_same_date_is_news():
+    old = CHOICES.replace("Status", "End of life").replace("Current", "6 Nov 2023")
+    new = old.replace("6 Nov 2023", "EOL 6 Nov 2023")
+    assert [status for status, _text in said(old, new, "Releases")] == ["changed"]
+
+
+def test_items_below_a_section_with_another_number_havent_moved():
+    steps = "".join(f"- Step {n}: press the {n}th button.\n" for n in range(1, 6))
+    old = f"# Mail\n\n### 4.1 Thunderbird\n\nOpen it first.\n\n### 4.2 Calendar\n\n{steps}"
+    new = f"# Mail\n\n### 4.1 Migrate\n\nUse the tool.\n\n### 4.2 Thunderbird\n\nOpen it first.\n\n### 4.3 Calendar\n\n{steps}"
+    assert not any("Step" in text for _status, text in said(old, new, "Mail"))
+
+
+def test_a_sentence_with_a_few_words_of_a_removed_one_hasnt_replaced_it():
+    kept = "The council meets in the harbour on every first Monday of the month."
+    gone = (
+        "Two members of the council are elected by the crews of all fishing boats in the harbour."
+    )
+    old, new = (
+        f"# Statutes\n\n{text}\n"
+        for text in (f"{kept}\n\n{gone}", f"{kept}\n\nThe council is in the harbour.")
+    )
+    assert ("gone", gone) in said(old, new, "Statutes")

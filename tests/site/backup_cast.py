@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from beacon_site.launcher import backups
+from tests.memory.embedding_cast import drop_vectors
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +28,7 @@ def _no_vectors_are_left(db: None) -> Iterator[None]:
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
     yield
-    with connection.cursor() as cursor:
-        cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
-        cursor.execute("DROP FUNCTION IF EXISTS memory_embedding_follow CASCADE")
+    drop_vectors()
 
 
 def rows() -> dict[str, set[str]]:

@@ -697,6 +697,8 @@ LEFT_OUT = {
     "memory.LibraryFolder": "the state of a folder on this machine",
     "memory.Archive": "an export or import itself",
     "memory.Section": "a part of a memory file, recreated from its text on import",
+    "memory.BackupPlan": "the schedule of this instance’s backups",
+    "memory.BackupFile": "a backup of this whole instance",
     "memory.MirroredFile": "the state of a folder on this machine",
     "memory.MountedFolder": "a folder on this machine",
     "memory.MirrorFolder": "the state of a folder on this machine",

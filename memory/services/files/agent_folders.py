@@ -375,11 +375,11 @@ def _check(folder: MountedFolder, ends: float) -> int:
         done += 1
         if code:
             skipped.append((path.removeprefix(prefix), code))
-    left_out = rows.exclude(refused="").exclude(problem="").values_list("path", "problem")
-    codes = set(Skipped.values)
-    skipped += [(path.removeprefix(prefix), why) for path, why in left_out if why in codes]
+    refused = rows.exclude(refused="").filter(problem__in=Skipped.values)
+    left_out = dict(refused.values_list("path", "problem"))
+    skipped += [(path.removeprefix(prefix), why) for path, why in left_out.items()]
     MountedFolder.objects.filter(pk=folder.pk).update(
-        files=len(now),
+        files=len(now.keys() - left_out.keys()),
         skipped=[list(one) for one in dict.fromkeys(skipped)][:MOST_SKIPPED],
         checked_at=timezone.now(),
     )

@@ -40,6 +40,7 @@ from memory.models.file_format import (
     readings,
     sections_of,
     summary_of,
+    summary_of_exact,
     summary_span,
     with_line,
     with_summary,
@@ -315,7 +316,7 @@ def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[st
 
 def _summary(path: str, text: str) -> str:
     """Return the summary for the index. A text that is stored exactly has no summary line."""
-    return by_rule(path, text) if is_kept_exact(path) else summary_of(text) or ""
+    return summary_of_exact(path, text) if is_kept_exact(path) else summary_of(text) or ""
 
 
 def check_folder(path: str, by: Actor) -> None:
