@@ -97,6 +97,7 @@ def spent() -> ModelCall:
     return ModelCall.objects.get()
 
 
+@pytest.mark.requirement("R321")
 def test_the_model_gets_the_context_and_the_client_its_answer(
     app: openai.OpenAI, model: ScriptedChatServer, alice: User
 ) -> None:
@@ -118,6 +119,7 @@ def test_the_model_gets_the_context_and_the_client_its_answer(
     assert (call.owner, call.purpose, call.source) == (alice, "chat", "agent:editor")
 
 
+@pytest.mark.requirement("R320")
 def test_a_stream_arrives_byte_for_byte(app: openai.OpenAI, model: ScriptedChatServer) -> None:
     sent = b": wait\n\n" + b"".join(
         b"data:  " + json.dumps(one, indent=None).encode() + b"\r\n\r\n"
@@ -435,12 +437,15 @@ def test_what_the_model_was_shown_lowers_the_agents_trust(
     program = Program(alice, "chat", "read", "write", name="editor")
 
     client_of(program.text).chat.completions.create(model="beacon", messages=ASKED)
-    written = program.post("/notes", {"kind": "rule", "content": "Use python 9.", "evidence": ["a page"]})
+    written = program.post(
+        "/notes", {"kind": "rule", "content": "Use python 9.", "evidence": ["a page"]}
+    )
 
     assert "<<<" in model.asked[0].prompt  # marked as data
     assert written.status_code == 202, written.content  # held for a person
 
 
+@pytest.mark.requirement("R322")
 @pytest.mark.django_db(transaction=True)
 def test_a_client_that_leaves_ends_the_call(
     alice: User, model: ScriptedChatServer, live_server: Any, settings: Any

@@ -354,7 +354,7 @@ def with_recalled(context: Context, hits: Iterable[RecallHit]) -> Context:
         for hit in hits
         if hit.id not in included
     ]
-    layer = Layer("recalled", _("What you remember about the message"), lines[:MOST_RECALLED])
+    layer = Layer("recalled", _("Memories about the message"), lines[:MOST_RECALLED])
     layers = [*context.layers, layer]
     return replace(context, layers=layers, system=_joined(layers))
 

@@ -239,7 +239,7 @@ def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 def _without_usage(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a stream's lines without the event that only has the usage.
 
-    Beacon asks for it, to pay.  A client that didn't ask may not expect an event without choices.
+    Beacon asks for it, to pay.  A client that didn't ask might not expect an event without choices.
     """
     rest, skips = b"", False
     for chunk in chunks:
