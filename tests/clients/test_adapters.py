@@ -1,4 +1,7 @@
-"""The client's adapters by their frameworks' own interfaces, against a real server."""
+"""The client's adapters by their frameworks' own interfaces, against a real server.
+
+The frameworks are imported where they are used, since collecting tests would wait four seconds for them.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agents import Agent, RunConfig, Runner, Session, SessionSettings, SQLiteSession
-from agents.testing import ScriptedModel, assistant_message, function_call
-from beacon_memory import Beacon, Refused, openai_agents, pydantic_ai
+from beacon_memory import Beacon, Refused
 from beacon_memory.json_entries import dumped, key_of, loaded, parts_of
-from beacon_memory.langgraph import BeaconStore
-from beacon_memory.openai_agents import BeaconSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    InvalidNamespaceError,
-    Item,
-    ListNamespacesOp,
-    MatchCondition,
-    PutOp,
-    SearchOp,
-)  # fmt: skip
-from langgraph.store.memory import InMemoryStore
-from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from memory.accounts import tokens
 from memory.models import Note, ReviewLevel, ScratchpadEntry, User
 from memory.services.notes.saving import write_note
 
-NO_TRACES = RunConfig(tracing_disabled=True)
 NOBODY = "http://127.0.0.1:9"  # nothing listens there
 Connect = Callable[..., Beacon]
 
@@ -63,6 +47,8 @@ on_server = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.m
 
 def plain(result: Any) -> Any:
     """A result without times, sorted, since stores order items as they like."""
+    from langgraph.store.base import Item
+
     if isinstance(result, Item):
         return (result.namespace, result.key, result.value)
     return sorted(map(plain, result), key=repr) if isinstance(result, list) else result
@@ -77,41 +63,47 @@ TEXTS: dict[str, Any] = {
     " spaces ": {"n": 9, "kind": "odd"},
     "empty": {},
 }
-STEPS: list[list[Any]] = [
-    [PutOp(NOTES, key, value) for key, value in TEXTS.items()],
-    [GetOp(NOTES, key) for key in TEXTS],
-    [GetOp(NOTES, "missing"), GetOp(("users",), "unicode"), GetOp(OTHERS, "nested")],
-    [PutOp(OTHERS, "nested", {"n": 4}), PutOp(("flat",), "nested", {"n": 6, "kind": "odd"})],
-    # A read sees what was there before its batch, and the last write to a key counts.
-    [PutOp(OTHERS, "late", {"n": 1}), GetOp(OTHERS, "late"), PutOp(OTHERS, "late", {"n": 2})],
-    [GetOp(OTHERS, "late")],
-    [SearchOp(prefix, limit=50) for prefix in ((), ("users",), NOTES, ("user",), ("users", "ad"))],
-    [
-        SearchOp((), filter=one, limit=50)
-        for one in (
-            {"kind": "odd"}, {"n": {"$gt": 3}}, {"n": {"$gte": 3, "$lt": 6}}, {"n": {"$ne": 3}},
-            {"a": {"b": [1, 2.5, None, True, "x"]}}, {"n": {"$eq": 9}, "kind": "odd"}, {"x": 1},
-        )
-        if "$g" not in repr(one)  # the framework's own store fails if an item has no such number
-    ],
-    [SearchOp(("flat",), filter={"n": {"$gte": 6, "$lt": 6.5}})],
-    [
-        ListNamespacesOp(),
-        ListNamespacesOp(max_depth=2),
-        ListNamespacesOp(match_conditions=(MatchCondition("prefix", ("users", "*")),)),
-        ListNamespacesOp(match_conditions=(MatchCondition("suffix", ("bob", "notes")),)),
-        ListNamespacesOp(
-            match_conditions=(
-                MatchCondition("prefix", ("users",)), MatchCondition("suffix", ("ada", "*")),
+
+
+def steps() -> list[list[Any]]:
+    """Batches of operations, whose answers are compared."""
+    from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+
+    return [
+        [PutOp(NOTES, key, value) for key, value in TEXTS.items()],
+        [GetOp(NOTES, key) for key in TEXTS],
+        [GetOp(NOTES, "missing"), GetOp(OTHERS, "nested")],
+        [PutOp(OTHERS, "nested", {"n": 4}), PutOp(("flat",), "nested", {"n": 6, "kind": "odd"})],
+        # A read sees what was there before its batch, and the last write to a key counts.
+        [PutOp(OTHERS, "late", {"n": 1}), GetOp(OTHERS, "late"), PutOp(OTHERS, "late", {"n": 2})],
+        [GetOp(OTHERS, "late")],
+        [SearchOp(prefix, limit=50) for prefix in ((), ("users",), NOTES, ("user",), ("users", "ad"))],
+        [
+            SearchOp((), filter=one, limit=50)
+            for one in (
+                {"kind": "odd"}, {"n": {"$gt": 3}}, {"n": {"$gte": 3, "$lt": 6}}, {"n": {"$ne": 3}},
+                {"a": {"b": [1, 2.5, None, True, "x"]}}, {"n": {"$eq": 9}, "kind": "odd"}, {"x": 1},
             )
-        ),
-        ListNamespacesOp(limit=1, offset=1),
-    ],
-    [PutOp(NOTES, "nested", None), PutOp(NOTES, "missing", None)],
-    [GetOp(NOTES, "nested"), SearchOp(NOTES, limit=50)],
-    [PutOp(NOTES, "nested", {"n": 7})],
-    [GetOp(NOTES, "nested")],
-]  # fmt: skip
+            if "$g" not in repr(one)  # the framework's own store fails if an item has no such number
+        ],
+        [SearchOp(("flat",), filter={"n": {"$gte": 6, "$lt": 6.5}})],
+        [
+            ListNamespacesOp(),
+            ListNamespacesOp(max_depth=2),
+            ListNamespacesOp(match_conditions=(MatchCondition("prefix", ("users", "*")),)),
+            ListNamespacesOp(match_conditions=(MatchCondition("suffix", ("bob", "notes")),)),
+            ListNamespacesOp(
+                match_conditions=(
+                    MatchCondition("prefix", ("users",)), MatchCondition("suffix", ("ada", "*")),
+                )
+            ),
+            ListNamespacesOp(limit=1, offset=1),
+        ],
+        [PutOp(NOTES, "nested", None), PutOp(NOTES, "missing", None)],
+        [GetOp(NOTES, "nested"), SearchOp(NOTES, limit=50)],
+        [PutOp(NOTES, "nested", {"n": 7})],
+        [GetOp(NOTES, "nested")],
+    ]  # fmt: skip
 
 
 class TestOnServer:
@@ -121,14 +113,20 @@ class TestOnServer:
 
     @pytest.mark.requirement("R323")
     def test_langgraphs_store_answers_like_its_own(self, connect: Connect) -> None:
+        from beacon_memory.langgraph import BeaconStore
+        from langgraph.store.memory import InMemoryStore
+
         ours, own = BeaconStore(connect()), InMemoryStore()
 
-        for step in STEPS:
+        for step in steps():
             assert [plain(one) for one in ours.batch(step)] == [
                 plain(one) for one in own.batch(step)
             ]
 
     def test_langgraphs_methods_and_its_async_ones(self, connect: Connect) -> None:
+        from beacon_memory.langgraph import BeaconStore
+        from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError
+
         beacon = connect()
         store: BaseStore = BeaconStore(beacon)
         store.put(NOTES, "tea", {"text": "Tea is served hot."})
@@ -164,6 +162,9 @@ class TestOnServer:
 
     @pytest.mark.requirement("R324")
     def test_the_agents_sdks_session_answers_like_its_own(self, connect: Connect) -> None:
+        from agents import Session, SessionSettings, SQLiteSession
+        from beacon_memory.openai_agents import BeaconSession
+
         beacon = connect()
         own = SQLiteSession("trip", ":memory:")
         ours = BeaconSession("trip", beacon)
@@ -197,6 +198,10 @@ class TestOnServer:
     def test_the_agents_sdk_remembers_a_conversation_and_what_beacon_knows(
         self, connect: Connect, alice: User
     ) -> None:
+        from agents import Agent, RunConfig, Runner
+        from agents.testing import ScriptedModel, assistant_message, function_call
+        from beacon_memory.openai_agents import BeaconSession, instructions, tools
+
         beacon = connect()
         write_note(alice, "rule", "Answer in one sentence.", by=alice.actor, evidence=["said so"])
         write_note(alice, "log", "The night train to Ulm leaves at 22:10.", by=alice.actor)
@@ -209,15 +214,17 @@ class TestOnServer:
             ]
         )
         agent = Agent(
-            "desk", model=model, tools=openai_agents.tools(beacon),  # type: ignore[arg-type]
-            instructions=openai_agents.instructions("Be kind.", beacon),
+            "desk", model=model, tools=tools(beacon),  # type: ignore[arg-type]
+            instructions=instructions("Be kind.", beacon),
         )  # fmt: skip
 
         async def talked() -> list[str]:
             session = BeaconSession("trip", beacon)
             asked = ("When does my train to Ulm leave?", "What did I ask?")
             runs = [
-                await Runner.run(agent, text, session=session, run_config=NO_TRACES)
+                await Runner.run(
+                    agent, text, session=session, run_config=RunConfig(tracing_disabled=True)
+                )
                 for text in asked
             ]
             return [str(one.final_output) for one in runs]
@@ -234,6 +241,11 @@ class TestOnServer:
     def test_pydantic_ai_gets_the_context_and_the_tools(
         self, connect: Connect, alice: User
     ) -> None:
+        from beacon_memory.pydantic_ai import memory
+        from pydantic_ai import Agent
+        from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+        from pydantic_ai.models.function import AgentInfo, FunctionModel
+
         write_note(alice, "rule", "Answer in one sentence.", by=alice.actor, evidence=["said so"])
         write_note(alice, "log", "The night train to Ulm leaves at 22:10.", by=alice.actor)
         write_note(
@@ -252,7 +264,7 @@ class TestOnServer:
                 return ModelResponse([ToolCallPart("remember", {"content": "Ada goes to Ulm."})])
             return ModelResponse([TextPart("At 22:10.")])
 
-        agent = PydanticAgent(FunctionModel(answer), capabilities=[pydantic_ai.memory(connect())])
+        agent = Agent(FunctionModel(answer), capabilities=[memory(connect())])
 
         assert agent.run_sync("When does my train to Ulm leave?").output == "At 22:10."
         assert "Answer in one sentence." in str(seen[0][0])
@@ -264,17 +276,21 @@ class TestOnServer:
 
 
 def test_frameworks_work_without_beacon() -> None:
+    from agents import Agent, RunConfig, Runner
+    from agents.testing import ScriptedModel, assistant_message, function_call
+    from beacon_memory.openai_agents import instructions, tools
+
     beacon = Beacon(NOBODY, token="bcn_x")
     agent = Agent(
         "desk",
         model=ScriptedModel(
             [[function_call("recall", {"query": "tea"}, call_id="1")], [assistant_message("Hi.")]]
         ),
-        tools=openai_agents.tools(beacon),  # type: ignore[arg-type]
-        instructions=openai_agents.instructions("Be kind.", beacon),
+        tools=tools(beacon),  # type: ignore[arg-type]
+        instructions=instructions("Be kind.", beacon),
     )
 
-    run = asyncio.run(Runner.run(agent, "Hello", run_config=NO_TRACES))
+    run = asyncio.run(Runner.run(agent, "Hello", run_config=RunConfig(tracing_disabled=True)))
 
     assert run.final_output == "Hi."
     model: Any = agent.model
