@@ -32,7 +32,13 @@ from memory.models import Trust, Use
 from memory.services.context.layers import MOST_RECALLED, Context, build_context, with_recalled
 from memory.services.llm import connections
 from memory.services.llm.booking import BudgetReached
-from memory.services.llm.passing_on import InvalidRequest, checked, pass_on, text_of
+from memory.services.llm.passing_on import (
+    InvalidRequest,
+    TooManyAtOnce,
+    checked,
+    pass_on,
+    text_of,
+)
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.query import Filter, Question
 from memory.services.search.recall import recall
@@ -107,6 +113,9 @@ def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     except BudgetReached as exc:
         words = _("Nothing was sent to the model: %(why)s.") % {"why": exc}
         raise Problem(429, words, code="insufficient_quota", headers=_NO_RETRY) from exc
+    except TooManyAtOnce as exc:
+        words = _("Beacon is passing on as many requests as it can. Try again in a few seconds.")
+        raise Problem(429, words, code="too_many_at_once", headers={"Retry-After": "5"}) from exc
     except CallFailed as exc:
         raise _problem_of(exc) from exc
     response: HttpResponseBase

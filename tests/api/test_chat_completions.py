@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -19,7 +21,7 @@ from django.test import Client
 from memory.accounts import tokens
 from memory.models import CallReservation, ModelCall, Note, Use, User
 from memory.models.actors import SYSTEM
-from memory.services.llm import connections
+from memory.services.llm import connections, passing_on
 from memory.services.llm.passing_on import USUAL_ANSWER
 from memory.services.notes.saving import write_note
 from tests.api.cast import Program
@@ -332,6 +334,23 @@ def test_an_error_within_a_stream_is_passed_on_and_recorded(
     assert "out of memory" in spent().error
 
 
+def test_pages_keep_threads_while_many_programs_chat(
+    app: openai.OpenAI, model: ScriptedChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing_on, "_free", threading.BoundedSemaphore(1))
+    for scene in (status(400), cut_stream("half"), says("whole")):  # each one gives its place back
+        model.enqueue(scene)
+        with suppress(openai.APIError):
+            list(app.chat.completions.create(model="beacon", messages=ASKED, stream=True))
+    passing_on._free.acquire()
+
+    with pytest.raises(openai.RateLimitError, match="as many requests as it can") as caught:
+        app.chat.completions.create(model="beacon", messages=ASKED)
+
+    assert caught.value.response.headers["Retry-After"] == "5"
+    assert len(model.asked) == 3
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -461,8 +480,9 @@ def test_a_client_that_leaves_ends_the_call(
 
     with socket.create_connection(host) as line:
         line.sendall(head.encode() + body)
-        while b"word" not in line.recv(4096):
-            pass
+        line.settimeout(10)
+        while b"word" not in (said := line.recv(4096)):
+            assert said, "the connection was closed before the answer began"
     until = time.monotonic() + 10
     while CallReservation.objects.exists() and time.monotonic() < until:
         time.sleep(0.05)

@@ -7,6 +7,7 @@ that breaks ends with an error event, because its status was sent long before.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,11 +40,14 @@ PURPOSE = "chat"
 USUAL_ANSWER = 4096  # tokens, if the request sets no limit: a budget needs one
 MOST_ANSWER = 128_000
 MOST_CHOICES = 8
+# Calls at once in a process. Each one keeps a thread of the web server waiting, which has eight.
+MOST_AT_ONCE = 4
 STREAM, WHOLE = "text/event-stream", "application/json"
 LIMITS = ("max_completion_tokens", "max_tokens")
 # They make a call cost something else than the connection's prices.
 UNPRICED = ("service_tier", "web_search_options")
 _LONGEST_STORED = 200_000  # characters of one message that are stored with the call
+_free = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 class InvalidRequest(Exception):
@@ -52,6 +56,10 @@ class InvalidRequest(Exception):
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class TooManyAtOnce(Exception):
+    """This process has as many calls in progress as it can."""
 
 
 class PassedOn:
@@ -100,11 +108,20 @@ def checked(body: Mapping[str, Any]) -> dict[str, Any]:
 def pass_on(body: Mapping[str, Any], model: OpenAIModel, *, owner: User, source: str) -> PassedOn:
     """Send a checked request to the model and return the answer as it arrives.
 
-    Raises BudgetReached, and CallFailed until the endpoint has accepted the request.
+    Raises TooManyAtOnce, BudgetReached, and CallFailed until the endpoint has accepted the request.
     """
-    flow = _flow(body, model, owner, source)
+    if not _free.acquire(blocking=False):
+        raise TooManyAtOnce
+    flow = _released(_flow(body, model, owner, source))
     next(flow)  # up to the endpoint's status; a generator that hasn't begun can't clean up, either
     return PassedOn(flow, STREAM if body.get("stream") else WHOLE)
+
+
+def _released(flow: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from flow
+    finally:
+        _free.release()
 
 
 def _flow(body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ Each item is a value in the scratchpad of the token's agent, where people can se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -86,10 +86,9 @@ class BeaconStore(BaseStore):
         scored: list[tuple[float | None, Item]] = [(None, one) for one in items]
         if op.query:
             wanted = set(words_in(op.query))
-            shares = ((_share(wanted, one), one) for one in items)
-            scored = sorted(
-                ((share, one) for share, one in shares if share), key=lambda pair: -pair[0]
-            )
+            shares = [(_share(wanted, one), one) for one in items]
+            best = sorted(shares, key=lambda pair: -pair[0])
+            scored = [(share, one) for share, one in best if share]
         return [
             SearchItem(
                 one.namespace, one.key, one.value, one.created_at, one.updated_at, score=score
@@ -140,7 +139,7 @@ def _fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
     return all(wanted in ("*", have) for wanted, have in zip(path, part, strict=True))
 
 
-_COMPARED = {
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda have, wanted: have == wanted,
     "$ne": lambda have, wanted: have != wanted,
     "$gt": lambda have, wanted: float(have) > float(wanted),
