@@ -99,7 +99,7 @@ class BeaconSession:
 def instructions(text: str = "", beacon: Beacon | None = None) -> Instructions:
     """Return instructions for an `Agent`: your text, then its context for the user's last message.
 
-    If Beacon doesn't respond, they are your text alone.
+    If Beacon doesn't respond, they are only your text.
     """
     known = beacon or Beacon()
 

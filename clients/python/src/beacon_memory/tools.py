@@ -19,7 +19,7 @@ TRUSTED = ("owner", "agent")
 def memory_tools(beacon: Beacon) -> list[Callable[..., str]]:
     """Return the functions `recall` and `remember`, whose names and docstrings are for a model.
 
-    An error is returned as text, so that the model can act on it, and the run goes on without
+    An error is returned as text, so that the model can act on it, and the run continues without
     memory if Beacon doesn't respond.
     """
 
