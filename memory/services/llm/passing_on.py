@@ -156,7 +156,8 @@ def _flow(body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str)
                 answer.check_complete()
             except GeneratorExit:  # the client has left: what was written so far is billed
                 answer.read()
-                counted(answer.usage, answer.text)
+                spent = answer.usage if answer.usage.total else estimate(asked, "")
+                counted(spent, answer.text)
                 raise
             except CallFailed as exc:
                 answer.read()
