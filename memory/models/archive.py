@@ -89,8 +89,8 @@ class Archive(LeasedJob):
     def brings(self) -> int:
         """Return how many new rows an import has, according to its preview."""
         counted = self.result.get("sums", {}).get("new", 0)
-        named = self.result.get("notes", 0) + self.result.get("observations", 0)
-        return int(counted or named)
+        names = ("notes", "observations", "memories", "documents", "updated")
+        return int(counted or sum(self.result.get(name, 0) for name in names))
 
     def fail(self, problem: str) -> None:
         """End it with a problem that its owner sees. Nothing of it was stored."""

@@ -19,12 +19,13 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.archive import jobs
+from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Shape
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import Archive, Note, Observation
 from memory.models.archive import KEPT
 
-ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt"
+ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
 _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
 
 
@@ -37,7 +38,7 @@ class UploadForm(forms.Form):
         allow_empty_file=True,  # the importer reports an empty file
         error_messages={"required": gettext_lazy("Select a file.")},
         help_text=gettext_lazy(
-            "A Beacon archive, a zip of Markdown files, or JSON lines, up to 512 MiB."
+            "A Beacon archive, the data export of ChatGPT, Claude or another app, Markdown, JSON Lines or bookmarks. At most 512 MiB."
         ),
     )
 
@@ -69,6 +70,19 @@ class ReadingForm(forms.Form):
         choices=Observation.Category.choices,
     )
 
+    memories = forms.BooleanField(
+        label=gettext_lazy("Memories"),
+        required=False,
+        help_text=gettext_lazy("They wait in your Inbox. Nothing counts before you accept it."),
+    )
+    documents = forms.BooleanField(
+        label=gettext_lazy("Conversations, files and bookmarks"),
+        required=False,
+        help_text=gettext_lazy(
+            "They go to the Library, for you to search. Conversations and files are marked as sensitive, so models don’t see them."
+        ),
+    )
+
     def __init__(self, data: Any = None, *, options: dict[str, Any]) -> None:
         shape = options.get("shape")
         initial = options | {"bullets": "yes" if options.get("bullets") else "no"}
@@ -77,6 +91,7 @@ class ReadingForm(forms.Form):
             Shape.BEACON: ("own",),
             Shape.MARKDOWN: ("bullets", "kind", "category"),
             Shape.LINES: ("category",),
+            Shape.APP: ("memories", "documents"),
         }[Shape(str(shape))]
         for name in set(self.fields) - set(wanted):
             del self.fields[name]
@@ -180,6 +195,8 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
         "so_far": jobs.progress_count(row) if row.is_unfinished else None,
         "has_file": row.has_file,
     }
+    if name := row.options.get("app"):
+        context["app_name"] = App(name).label
     if row.way == Archive.Way.IMPORT:
         context["reading"] = reading or ReadingForm(options=row.options)
     name = "_archive_row" if request.htmx else "archive_row"

@@ -127,6 +127,9 @@ LEAST_OF_BEST = 0.5
 # share of the findings: this many of the best pages contribute at least one statement each
 LEAST_PAGES = 0.5
 MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
+# Share of the topic's words, in a statement or near it, below which it may be off the topic, and what
+# that costs. Fitted on the practice half of `benchmarks.real.rating`.
+ON_TOPIC, OFF_TOPIC = 0.8, 1.5
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 _NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
@@ -438,6 +441,8 @@ def _score(candidate: _Candidate) -> float:
     local = said / whole if whole else 0.0
     lead = 1 / (1 + entry.order / 4)
     score = 0.4 * page.relevance + 0.3 * local + 0.12 * lead + _bonus(candidate)
+    # On a page about other things too, such as a link round-up, most statements aren't on the topic.
+    score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
     return score - 0.03 * _age(page.reading)
 
 

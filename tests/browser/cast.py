@@ -33,6 +33,7 @@ from memory.models import (  # noqa: E402
     Topic,
     TopicFact,
 )
+from memory.services.files import agent_folders  # noqa: E402
 from memory.services.library import documents as library_services  # noqa: E402
 from memory.services.notes import saving as notes  # noqa: E402
 from research.models import (  # noqa: E402
@@ -318,6 +319,7 @@ def main() -> None:
     spending(owner)
     found["asking app"] = asking_app()
     found |= cast_archive.archives(owner)
+    agent_folders.catch_up()
     found |= cast_scripts.hard_words(person("hedy"))
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
         run__topic__title=LONG

@@ -32,6 +32,32 @@ def _vault() -> bytes:
     return held.getvalue()
 
 
+def _claude() -> bytes:
+    said = [
+        {
+            "sender": "human",
+            "text": "Which heat pump fits an old house?",
+            "created_at": "2026-05-03T10:02:00Z",
+        },
+        {"sender": "assistant", "text": "One with a high flow temperature."},
+    ]
+    talks = [
+        {
+            "uuid": "u-1",
+            "name": "Heat pump for an old house",
+            "updated_at": "2026-05-03T10:05:00Z",
+            "chat_messages": said,
+        },
+        {"uuid": "u-2", "name": "", "chat_messages": []},
+    ]
+    told = "**Work context**\n\nWrites about energy for a small magazine.\n\nPrefers short answers with sources."
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("conversations.json", json.dumps(talks))
+        archive.writestr("memories.json", json.dumps([{"conversations_memory": told}]))
+    return held.getvalue()
+
+
 def archives(owner: Any) -> dict[str, str]:
     """Create one of each state."""
     rows = {"export done": jobs.ask_export(owner)}
@@ -47,6 +73,7 @@ def archives(owner: Any) -> dict[str, str]:
     for name, file, content in (
         ("import lines", "old memory.jsonl", lines),
         ("import vault", "vault.zip", _vault()),
+        ("import app", "claude-2026-11-20.zip", _claude()),
     ):
         rows[name] = jobs.upload(owner, SimpleUploadedFile(file, content))
         jobs.perform(rows[name].pk)

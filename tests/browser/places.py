@@ -171,7 +171,14 @@ def places(cast: dict[str, str]) -> list[Place]:
 
 
 def _archives(cast: dict[str, str]) -> list[Place]:
-    names = ("export done", "export going", "import archive", "import lines", "import vault")
+    names = (
+        "export done",
+        "export going",
+        "import archive",
+        "import lines",
+        "import vault",
+        "import app",
+    )
     return [
         Place("archive", "/settings/archive/", FULL, _unfold),
         Place("archive empty", "/settings/archive/", EMPTY),

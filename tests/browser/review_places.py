@@ -21,7 +21,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("review proposal rejected", cast["proposal_rejected"], None),
         ("review conflict", cast["proposal_conflict"], _conflict),
         ("permissions", "/agents/permissions/", None),
-        ("agent folders", "/agents/folders/", _mounted),
+        ("agent folders", "/agents/folders/", None),
         ("agent file", "/files/folders/claude/CLAUDE.md/", None),
         ("quarantine", "/inbox/?show=quarantine", None),
         ("refused sources", "/review/refused/", None),
@@ -46,13 +46,3 @@ def empty() -> list[tuple[str, str]]:
 
 def _conflict(visitor: Visitor) -> None:
     visitor.page.locator(".merge-hunk").first.wait_for()
-
-
-def _mounted(visitor: Visitor) -> None:
-    """Wait for the check that lists the files: it comes every five seconds."""
-    for _try in range(60):
-        if visitor.page.get_by_text("deployment.md").count():
-            return
-        visitor.page.wait_for_timeout(500)
-        visitor.page.reload()
-    raise AssertionError("the folder's files didn't appear")

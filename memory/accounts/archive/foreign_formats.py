@@ -47,6 +47,7 @@ class Shape(models.TextChoices):
     BEACON = "beacon", gettext_lazy("Beacon archive")
     MARKDOWN = "markdown", gettext_lazy("Markdown")
     LINES = "lines", gettext_lazy("JSON lines")
+    APP = "app", gettext_lazy("Export of another app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +277,9 @@ class Outcome:
 
     notes: int = 0
     observations: int = 0
+    memories: int = 0
+    documents: int = 0
+    updated: int = 0
     here: int = 0
     refused: int = 0
     first: list[dict[str, str]] = field(default_factory=list)
@@ -286,6 +290,22 @@ class Outcome:
         self.refused += 1
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append({"where": shorten(where, 200), "why": shorten(why, 400)})
+
+    def show(
+        self, kind: str, what: str, content: str, at: datetime | None, source: str, tags: str
+    ) -> None:
+        """List one of the first items."""
+        if len(self.first) < MOST_SHOWN:
+            self.first.append(
+                {
+                    "what": str(what),
+                    "type": str(kind),
+                    "content": shorten(content, 300),
+                    "tags": tags,
+                    "created": f"{at:%Y-%m-%d}" if at else str(_("no date")),
+                    "source": source,
+                }
+            )
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome for the import's row."""
@@ -335,21 +355,13 @@ def _batch(batch: Sequence[Entry | Problem], taking_in: TakingIn, outcome: Outco
     outcome.here += len(notes) + len(observations) - len(new_notes) - len(new_observations)
     outcome.notes += _store(Note, new_notes, taking_in)
     outcome.observations += _store(Observation, new_observations, taking_in)
+    record: Any
     for record in [*new_notes, *new_observations]:
-        if len(outcome.first) < MOST_SHOWN:
-            outcome.first.append(_shown(record))
-
-
-def _shown(record: Any) -> dict[str, str]:
-    is_note = isinstance(record, Note)
-    return {
-        "what": str(record.get_kind_display() if is_note else record.get_category_display()),
-        "type": str(_("note") if is_note else _("observation")),
-        "content": shorten(record.content, 300),
-        "tags": ", ".join(record.tags),
-        "created": f"{record.created:%Y-%m-%d}",
-        "source": record.source,
-    }
+        is_note = isinstance(record, Note)
+        what = record.get_kind_display() if is_note else record.get_category_display()
+        kind = _("note") if is_note else _("observation")
+        tags = ", ".join(record.tags)
+        outcome.show(kind, what, record.content, record.created, record.source, tags)
 
 
 def _store(model: Any, records: Sequence[Any], taking_in: TakingIn) -> int:

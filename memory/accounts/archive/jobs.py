@@ -24,7 +24,8 @@ from redis.exceptions import RedisError
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line
-from memory.accounts.archive import exporter, foreign_formats, importer
+from memory.accounts.archive import app_exports, exporter, foreign_formats, importer
+from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import TakingIn, summed
 from memory.accounts.archive.kinds import in_order
@@ -84,6 +85,8 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
 
 def _first_options(row: Archive) -> dict[str, Any]:
     """Return an import's default options: its format, and whether it seems to be the person's own."""
+    if app := app_exports.app_of(row.file):
+        return {"shape": Shape.APP.value, "app": app.value, "memories": True, "documents": True}
     shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
@@ -190,6 +193,11 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
         counts = importer.take_in(row.file, taking, only_look=only_look)
         rows = {name: asdict(counted) for name, counted in counts.items()}
         return {"kinds": rows, "sums": dict(summed(counts))}
+    if shape == Shape.APP:
+        app = App(row.options["app"])
+        wanted = {name: bool(row.options[name]) for name in ("memories", "documents")}
+        items = app_exports.items(row.file, app)
+        return app_exports.take_in(items, taking, app, **wanted, only_look=only_look).as_json()
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)
     return foreign_formats.take_in(found, taking, only_look=only_look).as_json()

@@ -1,4 +1,4 @@
-"""`manage.py import_account USERNAME FILE`: import an archive, Markdown or JSON lines."""
+"""`manage.py import_account USERNAME FILE`: import an archive, or the export of another app."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memory.accounts.archive import foreign_formats, importer
+from memory.accounts.archive import app_exports, foreign_formats, importer
+from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.zips import ImportRejected
@@ -20,7 +21,7 @@ from memory.models import Note, Observation
 class Command(MigratedCommand):
     """Import a file into an account: everything valid in it, or nothing if the file is damaged."""
 
-    help = "Import a Beacon archive, a zip of Markdown files, or JSON lines into an account."
+    help = "Import a Beacon archive, the export of another app, a zip of Markdown files, or JSON lines."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Accept the account, the file, and how to read it."""
@@ -51,6 +52,9 @@ class Command(MigratedCommand):
         try:
             owner = account_named(options["username"])
             taking = TakingIn(owner, owner.actor, path.name[-120:], not options["foreign"])
+            if app := app_exports.app_of(path):
+                self._app(path, app, taking, options)
+                return
             shape = foreign_formats.shape_of(path, path.name)
             if shape == Shape.BEACON:
                 self._archive(path, taking, options)
@@ -73,6 +77,18 @@ class Command(MigratedCommand):
                 )
             for why in one.whys:
                 self.stderr.write(f"  {name}, {why}")
+
+    def _app(self, path: Path, app: App, taking: TakingIn, options: dict[str, Any]) -> None:
+        found = app_exports.items(path, app)
+        outcome = app_exports.take_in(
+            found, taking, app, memories=True, documents=True, only_look=options["dry_run"]
+        )
+        self.stdout.write(
+            f"{app.label}: {outcome.memories} memories for review, {outcome.documents} documents new, "
+            f"{outcome.updated} updated, {outcome.here} already stored, {outcome.refused} skipped"
+        )
+        for problem in outcome.problems:
+            self.stderr.write(f"  {problem['where']}: {problem['why']}")
 
     def _elsewhere(
         self, path: Path, shape: Shape, taking: TakingIn, options: dict[str, Any]

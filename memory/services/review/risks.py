@@ -56,6 +56,7 @@ _WORDS: dict[str, Any] = {
     "external": _lazy(
         "its writer had just read web pages or documents, and it would be used outside a topic"
     ),
+    "imported": _lazy("it was imported from another app"),
     "stranger": _lazy("it comes from someone else’s archive"),
     "contradiction": _lazy("it contradicts “%(line)s”, which is kept"),
     "every-write": _lazy("you review every write of this kind"),
@@ -72,6 +73,7 @@ _DANGER = {
     "about-owner": Danger.IDENTITY,
     "external-run": Danger.EXTERNAL,
     "external": Danger.EXTERNAL,
+    "imported": Danger.EXTERNAL,
     "stranger": Danger.EXTERNAL,
 }
 

@@ -1,0 +1,771 @@
+"""Import from assistants and browsers: ChatGPT, Claude, Gemini, mem0, Letta, basic-memory, bookmarks.
+
+Data flow: an uploaded file -> `app_of` recognizes the app by what is in it -> `items` reads it as a stream
+-> memories, which become proposals in the Inbox, and documents, which go to the Library.  docs/dev/formats.md
+names the documents that each reader follows.  A second import adds nothing: a memory is known by its text,
+a document by its URL.
+"""
+
+from __future__ import annotations
+
+import codecs
+import html
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from html.parser import HTMLParser
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
+
+import ijson  # type: ignore[import-untyped]
+from django.db import models, transaction
+from django.utils import timezone
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.dates import in_utc
+from beacon_site.text.injection import injection_reason
+from beacon_site.text.secret_scanner import mask
+from memory.accounts.archive.foreign_formats import MOST_ENTRIES, Outcome
+from memory.accounts.archive.importer import TakingIn
+from memory.accounts.archive.zips import ImportRejected, opened
+from memory.models import (
+    Activity,
+    LibraryDocument,
+    Note,
+    Proposal,
+    Revision,
+    Sensitivity,
+    Trust,
+    User,
+)
+from memory.models.actors import Actor
+from memory.models.errors import MemoryRefused
+from memory.services.review import proposals
+from memory.services.review.risks import HoldReasons, Risk
+
+MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
+LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
+LONGEST_TITLE = 500
+BATCH = 50  # items stored together: a conversation can have megabytes
+LARGEST_DOCUMENT = 5 * 1024 * 1024  # bytes, as for any document of the Library
+_CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json$")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
+_PERMALINK = re.compile(r"^permalink:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+_TITLE = re.compile(r"^title:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+_OBSERVATION = re.compile(r"^- \[([^\]\[]{2,40})\][ \t]+(\S.*)$", re.MULTILINE)
+_HASHTAG = re.compile(r"(?<!\S)#([\w-]{2,40})")
+_SECTION = re.compile(r"(?:#{1,6}[ \t]+|\*\*)([^*\n]{1,100}?)(?:\*\*)?:?$")
+_BREAK = re.compile(r"</(?:p|div|li|h\d|pre|tr)>|<br ?/?>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]{0,5000}>")
+
+
+class App(models.TextChoices):
+    """What a file was exported from."""
+
+    CHATGPT = "chatgpt", gettext_lazy("ChatGPT")
+    CLAUDE = "claude", gettext_lazy("Claude")
+    GEMINI = "gemini", gettext_lazy("Gemini")
+    MEM0 = "mem0", gettext_lazy("mem0")
+    LETTA = "letta", gettext_lazy("Letta")
+    BASIC_MEMORY = "basic-memory", gettext_lazy("basic-memory")
+    BOOKMARKS = "bookmarks", gettext_lazy("Bookmarks")
+
+    @property
+    def source(self) -> str:
+        """The source of what is imported: the same for each export, so that nothing comes twice."""
+        return f"import:{self.value}"
+
+
+class Memory(NamedTuple):
+    """Something that the app remembers about its person. It becomes a proposal."""
+
+    where: str
+    text: str
+    created: datetime | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Document(NamedTuple):
+    """A conversation, file or page for the Library. `url` is its identity, also in a later export."""
+
+    where: str
+    title: str
+    text: str
+    url: str
+    created: datetime | None = None
+    is_private: bool = True  # not given to models before a person allows it
+
+
+class Skipped(NamedTuple):
+    """What isn't imported, and why."""
+
+    where: str
+    why: str
+
+
+Item = Memory | Document | Skipped
+Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+# --- recognizing ----------------------------------------------------------------------------------
+
+
+def app_of(path: Path) -> App | None:
+    """Return the app that wrote a file, or None for any other file.  Raises ImportRejected."""
+    if zipfile.is_zipfile(path):
+        with opened(path) as archive:
+            return _app_of_zip(archive)
+    with path.open("rb") as file:
+        begins = file.read(512).removeprefix(codecs.BOM_UTF8).lstrip()
+    if begins[:40].upper().startswith(b"<!DOCTYPE NETSCAPE-BOOKMARK"):
+        return App.BOOKMARKS
+    return _app_of_json(lambda: path.open("rb")) if begins[:1] in (b"[", b"{") else None
+
+
+def _app_of_zip(archive: zipfile.ZipFile) -> App | None:
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    for name in sorted(names):
+        is_data = _CONVERSATIONS.match(name) or name.endswith(("MyActivity.json", "memories.json"))
+        if is_data and (app := _app_of_json(partial(archive.open, name))):
+            return app
+    notes = [name for name in names if name.endswith(".md")]
+    for name in notes[:20]:
+        front = _FRONT_MATTER.match(_text_of(archive, name))
+        if front and _PERMALINK.search(front[1]):
+            return App.BASIC_MEMORY
+    return None
+
+
+def _app_of_json(open_file: Opener) -> App | None:
+    """Return the app by the names in the first object."""
+    names: set[str] = set()
+    try:
+        with open_file() as file:
+            for number, (prefix, event, value) in enumerate(ijson.parse(file)):
+                if event == "map_key" and prefix in ("", "item", "memories.item", "results.item"):
+                    names.add(value)
+                elif (prefix, event, value) == ("item.header", "string", "Gemini Apps"):
+                    return App.GEMINI
+                if (event == "end_map" and prefix == "item") or number > MOST_EVENTS:
+                    break
+    except (ijson.JSONError, UnicodeDecodeError):
+        pass  # JSON lines have more than one value, and a broken file is reported by its reader
+    if {"mapping", "current_node"} <= names or {"mapping", "create_time"} <= names:
+        return App.CHATGPT
+    if "chat_messages" in names:
+        return App.CLAUDE
+    if names & {"conversations_memory", "project_memories"}:
+        return App.CLAUDE
+    if {"agents", "blocks"} <= names or {"core_memory", "agent_type"} <= names:
+        return App.LETTA
+    return (
+        App.MEM0
+        if names & {"memories", "results"} and names & {"memory", "content", "hash"}
+        else None
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def items(path: Path, app: App) -> Iterator[Item]:
+    """Yield what the file has.  Raises ImportRejected if it can't be read completely."""
+    reader: Any = _READERS.get(app)
+    try:
+        if zipfile.is_zipfile(path):
+            with opened(path) as archive:
+                yield from map(_masked, _of_zip(archive, app, reader))
+        elif app == App.BOOKMARKS:
+            yield from map(_masked, _bookmarks(path))
+        else:
+            yield from map(_masked, reader(path.name, lambda: path.open("rb")))
+    except ijson.JSONError as exc:
+        raise ImportRejected(
+            _(
+                "The file is damaged or incomplete, so nothing was imported: %(why)s. Export it again."
+            )
+            % {"why": shorten(one_line(str(exc)), 120)}
+        ) from exc
+
+
+def _of_zip(archive: zipfile.ZipFile, app: App, reader: Any) -> Iterator[Item]:
+    names = sorted(info.filename for info in archive.infolist() if not info.is_dir())
+    if app == App.BASIC_MEMORY:
+        for name in names:
+            if name.endswith(".md"):
+                yield from _basic_memory(name, _text_of(archive, name))
+        return
+    wanted = {
+        App.CHATGPT: lambda name: _CONVERSATIONS.match(name),
+        App.CLAUDE: lambda name: name.endswith(
+            ("conversations.json", "projects.json", "memories.json")
+        ),
+        App.GEMINI: lambda name: name.endswith("MyActivity.json"),
+        App.MEM0: lambda name: name.endswith("memories.json"),
+        App.LETTA: lambda name: name.endswith((".af", ".json")),
+    }[app]
+    for name in filter(wanted, names):
+        yield from reader(name, partial(archive.open, name))
+
+
+def _text_of(archive: zipfile.ZipFile, name: str) -> str:
+    with archive.open(name) as file:
+        raw = file.read(LARGEST_NOTE)
+    return clean(raw.decode("utf-8-sig", "replace"))[0].replace("\r\n", "\n")
+
+
+def _masked(item: Item) -> Item:
+    """Remove control characters, passwords and keys from what an item says."""
+    if isinstance(item, Skipped):
+        return item
+    return item._replace(text=mask(clean(item.text)[0])[0])
+
+
+def _when(value: Any) -> datetime | None:
+    """Read seconds since 1970, or a date in ISO 8601. None if it is neither, or in the future."""
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+            at = in_utc(found if found.tzinfo else found.replace(tzinfo=UTC))
+        else:
+            at = datetime.fromtimestamp(float(value), UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+    return at if at.year >= 1980 and at <= datetime.now(UTC) else None
+
+
+def _said(who: str, text: str, at: datetime | None) -> str:
+    when = f", {at:%Y-%m-%d %H:%M}" if at else ""
+    return f"### {who}{when}\n\n{text.strip()}\n"
+
+
+def _conversation(where: str, title: Any, said: list[str], url: str, at: datetime | None) -> Item:
+    named = one_line(str(title or "")) or _("Conversation without a title")
+    text = f"# {named}\n\n" + "\n".join(said)
+    if not said:
+        return Skipped(where, _("the conversation “%(title)s” is empty") % {"title": named[:80]})
+    return Document(where, named, text, url, at)
+
+
+# --- ChatGPT --------------------------------------------------------------------------------------
+
+
+def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
+    discarded, instructions = 0, set()
+    with open_file() as file:
+        for number, one in enumerate(ijson.items(file, "item", use_float=True), start=1):
+            where = _("%(file)s, conversation %(n)d") % {"file": name, "n": number}
+            mapping = one.get("mapping") if isinstance(one, dict) else None
+            if not isinstance(mapping, dict):
+                yield Skipped(where, _("it has no messages"))
+                continue
+            branch = _branch(mapping, one.get("current_node"))
+            kept = {id(node) for node in branch}
+            discarded += sum(
+                1 for node in mapping.values() if id(node) not in kept and _is_said(_message(node))
+            )
+            said = []
+            for message in filter(None, map(_message, branch)):
+                at = _when(message.get("create_time"))
+                text = _chatgpt_text(message)
+                kind = _field(message, "content").get("content_type")
+                if kind == "user_editable_context":
+                    for part in ("user_profile", "user_instructions"):
+                        told = str(_field(message, "content").get(part) or "").strip()
+                        if told and told not in instructions:
+                            instructions.add(told)
+                            yield Memory(where, told, at, ("custom-instructions",))
+                elif message.get("recipient") == "bio" and text:
+                    yield Memory(where, text, at)
+                elif _is_said(message) and text:
+                    role = _field(message, "author").get("role")
+                    said.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
+            key = str(one.get("conversation_id") or one.get("id") or "")
+            at = _when(one.get("update_time")) or _when(one.get("create_time"))
+            yield _conversation(where, one.get("title"), said, f"https://chatgpt.com/c/{key}", at)
+    if discarded:
+        words = ngettext(
+            "%(n)d message in a discarded branch isn’t imported",
+            "%(n)d messages in discarded branches aren’t imported",
+            discarded,
+        )
+        yield Skipped(name, words % {"n": discarded})
+
+
+def _branch(mapping: dict[str, Any], current: Any) -> list[Any]:
+    """Return the nodes from the root to the current one. A cycle ends the walk."""
+    if current not in mapping:
+        dated = [
+            (float(message.get("create_time") or 0), key)
+            for key, node in mapping.items()
+            if (message := _message(node)) and isinstance(message.get("create_time"), int | float)
+        ]
+        current = max(dated, default=(0, next(iter(mapping), "")))[1]
+    found, seen = [], set()
+    while current in mapping and current not in seen:
+        seen.add(current)
+        node = mapping[current]
+        found.append(node)
+        current = node.get("parent") if isinstance(node, dict) else None
+    return found[::-1]
+
+
+def _message(node: Any) -> dict[str, Any] | None:
+    message = node.get("message") if isinstance(node, dict) else None
+    return message if isinstance(message, dict) else None
+
+
+def _field(message: dict[str, Any], name: str) -> dict[str, Any]:
+    found = message.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_said(message: dict[str, Any] | None) -> bool:
+    """Whether a person sees the message: not a tool's, nor the assistant's thoughts."""
+    if message is None or _field(message, "metadata").get("is_visually_hidden_from_conversation"):
+        return False
+    return (
+        _field(message, "author").get("role") in ("user", "assistant")
+        and message.get("recipient", "all") == "all"
+        and _field(message, "content").get("content_type") in ("text", "multimodal_text", "code")
+    )
+
+
+def _chatgpt_text(message: dict[str, Any]) -> str:
+    content = _field(message, "content")
+    if content.get("content_type") == "code":
+        return f"```\n{content.get('text') or ''}\n```"
+    parts = content.get("parts")
+    said = []
+    for part in parts if isinstance(parts, list) else []:
+        if isinstance(part, str):
+            said.append(part)
+        elif isinstance(part, dict):
+            is_speech = "text" in part and isinstance(part["text"], str)
+            said.append(part["text"] if is_speech else _("[picture or file]"))
+    return "\n\n".join(filter(str.strip, said))
+
+
+# --- Claude ---------------------------------------------------------------------------------------
+
+
+def _claude(name: str, open_file: Opener) -> Iterator[Item]:
+    with open_file() as file:
+        for number, one in enumerate(ijson.items(file, "item", use_float=True), start=1):
+            where = _("%(file)s, item %(n)d") % {"file": name, "n": number}
+            if not isinstance(one, dict):
+                yield Skipped(where, _("it isn’t an object"))
+            elif "chat_messages" in one:
+                yield _claude_conversation(where, one)
+            elif "conversations_memory" in one or "project_memories" in one:
+                told = one.get("project_memories")
+                texts = [one.get("conversations_memory")]
+                texts += list(told.values()) if isinstance(told, dict) else []
+                for text in texts:
+                    yield from _paragraphs(where, text)
+            elif "prompt_template" in one or "docs" in one:
+                yield from _claude_project(where, one)
+            else:
+                yield Skipped(where, _("it’s neither a conversation, a project nor a memory"))
+
+
+def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
+    said = []
+    messages = one["chat_messages"] if isinstance(one["chat_messages"], list) else []
+    for message in messages:
+        if not isinstance(message, dict):
+            continue
+        text = _blocks(message.get("content")) or str(message.get("text") or "")
+        files = [*_listed(message.get("attachments")), *_listed(message.get("files"))]
+        text += "".join(
+            "\n\n" + _("[file: %(name)s]") % {"name": one_line(str(each.get("file_name") or "?"))}
+            for each in files
+        )
+        who = _("You") if message.get("sender") == "human" else "Claude"
+        if text.strip():
+            said.append(_said(who, text, _when(message.get("created_at"))))
+    at = _when(one.get("updated_at")) or _when(one.get("created_at"))
+    return _conversation(
+        where, one.get("name"), said, f"https://claude.ai/chat/{one.get('uuid')}", at
+    )
+
+
+def _claude_project(where: str, one: dict[str, Any]) -> Iterator[Item]:
+    name = one_line(str(one.get("name") or "")) or _("Project")
+    url, at = f"https://claude.ai/project/{one.get('uuid')}", _when(one.get("updated_at"))
+    told = [str(one.get(part) or "").strip() for part in ("description", "prompt_template")]
+    if any(told):
+        yield Document(where, name, "\n\n".join(filter(None, [f"# {name}", *told])), url, at)
+    for file in _listed(one.get("docs")):
+        title = one_line(str(file.get("filename") or "?"))
+        text = str(file.get("content") or "")
+        if text.strip():
+            made = _when(file.get("created_at"))
+            yield Document(
+                where, f"{name}: {title}", text, f"{url}#{file.get('uuid') or title}", made
+            )
+
+
+def _paragraphs(where: str, text: Any) -> Iterator[Item]:
+    """Yield each paragraph of a memory, which has headings between them."""
+    heading = ""
+    for part in re.split(r"\n\s*\n", str(text or "")):
+        lines = part.strip().split("\n")
+        if found := _SECTION.fullmatch(lines[0].strip()):
+            heading, lines = found[1].strip(), lines[1:]
+        told = "\n".join(lines).strip()
+        if told:
+            yield Memory(where, f"{heading}: {told}" if heading else told)
+
+
+def _blocks(content: Any) -> str:
+    """Return the text of a message's blocks, with the names of the tools it used."""
+    if isinstance(content, str):
+        return content
+    said = []
+    for block in _listed(content):
+        if block.get("type") == "text":
+            said.append(str(block.get("text") or ""))
+        elif block.get("type") == "tool_use":
+            said.append(_("[tool: %(name)s]") % {"name": one_line(str(block.get("name") or "?"))})
+    return "\n\n".join(filter(str.strip, said))
+
+
+def _listed(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+# --- Gemini ---------------------------------------------------------------------------------------
+
+
+def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
+    """Yield one document per day: an entry is a question with its answer, the newest first."""
+    said: list[str] = []
+    last: datetime | None = None
+    with open_file() as file:
+        for one in ijson.items(file, "item", use_float=True):
+            if not isinstance(one, dict) or one.get("header") != "Gemini Apps":
+                continue
+            at = _when(one.get("time"))
+            if said and (at and at.date()) != (last and last.date()):
+                yield _gemini_day(name, said, last)
+                said = []
+            last = at
+            asked = str(one.get("title") or "").removeprefix("Prompted ").strip()
+            answers = [_plain(each.get("html")) for each in _listed(one.get("safeHtmlItem"))]
+            told = [_said(_("You"), asked, at)] if asked else []
+            said = [*told, *(_said("Gemini", text, None) for text in answers if text), *said]
+    if said:
+        yield _gemini_day(name, said, last)
+
+
+def _gemini_day(name: str, said: list[str], at: datetime | None) -> Item:
+    day = f"{at:%Y-%m-%d}" if at else ""
+    title = _("Gemini on %(day)s") % {"day": day} if day else _("Gemini, without a date")
+    url = f"https://myactivity.google.com/product/gemini#{day}"
+    return _conversation(name, title, said, url, at)
+
+
+def _plain(text: Any) -> str:
+    spaced = _BREAK.sub("\n", str(text or ""))
+    return re.sub(r"\n{3,}", "\n\n", html.unescape(_TAG.sub("", spaced))).strip()
+
+
+# --- mem0, Letta, basic-memory ---------------------------------------------------------------------
+
+
+def _mem0(name: str, open_file: Opener) -> Iterator[Item]:
+    for prefix in ("memories.item", "results.item", "item"):
+        number = 0
+        with open_file() as file:
+            for number, one in enumerate(ijson.items(file, prefix, use_float=True), start=1):
+                where = _("%(file)s, memory %(n)d") % {"file": name, "n": number}
+                one = one if isinstance(one, dict) else {}
+                text = next((t for t in map(one.get, ("memory", "content", "text")) if t), "")
+                if not isinstance(text, str) or not text.strip():
+                    yield Skipped(where, _("it has no text"))
+                elif one.get("state") in ("deleted", "archived"):
+                    yield Skipped(where, _("it was deleted or archived in mem0"))
+                else:
+                    named = one.get("categories")
+                    tags = [str(tag) for tag in named] if isinstance(named, list) else []
+                    yield Memory(where, text, _when(one.get("created_at")), tuple(tags))
+        if number:
+            return
+
+
+def _letta(name: str, open_file: Opener) -> Iterator[Item]:
+    """Yield the memory blocks of an agent file, and the messages of each agent."""
+    for prefix in ("blocks.item", "core_memory.item"):
+        with open_file() as file:
+            for one in _listed(list(ijson.items(file, prefix, use_float=True))):
+                value, label = (
+                    str(one.get("value") or "").strip(),
+                    one_line(str(one.get("label") or "")),
+                )
+                if value:
+                    yield Memory(f"{name}, {label}", f"{label}: {value}" if label else value)
+    for prefix in ("agents.item", ""):
+        with open_file() as file:
+            for agent in _listed(list(ijson.items(file, prefix, use_float=True))):
+                messages = _listed(agent.get("messages"))
+                if messages:
+                    yield _letta_messages(name, agent, messages)
+
+
+def _letta_messages(name: str, agent: dict[str, Any], messages: list[dict[str, Any]]) -> Item:
+    title = one_line(str(agent.get("name") or "Letta"))
+    said = []
+    for message in messages:
+        text = _blocks(message.get("content")) or str(message.get("text") or "")
+        if message.get("role") in ("user", "assistant") and text.strip():
+            who = _("You") if message["role"] == "user" else title
+            said.append(_said(who, text, _when(message.get("created_at"))))
+    url = f"letta:{agent.get('id') or title}"
+    return _conversation(name, _("Messages of %(name)s") % {"name": title}, said, url, None)
+
+
+def _basic_memory(name: str, text: str) -> Iterator[Item]:
+    front = _FRONT_MATTER.match(text)
+    head, body = (front[1], text[front.end() :]) if front else ("", text)
+    link, named = _PERMALINK.search(head), _TITLE.search(head)
+    if not body.strip():
+        yield Skipped(name, _("the note is empty"))
+        return
+    title = named[1].strip("\"'") if named else PurePosixPath(name).stem
+    yield Document(name, title, body, f"memory://{link[1] if link else name}")
+    for found in _OBSERVATION.finditer(body):
+        tags = (found[1], *_HASHTAG.findall(found[2]))
+        yield Memory(f"{name}, {title}", _HASHTAG.sub("", found[2]).strip(), None, tags)
+
+
+# --- bookmarks ------------------------------------------------------------------------------------
+
+
+class _Bookmarks(HTMLParser):
+    """Reads a Netscape bookmark file: links in folders, with the day on which they were added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str, str, str]] = []  # url, title, folder, seconds
+        self.folders: list[str] = []
+        self._open = ""
+        self._text: list[str] = []
+        self._link: dict[str, str | None] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("a", "h3"):
+            self._open, self._text, self._link = tag, [], dict(attrs)
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self._text.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        text = one_line("".join(self._text))
+        if tag == "h3" == self._open:
+            self.folders.append(text)
+        elif tag == "a" == self._open:
+            folder = " / ".join(self.folders)
+            url, at = self._link.get("href") or "", self._link.get("add_date") or ""
+            self.found.append((url, text or url, folder, at))
+        elif tag == "dl" and self.folders:
+            self.folders.pop()
+        if tag == self._open:
+            self._open = ""
+
+
+def _bookmarks(path: Path) -> Iterator[Item]:
+    reader, number = _Bookmarks(), 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with path.open("rb") as file:
+        while True:
+            raw = file.read(65_536)
+            reader.feed(decoder.decode(raw, final=not raw))
+            found, reader.found = reader.found, []
+            for url, title, folder, at in found:
+                number += 1
+                where = _("%(file)s, bookmark %(n)d") % {"file": path.name, "n": number}
+                if not url.startswith(("https://", "http://")):
+                    yield Skipped(where, _("“%(title)s” isn’t a web page") % {"title": title[:80]})
+                    continue
+                text = f"[{title}](<{url}>)\n"
+                text += "\n" + _("Folder: %(folder)s") % {"folder": folder} + "\n" if folder else ""
+                yield Document(where, title, text, url, _when(at), False)
+            if not raw:
+                return
+
+
+_READERS: dict[App, Any] = {
+    App.CHATGPT: _chatgpt,
+    App.CLAUDE: _claude,
+    App.GEMINI: _gemini,
+    App.MEM0: _mem0,
+    App.LETTA: _letta,
+}
+
+
+# --- storing --------------------------------------------------------------------------------------
+
+
+def take_in(
+    found: Iterator[Item],
+    taking_in: TakingIn,
+    app: App,
+    *,
+    memories: bool,
+    documents: bool,
+    only_look: bool,
+) -> Outcome:
+    """Store the items, or only preview that.  Raises ImportRejected if there are too many.
+
+    Memories become proposals and documents go to the Library, where they aren't given to models yet.
+    """
+    outcome = Outcome()
+    wanted: tuple[type, ...] = (Skipped, *[Memory] * memories, *[Document] * documents)
+    chosen = (item for item in found if isinstance(item, wanted))
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=taking_in.owner.pk)
+        while batch := list(islice(chosen, BATCH)):
+            for item in batch:
+                if isinstance(item, Skipped):
+                    outcome.refuse(item.where, item.why)
+            _propose([one for one in batch if isinstance(one, Memory)], taking_in, app, outcome)
+            _shelve([one for one in batch if isinstance(one, Document)], taking_in, app, outcome)
+            taking_in.done += len(batch)
+            if taking_in.done > MOST_ENTRIES:
+                raise ImportRejected(
+                    _("The file has more than %(most)s entries. Import it in parts.")
+                    % {"most": f"{MOST_ENTRIES:,}"}
+                )
+            taking_in.tell(taking_in.done)
+        if outcome.memories or outcome.documents or outcome.updated:
+            Activity.log(
+                taking_in.owner, taking_in.by, "imported", label=app.source,
+                memories=outcome.memories, documents=outcome.documents + outcome.updated,
+            )  # fmt: skip
+        if only_look:
+            transaction.set_rollback(True)
+    return outcome
+
+
+def _writer(app: App) -> Actor:
+    """Return who writes: not the person, whose words are trusted."""
+    return Actor("import", app.value)
+
+
+def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Outcome) -> None:
+    """Hold each memory for review. One that was proposed before, or is a note, isn't proposed again."""
+    if not found:
+        return
+    owner, texts = taking_in.owner, {one.text.strip() for one in found}
+    proposed = Proposal.objects.of(owner).filter(
+        record_type="note", source=app.source, after__content__in=list(texts)
+    )
+    seen = set(proposed.values_list("after__content", flat=True))
+    seen |= set(Note.objects.of(owner).filter(content__in=texts).values_list("content", flat=True))
+    for one in found:
+        text = one.text.strip()
+        if text in seen:
+            outcome.here += 1
+            continue
+        told = {"app": app.label, "day": f"{one.created:%Y-%m-%d}" if one.created else ""}
+        words = _("Remembered by %(app)s on %(day)s") if one.created else _("Remembered by %(app)s")
+        after = {
+            "content": text, "kind": Note.Kind.LOG.value, "tags": _tags(one, app),
+            "evidence": [words % told],
+        }  # fmt: skip
+        try:
+            proposals.hold(
+                owner, "note", by=_writer(app), source=app.source, before={},
+                after=after, why=words % told, held=_reasons(text),
+            )  # fmt: skip
+        except MemoryRefused as exc:
+            outcome.refuse(one.where, str(exc))
+            continue
+        seen.add(text)
+        outcome.memories += 1
+        outcome.show(
+            _("memory"), str(app.label), text, one.created, app.source, ", ".join(after["tags"])
+        )
+
+
+def _reasons(text: str) -> HoldReasons:
+    """Return why a memory waits: first if it tries to instruct a model."""
+    smell = injection_reason(text)
+    return HoldReasons([Risk("injection", {"smell": smell})] * bool(smell) + [Risk("imported")])
+
+
+def _tags(one: Memory, app: App) -> list[str]:
+    """Return the tags in the form that a note's have."""
+    named = (slugify(tag)[:40] for tag in (app.value, *one.tags))
+    return list(dict.fromkeys(filter(None, named)))[:10]
+
+
+def _shelve(found: Sequence[Document], taking_in: TakingIn, app: App, outcome: Outcome) -> None:
+    """Store new documents, and give those that grew since the last import their new text."""
+    known = {
+        row.url: row
+        for row in LibraryDocument.objects.of(taking_in.owner).filter(
+            url__in={one.url for one in found}, path=""
+        )
+    } if found else {}  # fmt: skip
+    new: dict[str, LibraryDocument] = {}
+    for one in found:
+        content = one.text.encode()
+        row = known.get(one.url)
+        if len(content) > LARGEST_DOCUMENT:
+            told = {"title": one.title[:80], "most": LARGEST_DOCUMENT // 1024**2}
+            outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % told)
+        elif one.url in new or (row and row.digest == sha256(content).hexdigest()):
+            outcome.here += 1
+        elif row is not None:
+            _grow(row, one, content, taking_in, app, outcome)
+        else:
+            new[one.url] = _document(one, content, taking_in, app)
+            outcome.documents += 1
+            outcome.show(_("document"), str(app.label), one.title, one.created, one.url, "")
+    LibraryDocument.objects.add(list(new.values()), by=_writer(app), source=app.source)
+
+
+def _document(one: Document, content: bytes, taking_in: TakingIn, app: App) -> LibraryDocument:
+    at = one.created or timezone.now()
+    return LibraryDocument(
+        owner=taking_in.owner, title=one_line(clean(one.title)[0])[:LONGEST_TITLE], text=one.text,
+        media_type="text/markdown", digest=sha256(content).hexdigest(), size=len(content), url=one.url,
+        modified_at=one.created, created=at, updated=at, trust=Trust.EXTERNAL, source=app.source,
+        sensitivity=Sensitivity.SENSITIVE if one.is_private else Sensitivity.NORMAL,
+    )  # fmt: skip
+
+
+def _grow(
+    row: LibraryDocument,
+    one: Document,
+    content: bytes,
+    taking_in: TakingIn,
+    app: App,
+    outcome: Outcome,
+) -> None:
+    """Replace the text of an earlier export. What is in Trash, or was edited here, stays as it is."""
+    edited = Revision.objects.filter(record_type=row.record_type(), record_id=row.pk, version__gt=1)
+    if row.trashed_at is not None or edited.exclude(source=app.source).exists():
+        outcome.here += 1
+        return
+    try:
+        row.change(
+            by=_writer(app), source=app.source, expected_version=row.version, text=one.text,
+            digest=sha256(content).hexdigest(), size=len(content), modified_at=one.created,
+        )  # fmt: skip
+    except MemoryRefused as exc:
+        outcome.refuse(one.where, str(exc))
+        return
+    outcome.updated += 1
+    outcome.show(_("updated document"), str(app.label), one.title, one.created, one.url, "")
