@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
+from memory.api import chat_completions
 from memory.pages.shared.responses import moved
 from research.api.joined import api
 from research.pages import (
@@ -207,4 +208,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_activity,
     path("metrics", metrics.metrics, name="metrics"),
     path("api/v1/", api.urls),
+    # OpenAI's API, whose clients expect these paths
+    path("v1/chat/completions", chat_completions.completions, name="chat-completions"),
+    path("v1/models", chat_completions.models, name="chat-models"),
 ]

@@ -297,5 +297,12 @@ def rest_example(token: str = "") -> str:  # none: the form has a gap there  # n
     return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"
 
 
+def chat_example(token: str = "") -> str:  # none, as above  # nosec B107
+    """Return the settings of a program that uses OpenAI's API."""
+    return (
+        f"OPENAI_BASE_URL={settings.BEACON_URL}/v1\nOPENAI_API_KEY={token or PLACE}\nmodel: beacon"
+    )
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)

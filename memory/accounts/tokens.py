@@ -26,7 +26,8 @@ from memory.models.errors import InvalidValue
 PREFIX = "bcn_"
 GRANTED = "bco_"  # access tokens of apps that a person allowed (memory.accounts.oauth)
 METRICS = "metrics"  # for admins only: the site's metrics, but no one's memory
-SCOPES = ("read", "write", "admin", METRICS)
+CHAT = "chat"  # to use the connected model, with the agent's context added
+SCOPES = ("read", "write", "admin", CHAT, METRICS)
 NOTED_EACH = timedelta(minutes=1)  # between two updates of a token's last use
 LONGEST_TEXT = 200  # characters; a longer text can't be a token and isn't hashed
 # Beacon's own agents; an app with such a name could pose as one of them.

@@ -104,7 +104,7 @@ class StrictParser(Parser):
         """Return the JSON of the body.  Raises Problem with the reason."""
         value = parsed(request.body)
         taken: list[str] = []
-        value = _cleaned(value, taken)
+        value = cleaned(value, taken)
         _note(request, taken)
         if authenticated(request).may("admin") and request.headers.get(KEEP_SECRETS):
             return value
@@ -193,7 +193,7 @@ def _spaced(text: str) -> str:
     return "".join(clean(char)[0] or " " for char in text) if was_cleaned else kept
 
 
-def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
+def cleaned(value: Any, taken: list[str], place: str = "") -> Any:
     """Return the value with its texts cleaned, and add the changed fields to `taken`."""
     if isinstance(value, str):
         text, was_cleaned = clean(value)
@@ -204,9 +204,9 @@ def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
         kept = {}
         for name, one in value.items():
             field = clean(name)[0]
-            kept[field] = _cleaned(one, taken, place or field)
+            kept[field] = cleaned(one, taken, place or field)
         return kept
-    return [_cleaned(one, taken, place) for one in value] if isinstance(value, list) else value
+    return [cleaned(one, taken, place) for one in value] if isinstance(value, list) else value
 
 
 def said_in(request: HttpRequest) -> str:

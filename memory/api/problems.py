@@ -27,6 +27,7 @@ from memory.services.files.texts import NoSuchFile, OverBudget
 
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"
+CHAT_ROOT = "/v1/"  # where errors have OpenAI's form
 LONGEST_DETAIL = 2_000
 MOST_ERRORS = 20  # fields that are listed, since an invalid body can have thousands
 
@@ -82,6 +83,22 @@ class Problem(Exception):
             }
         text = json.dumps(body, default=str)
         return HttpResponse(text, status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
+
+
+def in_openais_form(problem: Problem) -> HttpResponse:
+    """Return the answer for a client of OpenAI's API, which reads errors in its own form."""
+    kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    usual = "server_error" if problem.status >= 500 else "invalid_request_error"
+    error = {
+        "message": shorten(clean(problem.detail)[0], LONGEST_DETAIL),
+        "type": kind.get(problem.status, usual),
+        "param": problem.more.get("param"),
+        "code": problem.more.get("code", _WORDS.get(problem.status)),
+    }
+    text = json.dumps({"error": error})
+    return HttpResponse(
+        text, status=problem.status, content_type="application/json", headers=problem.headers
+    )
 
 
 def not_found(what: str = "") -> Problem:
@@ -191,12 +208,16 @@ class ProblemMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        is_page = response.headers.get("Content-Type") != MEDIA_TYPE
-        if response.status_code < 400 or not request.path.startswith(ROOT) or not is_page:
+        is_chat = request.path.startswith(CHAT_ROOT)
+        is_page = response.headers.get("Content-Type") != (
+            "application/json" if is_chat else MEDIA_TYPE
+        )
+        is_api = is_chat or request.path.startswith(ROOT)
+        if response.status_code < 400 or not is_api or not is_page:
             return response
         failure = getattr(response, "failure", None)
         told = of_failure(failure) if failure else _in_words(response.status_code)
-        answer = told.answer()
+        answer = in_openais_form(told) if is_chat else told.answer()
         for name in ("Allow", "Retry-After", "X-Frame-Options"):
             if name in response.headers:
                 answer[name] = response.headers[name]

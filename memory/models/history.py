@@ -328,6 +328,7 @@ class ModelCall(models.Model):
 
     class Purpose(models.TextChoices):
         ASK = "ask", _("answering in Ask")
+        CHAT = "chat", _("answering an app’s chat")
         COMPACT = "compact", _("shortening a result")
         COMPARE = "compare", _("comparing sentences")
         CONDENSE = "condense", _("condensing a file")

@@ -38,7 +38,7 @@ NO_PAGE = {
     "research:topics-trash", "research:topic-duplicate", "research:topic-known",
     "research:schedule-preview", "research:fact", "research:run-progress",
     "research:sources-export", "research:topic-memory-json", "research:run-export",
-    "research:activity-file", "research:feed", "research:metrics",
+    "research:activity-file", "research:feed", "research:metrics", "research:chat-models",
     *(name for name, _address in ALL if name.endswith("-moved")),  # they only redirect
 }  # fmt: skip
 

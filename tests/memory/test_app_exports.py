@@ -21,8 +21,6 @@ from memory.models import LibraryDocument, Note, Proposal, Sensitivity, Trust, U
 from memory.services.library.documents import LibrarySearch
 from memory.services.review import proposals
 
-pytestmark = pytest.mark.requirement("R310")
-
 
 def message(role: str, text: str, **more: Any) -> dict[str, Any]:
     content = more.pop("content", {"content_type": "text", "parts": [text]})
@@ -172,6 +170,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("app", App)
+@pytest.mark.requirement("R310")
 def test_an_export_is_recognized_counted_before_it_is_stored_and_a_second_import_adds_nothing(
     alice: User, tmp_path: Path, app: App
 ) -> None:

@@ -254,3 +254,13 @@ def test_of_an_agent_that_was_shown_web_text_it_is_said_that_its_words_wait(
     assert said in browser.get(AGENTS).content.decode()
     Agent.objects.filter(pk=agent.pk).update(read_at=timezone.now() - trust.KEPT)
     assert said not in browser.get(AGENTS).content.decode()
+
+
+def test_a_chat_token_comes_with_the_settings_of_openais_clients(browser: Client) -> None:
+    shown = browser.post(PAGE, {"name": "editor", "scopes": "chat", "days": "90"}, follow=True)
+
+    body = shown.content.decode()
+    token = ApiToken.objects.get()
+    assert token.scopes == ["chat"]
+    assert "OPENAI_BASE_URL=http://127.0.0.1:8000/v1" in body
+    assert 'class="fold" open' in body

@@ -26,6 +26,8 @@ PUBLIC = {
     "memory:oauth-token",  # apps, which have no cookies: tests/pages/test_oauth.py
     "memory:oauth-register",
     "memory:oauth-revoke",
+    "research:chat-completions",  # a token with the scope: tests/api/test_chat_completions.py
+    "research:chat-models",
     "research:shared-report",  # anyone with the link
     "research:feed",  # anyone with the address
     "research:unsubscribe",  # anyone with the email
@@ -54,6 +56,8 @@ NO_TOKEN_NEEDED = {
     "memory:oauth-token",  # apps do, and cookies aren't read there
     "memory:oauth-register",
     "memory:oauth-revoke",
+    "research:chat-completions",  # programs do, and cookies aren't read there
+    "research:chat-models",
 }
 EXAMPLES: dict[str, Any] = {
     "int": 1,

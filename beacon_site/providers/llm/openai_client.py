@@ -8,6 +8,7 @@ import threading
 import time
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -343,25 +344,73 @@ class ChatWire:
                 broken = self._not_finished(seconds, time.monotonic() - began)
         return self._read(reading, broken)
 
+    @contextmanager
+    def passed_on(self, body: Mapping[str, Any], *, seconds: float) -> Iterator[Iterator[bytes]]:
+        """Send a request unchanged, and give the bytes of the answer as they arrive.
+
+        Raises CallFailed, also while the answer is being read.  Leaving the block closes the
+        connection, so that the endpoint stops writing.  Nothing is retried.
+        """
+        headers = {STREAMED: "1", "Accept-Encoding": "identity"}
+        try:
+            # The client would check and convert its own parameters, but leaves extra_body alone.
+            with self._client.chat.completions.with_streaming_response.create(
+                model=self._model,
+                messages=[],
+                stream=bool(body.get("stream")),
+                extra_body=dict(body),
+                extra_headers=headers,
+                timeout=_limits(seconds),
+            ) as raw:
+                yield self._piece_by_piece(raw.http_response.iter_raw(), seconds)
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            raise self._failed(exc, seconds) from None
+
+    def _piece_by_piece(self, chunks: Iterator[bytes], seconds: float) -> Iterator[bytes]:
+        began = time.monotonic()
+        try:
+            yield from chunks
+        except BodyTooLarge:
+            raise self._too_large(MAX_STREAM) from None
+        except httpx2.TimeoutException:
+            raise self._not_finished(seconds, time.monotonic() - began) from None
+        except httpx2.HTTPError as exc:
+            raise self._failed(exc, seconds) from None
+
+    def completion_in(self, content: bytes) -> Completion:
+        """Return the completion that a body contains.  Raises CallFailed for anything else."""
+        outcome = self._as_completion(content)
+        if isinstance(outcome, CallFailed):
+            raise outcome
+        return outcome
+
+    def error_in(self, event: Mapping[str, Any]) -> CallFailed:
+        """Return the failure that a stream reports in one of its events."""
+        said, code, status = error_of(event, otherwise=500)
+        return self._judged(status, code, said, {})
+
     def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
         """Return the result of a stream."""
         if broken is not None and broken.too_large:
             return broken
         if reading.error is not None:
-            said, code, status = error_of(reading.error, otherwise=500)
-            broken = self._judged(status, code, said, {})
+            broken = self.error_in(reading.error)
         elif broken is None and reading.whole is not None:
             return self._as_completion(reading.whole)
         elif reading.is_complete and reading.has_begun:
             return Completion(reading.completion(), streamed=True)
         elif broken is None:
-            text = _(
-                "The connection to the model at %(host)s was lost before its response was complete."
-            )
-            broken = CallFailed(ProviderUnavailable(text % {"host": self._host}))
+            broken = self.cut_off()
         if reading.has_begun:
             broken.lost = (reading.text,)
         return broken
+
+    def cut_off(self) -> CallFailed:
+        """Return the failure of an answer that ended before it was complete."""
+        text = _(
+            "The connection to the model at %(host)s was lost before its response was complete."
+        )
+        return CallFailed(ProviderUnavailable(text % {"host": self._host}))
 
     def _as_completion(self, content: bytes) -> Completion | CallFailed:
         """Return the body of a 200, with any content type."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,8 @@ class OpenAIModel:
         self.ends_at = ends_at
 
     @cached_property
-    def _wire(self) -> ChatWire:
+    def wire(self) -> ChatWire:
+        """Return the connection to the endpoint."""
         # Imported late, because it costs 0.6 s and 50 MB that a process without a model doesn't need.
         from beacon_site.providers.llm.openai_client import wire_for
 
@@ -210,7 +212,7 @@ class OpenAIModel:
         form = Form(learned.limit_field, streams, learned.stream_counts)
         tried: list[Form] = []
         lost: tuple[str, ...] = ()
-        wire = self._wire  # the import doesn't count as the endpoint's time
+        wire = self.wire  # the import doesn't count as the endpoint's time
         ends_at = min(self.ends_at, time.monotonic() + self.profile.timeout)
         while True:
             tried.append(form)
@@ -232,6 +234,36 @@ class OpenAIModel:
             else:
                 self._remember(tried[0], form, completion)
                 return replace(completion, lost=lost + completion.lost)
+
+    @contextmanager
+    def passed_on(self, body: Mapping[str, Any], max_tokens: int) -> Iterator[Iterator[bytes]]:
+        """Send someone else's request to the model, and give the bytes of its answer.
+
+        The model, the token limit and, for a stream, the request for its usage are set here, in
+        the form that the endpoint accepts.  Raises CallFailed; see ChatWire.passed_on.
+        """
+        params = {**body, "model": self.profile.model}
+        learned = self.learned
+        streams = bool(body.get("stream"))
+        form = Form(learned.limit_field, streams, learned.stream_counts)
+        tried: list[Form] = []
+        wire = self.wire
+        ends_at = time.monotonic() + self.profile.timeout
+        with ExitStack() as opened:
+            while True:
+                tried.append(form)
+                sent = in_form(params, form, max_tokens)
+                try:
+                    seconds = max(0.1, ends_at - time.monotonic())
+                    chunks = opened.enter_context(wire.passed_on(sent, seconds=seconds))
+                    break
+                except CallFailed as exc:
+                    other = another_form(form, exc)
+                    if other is None or other in tried or other.stream != form.stream:
+                        raise
+                    form = other
+            learned.limit_field, learned.stream_counts = form.limit_field, form.counts
+            yield chunks
 
     def _remember(self, first: Form, form: Form, completion: Completion) -> None:
         learned = self.learned

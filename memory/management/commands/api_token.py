@@ -26,7 +26,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--scopes",
             default="read,write",
-            help="read, write, admin and (for admins only) metrics, separated by commas",
+            help="read, write, admin, chat and (for admins only) metrics, separated by commas",
         )
         parser.add_argument("--name", default="cli", help="the agent's name (default: cli)")
 

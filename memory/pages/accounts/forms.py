@@ -279,7 +279,7 @@ if TYPE_CHECKING:
 else:
     _OfAgent = forms.ModelForm
 
-READ, WRITE, ADMIN, METRICS = "read", "read write", "read write admin", "metrics"
+READ, WRITE, ADMIN, CHAT, METRICS = "read", "read write", "read write admin", "chat", "metrics"
 NEVER = "never"
 
 
@@ -320,6 +320,10 @@ class TokenForm(forms.Form, _TakesRefusals):
             (
                 ADMIN,
                 gettext_lazy("Everything you can do, on your behalf, including permanent deletion"),
+            ),
+            (
+                CHAT,
+                gettext_lazy("Chat: use Beacon’s model, which is given the agent’s memory"),
             ),
         ],
         initial=WRITE,

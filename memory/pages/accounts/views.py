@@ -533,6 +533,7 @@ def _tokens_page(
         "sign_in_setups": accounts_agents.sign_in_setups(),
         "setups": accounts_agents.setups(text, with_paths=request.user.is_staff),
         "rest": accounts_agents.rest_example(text),
+        "chat": accounts_agents.chat_example(text),
         "tab": "tokens",
     }
     template = "memory/_tokens.html" if request.htmx else "memory/settings_tokens.html"

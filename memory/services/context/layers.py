@@ -339,6 +339,26 @@ def build_context(
     return context
 
 
+MOST_RECALLED, LONGEST_RECALLED = 6, 400  # hits, and characters of each
+
+
+def with_recalled(context: Context, hits: Iterable[RecallHit]) -> Context:
+    """Return the context with one more layer: what recall found, except what it includes already."""
+    included = {record.pk for record in context.records}
+    lines = [
+        ContextLine(
+            f"- [{hit.type}:{hit.id}] {for_prompt(hit.dated(shorten(hit.content, LONGEST_RECALLED)))}",
+            _why_near(hit),
+            hit.record,
+        )
+        for hit in hits
+        if hit.id not in included
+    ]
+    layer = Layer("recalled", _("Memories about the message"), lines[:MOST_RECALLED])
+    layers = [*context.layers, layer]
+    return replace(context, layers=layers, system=_joined(layers))
+
+
 def place_lines_of(owner: User, now: datetime) -> list[ContextLine]:
     """Return the layer of the machine, which is never left out (R217)."""
     return [ContextLine(text, _("always")) for text in place_lines(owner, now)]

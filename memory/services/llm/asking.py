@@ -80,22 +80,10 @@ def ask_model(
 
     # An abandoned call still costs money, so the most that it can cost is counted.
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
-    with _reserved(call, model.profile, most, meter):
-        return _perform(call, model.profile, ask, most, meter, wait_for)
-
-
-@contextmanager
-def _reserved(
-    call: ModelCall, profile: LlmProfile, most: Usage, meter: Meter | None
-) -> Iterator[None]:
-    """Reserve the most that the call can cost, if its meter allows it."""
-    held = None
-    if meter is not None:
-        held = booking.reserve(call, most, price(most, profile), meter.check)
-    try:
-        yield
-    finally:
-        booking.settle(held)
+    with paid(call, model.profile, most, meter) as counted:
+        answer = wait_for(ask) if wait_for else ask()
+        counted(answer.usage, _said(answer))
+    return answer
 
 
 def _called_a_tool(answer: Answer) -> ProviderNonsense:
@@ -108,31 +96,46 @@ def _called_a_tool(answer: Answer) -> ProviderNonsense:
     )
 
 
-def _perform(
-    call: ModelCall,
-    profile: LlmProfile,
-    ask: Callable[[], Answer],
-    most: Usage,
-    meter: Meter | None,
-    wait_for: Callable[[Callable[[], Answer]], Answer] | None,
-) -> Answer:
-    """Return the answer; the call is always recorded with its cost."""
+@contextmanager
+def paid(
+    call: ModelCall, profile: LlmProfile, most: Usage, meter: Meter | None
+) -> Iterator[Callable[[Usage, str], None]]:
+    """Pay for the call that is made in the block: reserve the most it can cost, and record it.
+
+    The block passes its usage and answer to the function that it gets; until then, the call counts
+    as `most`.  It is recorded in any case, as abandoned if something other than the model ends the
+    block.  Raises BudgetReached if the meter doesn't allow the call.
+    """
+    held = None
+    if meter is not None:
+        held = booking.reserve(call, most, price(most, profile), meter.check)
+    try:
+        with _recorded(call, profile, most, meter) as counted:
+            yield counted
+    finally:
+        booking.settle(held)
+
+
+@contextmanager
+def _recorded(
+    call: ModelCall, profile: LlmProfile, most: Usage, meter: Meter | None
+) -> Iterator[Callable[[Usage, str], None]]:
     usage, key = most, profile.api_key
     call.error = _("cancelled because its caller was stopped")
     call.failure = ModelCall.Failure.LEFT
     began = time.monotonic()
+
+    def counted(spent: Usage, answer: str) -> None:
+        nonlocal usage
+        usage, call.answer = spent, _storable(answer, key)
+
     try:
-        answer = wait_for(ask) if wait_for else ask()
-        usage, call.answer = answer.usage, _storable(_said(answer), key)
+        yield counted
         call.error = call.failure = ""
-        return answer
-    except ProviderNonsense as exc:
-        usage = Usage(exc.prompt_tokens, exc.completion_tokens)
-        call.answer, call.error = _storable(exc.text, key), _storable(str(exc), key)
-        call.failure = failure_of(exc)
-        raise
     except ProviderError as exc:
         usage = Usage(exc.prompt_tokens, exc.completion_tokens)
+        if isinstance(exc, ProviderNonsense):
+            call.answer = _storable(exc.text, key)
         call.error, call.failure = _storable(str(exc), key), failure_of(exc)
         raise
     finally:
@@ -155,19 +158,20 @@ def _perform(
 
 def _without_secrets(message: Message, secrets: Sequence[str]) -> Message:
     calls = tuple(
-        replace(call, arguments=_redacted_value(call.arguments, secrets))
+        replace(call, arguments=redacted_value(call.arguments, secrets))
         for call in message.tool_calls
     )
     return replace(message, content=redact(message.content, *secrets), tool_calls=calls)
 
 
-def _redacted_value(value: Any, secrets: Sequence[str]) -> Any:
+def redacted_value(value: Any, secrets: Sequence[str]) -> Any:
+    """Return a JSON value without these secrets."""
     if isinstance(value, str):
         return redact(value, *secrets)
     if isinstance(value, dict):
-        return {key: _redacted_value(one, secrets) for key, one in value.items()}
+        return {key: redacted_value(one, secrets) for key, one in value.items()}
     if isinstance(value, list):
-        return [_redacted_value(one, secrets) for one in value]
+        return [redacted_value(one, secrets) for one in value]
     return value
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from beacon_memory.client import Beacon
 from beacon_memory.errors import BeaconError, NotReached, Refused
-from beacon_memory.records import File, Hit, Report, Run, Written
+from beacon_memory.records import Entry, File, Hit, Report, Run, Written
 
 __all__ = [
     "Beacon",
     "BeaconError",
+    "Entry",
     "File",
     "Hit",
     "NotReached",

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from beacon_memory.errors import BeaconError, NotReached, Refused
-from beacon_memory.records import File, Hit, Report, Run, Written
+from beacon_memory.records import Entry, File, Hit, Report, Run, Written
 
 USUAL = "http://127.0.0.1:8000"
 
@@ -187,6 +187,42 @@ class Beacon:
             return f"Pending approval: {raw.get('why', '')}. Nothing is saved yet.", False
         return str(raw["text"]), False
 
+    # --- scratchpad ---
+
+    def entries(self, prefix: str = "", *, session: str = "") -> list[Entry]:
+        """Return the values whose keys begin with `prefix`, sorted by key.
+
+        With `session`, a name of your choice, only values that this token's agent set under it.
+        """
+        wanted = {"prefix": prefix, "session": session, "limit": 200}
+        return [Entry.of(one) for one in self._items("scratchpad", wanted)]
+
+    def entry(self, key: str, *, session: str = "") -> Entry | None:
+        """Return the value of a key, or None."""
+        try:
+            answer = self._ask("GET", f"scratchpad/{_part(key)}", params={"session": session})
+        except Refused as exc:
+            if exc.status == 404:
+                return None
+            raise
+        return Entry.of(answer.json())
+
+    def set_entry(self, key: str, value: str, *, session: str = "") -> Entry:
+        """Set the value of a key. The history keeps the old value."""
+        params = {"session": session}
+        answer = self._ask("PUT", f"scratchpad/{_part(key)}", params=params, json={"value": value})
+        return Entry.of(answer.json())
+
+    def delete_entry(self, key: str, *, session: str = "") -> bool:
+        """Move a value to Trash. Returns False if there was none."""
+        try:
+            self._ask("DELETE", f"scratchpad/{_part(key)}", params={"session": session})
+        except Refused as exc:
+            if exc.status == 404:
+                return False
+            raise
+        return True
+
     # --- requests ---
 
     def _written(self, path: str, body: dict[str, Any]) -> Written:
@@ -194,10 +230,10 @@ class Beacon:
         key = {"Idempotency-Key": str(uuid.uuid4())}
         return _as_written(self._ask("POST", path, json=body, headers=key).json())
 
-    def _items(self, path: str) -> Iterator[dict[str, Any]]:
+    def _items(self, path: str, params: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         cursor: str | None = ""
         while cursor is not None:
-            params = {"cursor": cursor} if cursor else {}
+            params = {**(params or {}), **({"cursor": cursor} if cursor else {})}
             page = self._ask("GET", path, params=params).json()
             yield from page["items"]
             cursor = page.get("next")
@@ -214,7 +250,8 @@ class Beacon:
             raise NotReached(f"{self._http.base_url} isn't a valid URL: {exc}") from exc
         if not answer.is_success:
             raise _refusal(answer)
-        if not answer.headers.get("Content-Type", "").startswith("text/markdown"):  # a report
+        is_markdown = answer.headers.get("Content-Type", "").startswith("text/markdown")  # a report
+        if not is_markdown and answer.status_code != 204:
             try:
                 answer.json()
             except ValueError as exc:

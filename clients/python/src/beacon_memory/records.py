@@ -116,3 +116,25 @@ class File:
             content=str(raw.get("content") or ""),
             raw=raw,
         )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value of the scratchpad under its key."""
+
+    key: str
+    value: str
+    created: str = ""
+    updated: str = ""
+    raw: Json = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, raw: Json) -> Entry:
+        """Create it from a response."""
+        return cls(
+            key=str(raw["key"]),
+            value=str(raw["value"]),
+            created=str(raw.get("created") or ""),
+            updated=str(raw.get("updated") or ""),
+            raw=raw,
+        )
