@@ -129,7 +129,7 @@ LEAST_PAGES = 0.5
 MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # Share of the topic's words, in a statement or near it, below which it may be off the topic, and what
 # that costs. Fitted on the practice half of `benchmarks.real.rating`.
-ON_TOPIC, OFF_TOPIC = 0.8, 1.5
+ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 _NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")

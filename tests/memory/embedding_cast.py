@@ -38,4 +38,7 @@ def drop_vectors() -> None:
     """Leave the database as it was before it compared vectors."""
     with connection.cursor() as cursor:
         cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
+        cursor.execute("SELECT tablename FROM pg_tables WHERE tablename ~ '^embedding_[0-9]+$'")
+        for (table,) in cursor.fetchall():
+            cursor.execute(f'DROP TABLE "{table}"')
         cursor.execute("DROP FUNCTION IF EXISTS memory_embedding_follow CASCADE")

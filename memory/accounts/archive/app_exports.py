@@ -35,7 +35,7 @@ from beacon_site.text.injection import injection_reason
 from beacon_site.text.secret_scanner import mask
 from memory.accounts.archive.foreign_formats import MOST_ENTRIES, Outcome
 from memory.accounts.archive.importer import TakingIn
-from memory.accounts.archive.zips import ImportRejected, opened
+from memory.accounts.archive.zips import ImportRejected, check_plain, opened
 from memory.models import (
     Activity,
     LibraryDocument,
@@ -121,6 +121,7 @@ Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 def app_of(path: Path) -> App | None:
     """Return the app that wrote a file, or None for any other file.  Raises ImportRejected."""
+    check_plain(path)
     if zipfile.is_zipfile(path):
         with opened(path) as archive:
             return _app_of_zip(archive)
