@@ -16,7 +16,23 @@ from typing import Any
 
 from benchmarks.throwaway import database
 
-WORDS = ["harbour", "fleet", "tide", "tea", "quay", "anchor", "pilot", "ferry", "crane", "signal", "buoy", "rope", "deck", "engine", "chart"]
+WORDS = [
+    "harbour",
+    "fleet",
+    "tide",
+    "tea",
+    "quay",
+    "anchor",
+    "pilot",
+    "ferry",
+    "crane",
+    "signal",
+    "buoy",
+    "rope",
+    "deck",
+    "engine",
+    "chart",
+]
 ROUNDS = 30
 SHARED = "folders/vault/shared.md"
 
