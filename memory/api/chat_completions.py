@@ -136,7 +136,7 @@ def _model_for(body: Mapping[str, Any]) -> OpenAIModel:
     model = connections.language_model()
     if model is None:
         words = _(
-            "No model is connected, so there is nothing to pass this on to. Your admin can connect one in Settings → Connections."
+            "No model is connected, so there is nothing to pass this on to. Your admin can connect one in Settings → Models and search."
         )
         raise Problem(503, words, code="no_model", headers=_NO_RETRY)
     have, wanted = model.profile.model, body.get("model")
