@@ -23,6 +23,7 @@ from tests.providers.servers import (
 KEY = "serp-secret-key-98765"
 MODEL_KEY = "sk-model-secret-key-4321"
 PLAN_MARK = '{"queries"'
+EXTRACT_MARK = '"insights"'
 _TRACK = re.compile(r"Your track: (\w+)\.")
 
 
@@ -114,7 +115,7 @@ class Outside:
         title = title_of(prompt)
         if track := _TRACK.search(prompt):
             return self._track(title, track[1], body["messages"])
-        kind = "plan" if PLAN_MARK in prompt else "write"
+        kind = "plan" if PLAN_MARK in prompt else "extract" if EXTRACT_MARK in prompt else "write"
         good = self.good(title, kind, prompt)
         if title in self.spoiled:
             return self.spoiled[title](good)
@@ -131,7 +132,9 @@ class Outside:
         return calls_tool("open_page", {"page": "p1"})
 
     def good(self, title: str, kind: str, prompt: str = "") -> dict[str, Any]:
-        """Return what a good model says when it plans or writes."""
+        """Return what a good model says when it plans, writes, or extracts observations."""
+        if kind == "extract":
+            return {"findings": [], "insights": [], "lessons": []}
         if kind == "plan":
             return {"queries": [f"{title} news", f"{title} orders"]}
         page = prompt.rsplit("<<<", 1)[-1].split(">>>", 1)[0]
