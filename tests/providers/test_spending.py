@@ -37,7 +37,7 @@ def model(endpoint: ScriptedChatServer) -> OpenAIModel:
     learned_about.cache_clear()
     endpoint.forget()
     made = OpenAIModel(LlmProfile(endpoint.base_url, "tiny", timeout=2))
-    assert made._wire  # loaded, so that no test takes the time of the first import
+    assert made.wire  # loaded, so that no test takes the time of the first import
     return made
 
 
