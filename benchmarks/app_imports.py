@@ -89,7 +89,7 @@ def main() -> None:
             app = app_exports.app_of(path)
             outcome = app_exports.take_in(
                 app_exports.items(path, app), TakingIn(owner, owner.actor, path.name, True), app,
-                memories=True, documents=True, only_look=only_look,
+                memories=True, documents=True, private=True, only_look=only_look,
             )  # fmt: skip
             seconds = time.perf_counter() - started
             more = _memory() - had

@@ -138,6 +138,7 @@ _library = [
     path("library/check/", library.library_check, name="library-check"),
     path("library/<uuid:pk>/", library.library_document, name="library-document"),
     path("library/<uuid:pk>/edit/", library.library_edit, name="library-edit"),
+    path("library/<uuid:pk>/sensitivity/", library.library_sensitivity, name="library-sensitivity"),
     path("library/<uuid:pk>/trash/", library.library_trash, name="library-trash"),
     path("library/<uuid:pk>/restore/", library.library_restore, name="library-restore"),
 ]

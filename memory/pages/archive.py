@@ -78,8 +78,13 @@ class ReadingForm(forms.Form):
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
+        help_text=gettext_lazy("They go to the Library, where you can search them."),
+    )
+    private = forms.BooleanField(
+        label=gettext_lazy("Hide conversations and files from models and research"),
+        required=False,
         help_text=gettext_lazy(
-            "They go to the Library, for you to search. Conversations and files are marked as sensitive, so models don’t see them."
+            "They’re marked as sensitive. You can change this for each document in the Library."
         ),
     )
 
@@ -91,7 +96,7 @@ class ReadingForm(forms.Form):
             Shape.BEACON: ("own",),
             Shape.MARKDOWN: ("bullets", "kind", "category"),
             Shape.LINES: ("category",),
-            Shape.APP: ("memories", "documents"),
+            Shape.APP: ("memories", "documents", "private"),
         }[Shape(str(shape))]
         for name in set(self.fields) - set(wanted):
             del self.fields[name]

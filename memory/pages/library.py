@@ -33,7 +33,7 @@ from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest, page_of_ours
-from memory.models import LibraryDocument
+from memory.models import LibraryDocument, Sensitivity
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
@@ -228,9 +228,11 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
     kinds: Counter[str] = Counter()
     origins: Counter[str] = Counter()
     rows = rows.annotate(is_mine=ExpressionWrapper(Q(path=""), BooleanField()))
-    counts = rows.values_list("media_type", "is_mine").annotate(n=Count("pk"))
-    for kind, is_mine, number in counts:
+    marks: Counter[str] = Counter()
+    counts = rows.values_list("media_type", "is_mine", "sensitivity").annotate(n=Count("pk"))
+    for kind, is_mine, mark, number in counts:
         kinds[kind] += number
+        marks[mark] += number
         origins["added" if is_mine else "folder"] += number
     facets = [
         Facet("kind", _("Format"), [Choice(name, KINDS.get(name, name), kinds[name]) for name in kinds]),
@@ -239,6 +241,13 @@ def _facets(request: BeaconRequest) -> tuple[list[Facet], int]:
             [
                 Choice("added", _("added manually"), origins["added"]),
                 Choice("folder", _("the watched folder"), origins["folder"]),
+            ],
+        ),
+        Facet(
+            "sensitivity", _("Sensitive"),
+            [
+                Choice("sensitive", _("sensitive"), marks["sensitive"]),
+                Choice("normal", _("not sensitive"), marks["normal"]),
             ],
         ),
     ]  # fmt: skip
@@ -250,6 +259,8 @@ def _narrowed(documents: Any, request: BeaconRequest, asked: QueryDict) -> Any:
         documents = documents.filter(media_type=kind)
     if (origin := asked.get("origin")) in ("added", "folder"):
         documents = documents.filter(path="") if origin == "added" else documents.exclude(path="")
+    if (mark := asked.get("sensitivity")) in Sensitivity.values:
+        documents = documents.filter(sensitivity=mark)
     return documents
 
 
@@ -395,6 +406,8 @@ def _origin(request: BeaconRequest, document: LibraryDocument) -> str:
         return _("the watched folder")
     if document.source == str(request.actor):
         return _("added by you")
+    if document.source.startswith("import:"):
+        return _("the import “%(name)s”") % {"name": document.source.removeprefix("import:")}
     return _("added by %(who)s") % {"who": document.source.removeprefix("human:")}
 
 
@@ -442,6 +455,25 @@ def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> di
     document.refresh_from_db()
     typed = {**form.cleaned_data, "version": document.version}
     return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
+
+
+@require_POST
+@login_required
+def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Mark a document as sensitive, or remove the mark, with an Undo in the toast."""
+    own = LibraryDocument.objects.of(request.user).live().filter(path="")
+    document = get_object_or_404(own, pk=pk)
+    wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
+    said = _("Marked as sensitive. Runs and models don’t get it.")
+    if wanted == Sensitivity.NORMAL:
+        said = _("No longer sensitive. Runs and models can get it.")
+    try:
+        document.change(by=request.actor, sensitivity=wanted)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+    else:
+        messages.success(request, said, extra_tags=offer_revision(request, document))
+    return _redirect_to(request, document.get_absolute_url())
 
 
 @require_POST

@@ -102,7 +102,6 @@ _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
 _PARTS = re.compile(r"[\s,;]+")
-_LIST_PARTS = re.compile(r"; ")
 _NUMBERED = re.compile(r"#(\d+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
@@ -497,7 +496,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 0.3
     if kinds <= {values.STATUS} or name in said.choices:
         return 0.9
-    old, new = (_LIST_PARTS.split(text) for text in (before, after))
+    old, new = before.split("; "), after.split("; ")
     parts = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
     if len(old) == len(new) > 1 == len(parts):  # one part of a list has another value
         return _weight_of((name, *parts[0]), said)

@@ -14,11 +14,11 @@ from django.test import Client
 
 from beacon_site.providers.search.base import SearchOptions
 from memory.accounts.archive import app_exports
-from memory.accounts.archive.app_exports import App, Memory, Skipped
+from memory.accounts.archive.app_exports import App, Memory, Problem
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import LibraryDocument, Note, Proposal, Sensitivity, Trust, User
-from memory.services.library.documents import LibrarySearch
+from memory.services.library.documents import LibrarySearch, add_document
 from memory.services.review import proposals
 
 
@@ -64,6 +64,7 @@ CLAUDE = [
 ]  # fmt: skip
 GEMINI = [
     {"header": "Gemini Apps", "title": "Prompted How deep is it?", "time": "2025-05-03T12:00:00Z", "safeHtmlItem": [{"html": "<p>Nine <b>metres</b>.</p>"}]},
+    {"header": "Gemini-Apps", "title": "Und morgen?", "time": "2025-05-02T12:00:00Z"},
     {"header": "Search", "title": "Searched for tea"},
     {"header": "Gemini Apps", "title": "Prompted And the quay?", "time": "2025-05-02T12:00:00Z", "safeHtmlItem": []},
 ]  # fmt: skip
@@ -158,7 +159,7 @@ def made(folder: Path, app: App) -> Path:
 def take_in(owner: User, path: Path, **more: Any) -> app_exports.Outcome:
     app = app_exports.app_of(path)
     assert app is not None
-    options = {"memories": True, "documents": True, "only_look": False} | more
+    options = {"memories": True, "documents": True, "private": True, "only_look": False} | more
     taking = TakingIn(owner, owner.actor, path.name, True)
     return app_exports.take_in(app_exports.items(path, app), taking, app, **options)
 
@@ -299,7 +300,80 @@ def test_secrets_are_masked(alice: User, tmp_path: Path) -> None:
     path = tmp_path / "mem0.json"
     path.write_text(json.dumps({"memories": [{"content": f"The token is {secret}"}]}))
     take_in(alice, path)
+    talk = {"uuid": "u", "name": secret, "chat_messages": [{"sender": "human", "text": secret}]}
+    take_in(alice, zipped(tmp_path, **{"conversations.json": json.dumps([talk])}))
+
     assert secret not in json.dumps(Proposal.objects.get().after)
+    chat = LibraryDocument.objects.get()
+    assert secret not in chat.title + chat.text
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '[{"mapping": ' + "[" * 100_000])
+def test_a_file_of_brackets_takes_no_memory_and_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(text)
+    with pytest.raises(ImportRejected, match="nested too deeply"):
+        app_exports.app_of(path)
+
+
+def test_conversations_without_an_id_are_told_apart_by_their_text(
+    alice: User, tmp_path: Path
+) -> None:
+    said = [{"sender": "human", "text": "Hello"}]
+    talks = [{"name": name, "chat_messages": said} for name in ("One", "Two")]
+    path = zipped(tmp_path, **{"conversations.json": json.dumps(talks)})
+    assert take_in(alice, path).documents == 2
+    assert (take_in(alice, path).documents, LibraryDocument.objects.count()) == (0, 2)
+
+
+def test_two_texts_with_one_address_dont_overwrite_each_other(alice: User, tmp_path: Path) -> None:
+    talks = [
+        {"uuid": "u", "name": name, "chat_messages": [{"sender": "human", "text": name}]}
+        for name in ("One", *("Filler" for _ in range(60)), "Two")
+    ]
+    for number, talk in enumerate(talks[1:-1]):
+        talk["uuid"] = f"f{number}"  # so that they come in different batches
+    outcome = take_in(alice, zipped(tmp_path, **{"conversations.json": json.dumps(talks)}))
+    assert outcome.updated == 0
+    assert LibraryDocument.objects.get(url="https://claude.ai/chat/u").title == "One"
+    assert "another text with the address of “Two”" in outcome.problems[0]["why"]
+
+
+def test_a_bookmark_leaves_a_saved_page_with_its_address_alone(alice: User, tmp_path: Path) -> None:
+    add_document(
+        alice, text="# Tides\n\nThe whole page.", url="https://example.org/tides", by=alice.actor
+    )
+    outcome = take_in(alice, made(tmp_path, App.BOOKMARKS))
+    assert (outcome.documents, outcome.updated, outcome.here) == (1, 0, 1)
+    saved = LibraryDocument.objects.get(url="https://example.org/tides")
+    assert saved.text == "# Tides\n\nThe whole page." and saved.version == 1
+
+
+def test_conversations_can_be_imported_for_models_too(alice: User, tmp_path: Path) -> None:
+    take_in(alice, made(tmp_path, App.CHATGPT), private=False)
+    assert not LibraryDocument.objects.filter(sensitivity=Sensitivity.SENSITIVE).exists()
+
+
+def test_a_document_is_unmarked_and_marked_on_its_page_by_its_owner_only(
+    alice: User, bob: User, tmp_path: Path, client: Client
+) -> None:
+    take_in(alice, made(tmp_path, App.CHATGPT))
+    chat = LibraryDocument.objects.get(url="https://chatgpt.com/c/c-1")
+    url = f"/library/{chat.pk}/sensitivity/"
+    client.force_login(bob)
+    assert client.post(url).status_code == 404
+    client.force_login(alice)
+    assert "the import “chatgpt”" in client.get(f"/library/{chat.pk}/").content.decode()
+    assert (
+        client.get("/library/?sensitivity=sensitive").content.decode().count("data-row-link") == 2
+    )
+
+    assert "No longer sensitive" in client.post(url, follow=True).content.decode()
+    chat.refresh_from_db()
+    assert (chat.sensitivity, chat.trust) == (Sensitivity.NORMAL, Trust.EXTERNAL)
+    client.post(url, {"mark": "1"})
+    chat.refresh_from_db()
+    assert chat.sensitivity == Sensitivity.SENSITIVE
 
 
 @pytest.mark.parametrize("app", [App.CHATGPT, App.CLAUDE, App.MEM0, App.LETTA])
@@ -322,10 +396,10 @@ def test_a_truncated_file_stores_nothing_and_says_why(
 @pytest.mark.parametrize(
     ("text", "items"),
     [
-        ('[{"mapping": {"a": 5}, "current_node": "zzz", "title": {"x": 1}}]', [Skipped]),
-        ('[{"mapping": [], "current_node": null}]', [Skipped]),
-        ('[{"chat_messages": "none"}, {"chat_messages": [7, {"sender": 3, "content": [null]}]}]', [Skipped] * 2),
-        ('{"memories": [5, {"content": ["x"]}, {"content": "\\u0000Tea\\u0007", "created_at": "yesterday"}]}', [Skipped, Skipped, Memory]),
+        ('[{"mapping": {"a": 5}, "current_node": "zzz", "title": {"x": 1}}]', [Problem]),
+        ('[{"mapping": [], "current_node": null}]', [Problem]),
+        ('[{"chat_messages": "none"}, {"chat_messages": [7, {"sender": 3, "content": [null]}]}]', [Problem] * 2),
+        ('{"memories": [5, {"content": ["x"]}, {"content": "\\u0000Tea\\u0007", "created_at": "yesterday"}]}', [Problem, Problem, Memory]),
         ('[{"header": "Gemini Apps", "title": null, "time": 1e99, "safeHtmlItem": "x"}]', []),
         ('{"agents": [{"messages": "x"}], "blocks": [{"value": {"a": 1}}]}', [Memory]),
     ],
@@ -371,10 +445,12 @@ def test_the_page_shows_counts_lets_a_person_choose_and_leads_to_the_inbox(
     assert not Proposal.objects.exists()
 
     url = answer.redirect_chain[-1][0]
-    narrowed = client.post(f"{url}choose/", {"reading": "1", "memories": "on"}, follow=True)
+    narrowed = client.post(
+        f"{url}choose/", {"reading": "1", "memories": "on", "private": "on"}, follow=True
+    )
     assert "Import 3 items" in narrowed.content.decode()
     done = client.post(
-        f"{url}confirm/", {"reading": "1", "memories": "on"}, follow=True
+        f"{url}confirm/", {"reading": "1", "memories": "on", "private": "on"}, follow=True
     ).content.decode()
     assert "Open Inbox" in done and Proposal.objects.count() == 3
     assert not LibraryDocument.objects.exists()

@@ -18,12 +18,11 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from html.parser import HTMLParser
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 import ijson  # type: ignore[import-untyped]
-from django.db import models, transaction
+from django.db import models
 from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
@@ -33,18 +32,17 @@ from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.secret_scanner import mask
-from memory.accounts.archive.foreign_formats import MOST_ENTRIES, Outcome
+from memory.accounts.archive import foreign_formats
+from memory.accounts.archive.foreign_formats import Outcome, Problem
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.zips import ImportRejected, check_plain, opened
 from memory.models import (
-    Activity,
     LibraryDocument,
     Note,
     Proposal,
     Revision,
     Sensitivity,
     Trust,
-    User,
 )
 from memory.models.actors import Actor
 from memory.models.errors import LimitReached, MemoryRefused
@@ -54,9 +52,11 @@ from memory.services.review.risks import HoldReasons, Risk
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
 LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
 LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
+DEEPEST = 100  # levels of JSON: real exports have about ten
 LONGEST_TITLE = 500
 BATCH = 50  # items stored together: a conversation can have megabytes
 LARGEST_DOCUMENT = 5 * 1024 * 1024  # bytes, as for any document of the Library
+_GEMINI = ("Gemini Apps", "Gemini-Apps")  # English, and German
 _CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json$")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 _PERMALINK = re.compile(r"^permalink:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
@@ -105,14 +105,7 @@ class Document(NamedTuple):
     is_private: bool = True  # not given to models before a person allows it
 
 
-class Skipped(NamedTuple):
-    """What isn't imported, and why."""
-
-    where: str
-    why: str
-
-
-Item = Memory | Document | Skipped
+Item = Memory | Document | Problem
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
@@ -151,10 +144,10 @@ def _app_of_json(open_file: Opener) -> App | None:
     names: set[str] = set()
     try:
         with open_file() as file:
-            for number, (prefix, event, value) in enumerate(ijson.parse(file)):
+            for number, (prefix, event, value) in enumerate(_events(file)):
                 if event == "map_key" and prefix in ("", "item", "memories.item", "results.item"):
                     names.add(value)
-                elif (prefix, event, value) == ("item.header", "string", "Gemini Apps"):
+                elif prefix == "item.header" and value in _GEMINI:
                     return App.GEMINI
                 if (event == "end_map" and prefix == "item") or number > MOST_EVENTS:
                     break
@@ -176,6 +169,29 @@ def _app_of_json(open_file: Opener) -> App | None:
 
 
 # --- reading --------------------------------------------------------------------------------------
+
+
+def _events(file: IO[bytes]) -> Iterator[tuple[str, str, Any]]:
+    """Yield the file's JSON events.  Raises ImportRejected if it's nested too deeply.
+
+    Each event names the path to its value. Without a limit, 100 kB of brackets take 24 GB.
+    """
+
+    def basic() -> Iterator[tuple[str, Any]]:
+        depth = 0
+        for event, value in ijson.basic_parse(file, use_float=True):
+            depth += event in ("start_map", "start_array")
+            depth -= event in ("end_map", "end_array")
+            if depth > DEEPEST:
+                raise ImportRejected(_("The file is nested too deeply to be an export of an app."))
+            yield event, value
+
+    yield from ijson.parse(basic())
+
+
+def _values(file: IO[bytes], prefix: str) -> Iterator[Any]:
+    """Yield the values at a path of the file, such as `item` for those of a list."""
+    yield from ijson.items(_events(file), prefix)
 
 
 def items(path: Path, app: App) -> Iterator[Item]:
@@ -212,7 +228,6 @@ def _of_zip(archive: zipfile.ZipFile, app: App, reader: Any) -> Iterator[Item]:
         ),
         App.GEMINI: lambda name: name.endswith("MyActivity.json"),
         App.MEM0: lambda name: name.endswith("memories.json"),
-        App.LETTA: lambda name: name.endswith((".af", ".json")),
     }[app]
     for name in filter(wanted, names):
         yield from reader(name, partial(archive.open, name))
@@ -226,9 +241,12 @@ def _text_of(archive: zipfile.ZipFile, name: str) -> str:
 
 def _masked(item: Item) -> Item:
     """Remove control characters, passwords and keys from what an item says."""
-    if isinstance(item, Skipped):
+    if isinstance(item, Problem):
         return item
-    return item._replace(text=mask(clean(item.text)[0])[0])
+    text = mask(clean(item.text)[0])[0]
+    if isinstance(item, Memory):
+        return item._replace(text=text)
+    return item._replace(text=text, title=mask(clean(item.title)[0])[0])
 
 
 def _when(value: Any) -> datetime | None:
@@ -249,11 +267,15 @@ def _said(who: str, text: str, at: datetime | None) -> str:
     return f"### {who}{when}\n\n{text.strip()}\n"
 
 
-def _conversation(where: str, title: Any, said: list[str], url: str, at: datetime | None) -> Item:
+def _conversation(
+    where: str, title: Any, said: list[str], place: str, key: Any, at: datetime | None
+) -> Item:
+    """Return the document of a conversation. Without a key, its text is its identity."""
     named = one_line(str(title or "")) or _("Conversation without a title")
     text = f"# {named}\n\n" + "\n".join(said)
+    url = f"{place}{key or sha256(text.encode()).hexdigest()[:16]}"
     if not said:
-        return Skipped(where, _("the conversation “%(title)s” is empty") % {"title": named[:80]})
+        return Problem(where, _("the conversation “%(title)s” is empty") % {"title": named[:80]})
     return Document(where, named, text, url, at)
 
 
@@ -263,11 +285,11 @@ def _conversation(where: str, title: Any, said: list[str], url: str, at: datetim
 def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
     discarded, instructions = 0, set()
     with open_file() as file:
-        for number, one in enumerate(ijson.items(file, "item", use_float=True), start=1):
+        for number, one in enumerate(_values(file, "item"), start=1):
             where = _("%(file)s, conversation %(n)d") % {"file": name, "n": number}
             mapping = one.get("mapping") if isinstance(one, dict) else None
             if not isinstance(mapping, dict):
-                yield Skipped(where, _("it has no messages"))
+                yield Problem(where, _("it has no messages"))
                 continue
             branch = _branch(mapping, one.get("current_node"))
             kept = {id(node) for node in branch}
@@ -290,16 +312,16 @@ def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
                 elif _is_said(message) and text:
                     role = _field(message, "author").get("role")
                     said.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
-            key = str(one.get("conversation_id") or one.get("id") or "")
+            key = one.get("conversation_id") or one.get("id")
             at = _when(one.get("update_time")) or _when(one.get("create_time"))
-            yield _conversation(where, one.get("title"), said, f"https://chatgpt.com/c/{key}", at)
+            yield _conversation(where, one.get("title"), said, "https://chatgpt.com/c/", key, at)
     if discarded:
         words = ngettext(
             "%(n)d message in a discarded branch isn’t imported",
             "%(n)d messages in discarded branches aren’t imported",
             discarded,
         )
-        yield Skipped(name, words % {"n": discarded})
+        yield Problem(name, words % {"n": discarded})
 
 
 def _branch(mapping: dict[str, Any], current: Any) -> list[Any]:
@@ -361,10 +383,10 @@ def _chatgpt_text(message: dict[str, Any]) -> str:
 
 def _claude(name: str, open_file: Opener) -> Iterator[Item]:
     with open_file() as file:
-        for number, one in enumerate(ijson.items(file, "item", use_float=True), start=1):
+        for number, one in enumerate(_values(file, "item"), start=1):
             where = _("%(file)s, item %(n)d") % {"file": name, "n": number}
             if not isinstance(one, dict):
-                yield Skipped(where, _("it isn’t an object"))
+                yield Problem(where, _("it isn’t an object"))
             elif "chat_messages" in one:
                 yield _claude_conversation(where, one)
             elif "conversations_memory" in one or "project_memories" in one:
@@ -376,7 +398,7 @@ def _claude(name: str, open_file: Opener) -> Iterator[Item]:
             elif "prompt_template" in one or "docs" in one:
                 yield from _claude_project(where, one)
             else:
-                yield Skipped(where, _("it’s neither a conversation, a project nor a memory"))
+                yield Problem(where, _("it’s neither a conversation, a project nor a memory"))
 
 
 def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
@@ -396,13 +418,14 @@ def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
             said.append(_said(who, text, _when(message.get("created_at"))))
     at = _when(one.get("updated_at")) or _when(one.get("created_at"))
     return _conversation(
-        where, one.get("name"), said, f"https://claude.ai/chat/{one.get('uuid')}", at
+        where, one.get("name"), said, "https://claude.ai/chat/", one.get("uuid"), at
     )
 
 
 def _claude_project(where: str, one: dict[str, Any]) -> Iterator[Item]:
     name = one_line(str(one.get("name") or "")) or _("Project")
-    url, at = f"https://claude.ai/project/{one.get('uuid')}", _when(one.get("updated_at"))
+    url = f"https://claude.ai/project/{one.get('uuid') or name}"
+    at = _when(one.get("updated_at"))
     told = [str(one.get(part) or "").strip() for part in ("description", "prompt_template")]
     if any(told):
         yield Document(where, name, "\n\n".join(filter(None, [f"# {name}", *told])), url, at)
@@ -453,8 +476,8 @@ def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
     said: list[str] = []
     last: datetime | None = None
     with open_file() as file:
-        for one in ijson.items(file, "item", use_float=True):
-            if not isinstance(one, dict) or one.get("header") != "Gemini Apps":
+        for one in _values(file, "item"):
+            if not isinstance(one, dict) or one.get("header") not in _GEMINI:
                 continue
             at = _when(one.get("time"))
             if said and (at and at.date()) != (last and last.date()):
@@ -472,8 +495,9 @@ def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
 def _gemini_day(name: str, said: list[str], at: datetime | None) -> Item:
     day = f"{at:%Y-%m-%d}" if at else ""
     title = _("Gemini on %(day)s") % {"day": day} if day else _("Gemini, without a date")
-    url = f"https://myactivity.google.com/product/gemini#{day}"
-    return _conversation(name, title, said, url, at)
+    return _conversation(
+        name, title, said, "https://myactivity.google.com/product/gemini#", day, at
+    )
 
 
 def _plain(text: Any) -> str:
@@ -488,14 +512,14 @@ def _mem0(name: str, open_file: Opener) -> Iterator[Item]:
     for prefix in ("memories.item", "results.item", "item"):
         number = 0
         with open_file() as file:
-            for number, one in enumerate(ijson.items(file, prefix, use_float=True), start=1):
+            for number, one in enumerate(_values(file, prefix), start=1):
                 where = _("%(file)s, memory %(n)d") % {"file": name, "n": number}
                 one = one if isinstance(one, dict) else {}
                 text = next((t for t in map(one.get, ("memory", "content", "text")) if t), "")
                 if not isinstance(text, str) or not text.strip():
-                    yield Skipped(where, _("it has no text"))
+                    yield Problem(where, _("it has no text"))
                 elif one.get("state") in ("deleted", "archived"):
-                    yield Skipped(where, _("it was deleted or archived in mem0"))
+                    yield Problem(where, _("it was deleted or archived in mem0"))
                 else:
                     named = one.get("categories")
                     tags = [str(tag) for tag in named] if isinstance(named, list) else []
@@ -508,7 +532,7 @@ def _letta(name: str, open_file: Opener) -> Iterator[Item]:
     """Yield the memory blocks of an agent file, and the messages of each agent."""
     for prefix in ("blocks.item", "core_memory.item"):
         with open_file() as file:
-            for one in _listed(list(ijson.items(file, prefix, use_float=True))):
+            for one in _listed(list(_values(file, prefix))):
                 value, label = (
                     str(one.get("value") or "").strip(),
                     one_line(str(one.get("label") or "")),
@@ -517,7 +541,7 @@ def _letta(name: str, open_file: Opener) -> Iterator[Item]:
                     yield Memory(f"{name}, {label}", f"{label}: {value}" if label else value)
     for prefix in ("agents.item", ""):
         with open_file() as file:
-            for agent in _listed(list(ijson.items(file, prefix, use_float=True))):
+            for agent in _listed(list(_values(file, prefix))):
                 messages = _listed(agent.get("messages"))
                 if messages:
                     yield _letta_messages(name, agent, messages)
@@ -531,8 +555,8 @@ def _letta_messages(name: str, agent: dict[str, Any], messages: list[dict[str, A
         if message.get("role") in ("user", "assistant") and text.strip():
             who = _("You") if message["role"] == "user" else title
             said.append(_said(who, text, _when(message.get("created_at"))))
-    url = f"letta:{agent.get('id') or title}"
-    return _conversation(name, _("Messages of %(name)s") % {"name": title}, said, url, None)
+    named = _("Messages of %(name)s") % {"name": title}
+    return _conversation(name, named, said, "letta:", agent.get("id"), None)
 
 
 def _basic_memory(name: str, text: str) -> Iterator[Item]:
@@ -540,7 +564,7 @@ def _basic_memory(name: str, text: str) -> Iterator[Item]:
     head, body = (front[1], text[front.end() :]) if front else ("", text)
     link, named = _PERMALINK.search(head), _TITLE.search(head)
     if not body.strip():
-        yield Skipped(name, _("the note is empty"))
+        yield Problem(name, _("the note is empty"))
         return
     title = named[1].strip("\"'") if named else PurePosixPath(name).stem
     yield Document(name, title, body, f"memory://{link[1] if link else name}")
@@ -600,7 +624,7 @@ def _bookmarks(path: Path) -> Iterator[Item]:
                 number += 1
                 where = _("%(file)s, bookmark %(n)d") % {"file": path.name, "n": number}
                 if not url.startswith(("https://", "http://")):
-                    yield Skipped(where, _("“%(title)s” isn’t a web page") % {"title": title[:80]})
+                    yield Problem(where, _("“%(title)s” isn’t a web page") % {"title": title[:80]})
                     continue
                 text = f"[{title}](<{url}>)\n"
                 text += "\n" + _("Folder: %(folder)s") % {"folder": folder} + "\n" if folder else ""
@@ -628,38 +652,28 @@ def take_in(
     *,
     memories: bool,
     documents: bool,
+    private: bool,
     only_look: bool,
 ) -> Outcome:
     """Store the items, or only preview that.  Raises ImportRejected if there are too many.
 
-    Memories become proposals and documents go to the Library, where they aren't given to models yet.
+    Memories become proposals, and documents go to the Library.  With `private`, models and runs don't
+    get the conversations and files before a person allows it.
     """
-    outcome = Outcome()
-    wanted: tuple[type, ...] = (Skipped, *[Memory] * memories, *[Document] * documents)
+    wanted: tuple[type, ...] = (Problem, *[Memory] * memories, *[Document] * documents)
     chosen = (item for item in found if isinstance(item, wanted))
-    with transaction.atomic():
-        User.objects.select_for_update().get(pk=taking_in.owner.pk)
-        while batch := list(islice(chosen, BATCH)):
-            for item in batch:
-                if isinstance(item, Skipped):
-                    outcome.refuse(item.where, item.why)
-            _propose([one for one in batch if isinstance(one, Memory)], taking_in, app, outcome)
-            _shelve([one for one in batch if isinstance(one, Document)], taking_in, app, outcome)
-            taking_in.done += len(batch)
-            if taking_in.done > MOST_ENTRIES:
-                raise ImportRejected(
-                    _("The file has more than %(most)s entries. Import it in parts.")
-                    % {"most": f"{MOST_ENTRIES:,}"}
-                )
-            taking_in.tell(taking_in.done)
-        if outcome.memories or outcome.documents or outcome.updated:
-            Activity.log(
-                taking_in.owner, taking_in.by, "imported", label=app.source,
-                memories=outcome.memories, documents=outcome.documents + outcome.updated,
-            )  # fmt: skip
-        if only_look:
-            transaction.set_rollback(True)
-    return outcome
+    shelf = _Shelf(taking_in, app, is_private=private)
+
+    def store(batch: Sequence[Item], _taking_in: TakingIn, outcome: Outcome) -> None:
+        for item in batch:
+            if isinstance(item, Problem):
+                outcome.refuse(item.where, item.why)
+        _propose([one for one in batch if isinstance(one, Memory)], taking_in, app, outcome)
+        shelf.store([one for one in batch if isinstance(one, Document)], outcome)
+
+    return foreign_formats.take_in(
+        chosen, taking_in, only_look=only_look, store=store, size=BATCH, source=app.source
+    )
 
 
 def _writer(app: App) -> Actor:
@@ -722,62 +736,81 @@ def _tags(one: Memory, app: App) -> list[str]:
     return list(dict.fromkeys(filter(None, named)))[:10]
 
 
-def _shelve(found: Sequence[Document], taking_in: TakingIn, app: App, outcome: Outcome) -> None:
-    """Store new documents, and give those that grew since the last import their new text."""
-    known = {
-        row.url: row
-        for row in LibraryDocument.objects.of(taking_in.owner).filter(
-            url__in={one.url for one in found}, path=""
+class _Shelf:
+    """The Library during one import: which documents are there, and which came already."""
+
+    def __init__(self, taking_in: TakingIn, app: App, *, is_private: bool) -> None:
+        self._owner, self._app, self._is_private = taking_in.owner, app, is_private
+        self._digests: dict[str, str] = {}  # of what came already, by URL
+
+    def store(self, found: Sequence[Document], outcome: Outcome) -> None:
+        """Store new documents, and give those that grew since the last import their new text."""
+        there = self._there({one.url for one in found})
+        new: list[LibraryDocument] = []
+        for one in found:
+            content = one.text.encode()
+            digest = sha256(content).hexdigest()
+            if len(content) > LARGEST_DOCUMENT:
+                told = {"title": one.title[:80], "most": LARGEST_DOCUMENT // 1024**2}
+                outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % told)
+                continue
+            came, row = self._digests.setdefault(one.url, digest), there.get(one.url)
+            if came != digest and one.is_private:
+                told = {"title": one.title[:80], "url": one.url}
+                words = _("the file has another text with the address of “%(title)s”: %(url)s")
+                outcome.refuse(one.where, words % told)
+            elif row is None and not self._is_known(one.url, new):
+                new.append(self._document(one, content, digest))
+                outcome.documents += 1
+                outcome.show(
+                    _("document"), str(self._app.label), one.title, one.created, one.url, ""
+                )
+            elif row is None or not self._has_grown(row, digest):
+                outcome.here += 1
+            else:
+                self._grow(row, one, content, outcome)
+        LibraryDocument.objects.add(new, by=_writer(self._app), source=self._app.source)
+
+    def _there(self, urls: set[str]) -> dict[str, LibraryDocument]:
+        """Return the stored documents with these URLs. Those that this app brought come first."""
+        rows = LibraryDocument.objects.of(self._owner).filter(url__in=urls, path="")
+        ours = sorted(rows, key=lambda row: row.source == self._app.source)
+        return {row.url: row for row in ours}
+
+    @staticmethod
+    def _is_known(url: str, new: Sequence[LibraryDocument]) -> bool:
+        return any(row.url == url for row in new)
+
+    def _has_grown(self, row: LibraryDocument, digest: str) -> bool:
+        """Whether an earlier import stored another text, which no person has edited or put in Trash."""
+        if row.source != self._app.source or row.digest == digest or row.trashed_at is not None:
+            return False
+        changes = Revision.objects.filter(
+            record_type=row.record_type(), record_id=row.pk, before__has_key="text"
         )
-    } if found else {}  # fmt: skip
-    new: dict[str, LibraryDocument] = {}
-    for one in found:
-        content = one.text.encode()
-        row = known.get(one.url)
-        if len(content) > LARGEST_DOCUMENT:
-            told = {"title": one.title[:80], "most": LARGEST_DOCUMENT // 1024**2}
-            outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % told)
-        elif one.url in new or (row and row.digest == sha256(content).hexdigest()):
-            outcome.here += 1
-        elif row is not None:
-            _grow(row, one, content, taking_in, app, outcome)
-        else:
-            new[one.url] = _document(one, content, taking_in, app)
-            outcome.documents += 1
-            outcome.show(_("document"), str(app.label), one.title, one.created, one.url, "")
-    LibraryDocument.objects.add(list(new.values()), by=_writer(app), source=app.source)
+        return not changes.exclude(source=self._app.source).exists()
 
-
-def _document(one: Document, content: bytes, taking_in: TakingIn, app: App) -> LibraryDocument:
-    at = one.created or timezone.now()
-    return LibraryDocument(
-        owner=taking_in.owner, title=one_line(clean(one.title)[0])[:LONGEST_TITLE], text=one.text,
-        media_type="text/markdown", digest=sha256(content).hexdigest(), size=len(content), url=one.url,
-        modified_at=one.created, created=at, updated=at, trust=Trust.EXTERNAL, source=app.source,
-        sensitivity=Sensitivity.SENSITIVE if one.is_private else Sensitivity.NORMAL,
-    )  # fmt: skip
-
-
-def _grow(
-    row: LibraryDocument,
-    one: Document,
-    content: bytes,
-    taking_in: TakingIn,
-    app: App,
-    outcome: Outcome,
-) -> None:
-    """Replace the text of an earlier export. What is in Trash, or was edited here, stays as it is."""
-    edited = Revision.objects.filter(record_type=row.record_type(), record_id=row.pk, version__gt=1)
-    if row.trashed_at is not None or edited.exclude(source=app.source).exists():
-        outcome.here += 1
-        return
-    try:
-        row.change(
-            by=_writer(app), source=app.source, expected_version=row.version, text=one.text,
-            digest=sha256(content).hexdigest(), size=len(content), modified_at=one.created,
+    def _document(self, one: Document, content: bytes, digest: str) -> LibraryDocument:
+        at = one.created or timezone.now()
+        is_hidden = one.is_private and self._is_private
+        return LibraryDocument(
+            owner=self._owner, title=one_line(one.title)[:LONGEST_TITLE], text=one.text,
+            media_type="text/markdown", digest=digest, size=len(content), url=one.url,
+            modified_at=one.created, created=at, updated=at, trust=Trust.EXTERNAL,
+            source=self._app.source,
+            sensitivity=Sensitivity.SENSITIVE if is_hidden else Sensitivity.NORMAL,
         )  # fmt: skip
-    except MemoryRefused as exc:
-        outcome.refuse(one.where, str(exc))
-        return
-    outcome.updated += 1
-    outcome.show(_("updated document"), str(app.label), one.title, one.created, one.url, "")
+
+    def _grow(self, row: LibraryDocument, one: Document, content: bytes, outcome: Outcome) -> None:
+        try:
+            row.change(
+                by=_writer(self._app), source=self._app.source, expected_version=row.version,
+                text=one.text, digest=sha256(content).hexdigest(), size=len(content),
+                modified_at=one.created or row.modified_at,
+            )  # fmt: skip
+        except MemoryRefused as exc:
+            outcome.refuse(one.where, str(exc))
+            return
+        outcome.updated += 1
+        label = str(self._app.label)
+        outcome.show(_("updated document"), label, one.title, one.created, one.url, "")

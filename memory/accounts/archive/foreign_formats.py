@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -312,13 +312,28 @@ class Outcome:
         return asdict(self)
 
 
-def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look: bool) -> Outcome:
-    """Store the entries, or only preview that.  Raises ImportRejected if there are too many."""
+Store = Callable[[Sequence[Any], TakingIn, Outcome], None]
+_COUNTED = ("notes", "observations", "memories", "documents", "updated")
+
+
+def take_in(
+    found: Iterable[Any],
+    taking_in: TakingIn,
+    *,
+    only_look: bool,
+    store: Store | None = None,
+    size: int = CHUNK,
+    source: str = "",
+) -> Outcome:
+    """Store the entries, or only preview that.  Raises ImportRejected if there are too many.
+
+    `store` gets `size` entries at a time. By default it stores notes and observations.
+    """
     outcome, given = Outcome(), iter(found)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=taking_in.owner.pk)
-        while batch := list(islice(given, CHUNK)):
-            _batch(batch, taking_in, outcome)
+        while batch := list(islice(given, size)):
+            (store or _batch)(batch, taking_in, outcome)
             taking_in.done += len(batch)
             if taking_in.done > MOST_ENTRIES:
                 raise ImportRejected(
@@ -326,11 +341,9 @@ def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look:
                     % {"most": f"{MOST_ENTRIES:,}"}
                 )
             taking_in.tell(taking_in.done)
-        if outcome.notes or outcome.observations:
-            Activity.log(
-                taking_in.owner, taking_in.by, "imported", label=taking_in.source,
-                notes=outcome.notes, observations=outcome.observations,
-            )  # fmt: skip
+        if counts := {name: n for name in _COUNTED if (n := getattr(outcome, name))}:
+            label = source or taking_in.source
+            Activity.log(taking_in.owner, taking_in.by, "imported", label=label, **counts)
         if only_look:
             transaction.set_rollback(True)
     return outcome

@@ -86,7 +86,13 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
 def _first_options(row: Archive) -> dict[str, Any]:
     """Return an import's default options: its format, and whether it seems to be the person's own."""
     if app := app_exports.app_of(row.file):
-        return {"shape": Shape.APP.value, "app": app.value, "memories": True, "documents": True}
+        return {
+            "shape": Shape.APP.value,
+            "app": app.value,
+            "memories": True,
+            "documents": True,
+            "private": True,
+        }
     shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
@@ -195,7 +201,7 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
         return {"kinds": rows, "sums": dict(summed(counts))}
     if shape == Shape.APP:
         app = App(row.options["app"])
-        wanted = {name: bool(row.options[name]) for name in ("memories", "documents")}
+        wanted = {name: bool(row.options[name]) for name in ("memories", "documents", "private")}
         items = app_exports.items(row.file, app)
         return app_exports.take_in(items, taking, app, **wanted, only_look=only_look).as_json()
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})

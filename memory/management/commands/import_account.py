@@ -81,7 +81,13 @@ class Command(MigratedCommand):
     def _app(self, path: Path, app: App, taking: TakingIn, options: dict[str, Any]) -> None:
         found = app_exports.items(path, app)
         outcome = app_exports.take_in(
-            found, taking, app, memories=True, documents=True, only_look=options["dry_run"]
+            found,
+            taking,
+            app,
+            memories=True,
+            documents=True,
+            private=True,
+            only_look=options["dry_run"],
         )
         self.stdout.write(
             f"{app.label}: {outcome.memories} memories for review, {outcome.documents} documents new, "
