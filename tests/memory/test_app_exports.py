@@ -214,6 +214,45 @@ def test_a_conversation_keeps_its_branch_its_dates_and_its_address(
     assert "1 message in a discarded branch isn’t imported" in whys
 
 
+def test_claudes_projects_and_memories_can_be_files_of_their_own(
+    alice: User, tmp_path: Path
+) -> None:
+    project = {"uuid": "p", "name": "Pier", "prompt_template": "Be brief.", "docs": []}
+    files = {
+        "projects__p.json": json.dumps(project),
+        "memories__account.json": json.dumps({"conversations_memory": "Lives in Emden."}),
+    }
+    outcome = take_in(alice, zipped(tmp_path, **files))
+    assert (outcome.memories, outcome.documents, outcome.refused) == (1, 1, 0)
+
+
+def test_a_letta_file_can_be_a_string_of_json(alice: User, tmp_path: Path) -> None:
+    path = tmp_path / "skipper.af"
+    path.write_text(json.dumps(json.dumps(LETTA)))
+    assert take_in(alice, path).memories == 1
+
+
+def test_custom_instructions_of_2023_and_the_text_of_attachments_are_read(
+    alice: User, tmp_path: Path
+) -> None:
+    told = {"about_user_message": "I sail.", "about_model_message": "Be short."}
+    system = message("system", "", metadata={"user_context_message_data": told})
+    chat = CHAT | {"current_node": "a", "mapping": {"a": {"message": system, "parent": None}}}
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([chat]))
+    take_in(alice, path)
+    assert {one.after["content"] for one in Proposal.objects.all()} == {"I sail.", "Be short."}
+
+    sent = {
+        "sender": "human",
+        "text": "Read it",
+        "attachments": [{"file_name": "a.txt", "extracted_content": "Oak."}],
+    }
+    path.write_text(json.dumps([{"uuid": "u", "name": "File", "chat_messages": [sent]}]))
+    take_in(alice, path)
+    assert "[file: a.txt]\n\nOak." in LibraryDocument.objects.get().text
+
+
 def test_what_is_accepted_becomes_a_note_with_its_source(alice: User, tmp_path: Path) -> None:
     take_in(alice, made(tmp_path, App.MEM0))
     proposal = Proposal.objects.get()

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import codecs
 import html
+import io
+import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -49,14 +51,21 @@ from memory.models.errors import LimitReached, MemoryRefused
 from memory.services.review import proposals
 from memory.services.review.risks import HoldReasons, Risk
 
+MOST_LOOKED_AT = 20  # files of a zip that are opened to recognize it
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
 LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
+LARGEST_STRING = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
 LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
 DEEPEST = 100  # levels of JSON: real exports have about ten
 LONGEST_TITLE = 500
 BATCH = 50  # items stored together: a conversation can have megabytes
 LARGEST_DOCUMENT = 5 * 1024 * 1024  # bytes, as for any document of the Library
-_GEMINI = ("Gemini Apps", "Gemini-Apps")  # English, and German
+_GEMINI = ("Gemini Apps", "Gemini-Apps", "Bard")  # the second one is German
+_ACTIVITY = ("MyActivity.json", "My Activity.json")
+_ASKED = re.compile(r"\A(?:Prompted|Asked(?::| Gemini| Bard)?)\s+")
+_CLAUDE_FILE = re.compile(
+    r"(?:.*/)?(?:(?:conversations|projects|memories)(?:-\d+)?|projects/.*|memories/.*)\.json$"
+)
 _CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json$")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 _PERMALINK = re.compile(r"^permalink:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
@@ -122,17 +131,28 @@ def app_of(path: Path) -> App | None:
         begins = file.read(512).removeprefix(codecs.BOM_UTF8).lstrip()
     if begins[:40].upper().startswith(b"<!DOCTYPE NETSCAPE-BOOKMARK"):
         return App.BOOKMARKS
-    return _app_of_json(lambda: path.open("rb")) if begins[:1] in (b"[", b"{") else None
+    return _app_of_json(_opener(path)) if begins[:1] in (b"[", b"{", b'"') else None
+
+
+def _opener(path: Path) -> Opener:
+    """Return what opens a JSON file. Some Letta files are a JSON string that contains the JSON."""
+    with path.open("rb") as file:
+        is_string = file.read(16).lstrip().startswith(b'"')
+    if is_string and path.stat().st_size <= LARGEST_STRING:
+        with suppress(ValueError):
+            inner = json.loads(path.read_bytes())
+            return lambda: io.BytesIO(inner.encode())
+    return lambda: path.open("rb")
 
 
 def _app_of_zip(archive: zipfile.ZipFile) -> App | None:
     names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    for name in sorted(names):
-        is_data = _CONVERSATIONS.match(name) or name.endswith(("MyActivity.json", "memories.json"))
-        if is_data and (app := _app_of_json(partial(archive.open, name))):
+    data = [one for one in names if _CLAUDE_FILE.match(one) or one.endswith(_ACTIVITY)]
+    for name in sorted(data)[:MOST_LOOKED_AT]:
+        if app := _app_of_json(partial(archive.open, name)):
             return app
     notes = [name for name in names if name.endswith(".md")]
-    for name in notes[:20]:
+    for name in notes[:MOST_LOOKED_AT]:
         front = _FRONT_MATTER.match(_text_of(archive, name))
         if front and _PERMALINK.search(front[1]):
             return App.BASIC_MEMORY
@@ -194,6 +214,14 @@ def _values(file: IO[bytes], prefix: str) -> Iterator[Any]:
     yield from ijson.items(_events(file), prefix)
 
 
+def _one_or_more(open_file: Opener) -> Iterator[Any]:
+    """Yield the values of a list, or the only value of a file without a list."""
+    with open_file() as file:
+        is_list = next((event for _prefix, event, _value in _events(file)), "") == "start_array"
+    with open_file() as file:
+        yield from _values(file, "item" if is_list else "")
+
+
 def items(path: Path, app: App) -> Iterator[Item]:
     """Yield what the file has.  Raises ImportRejected if it can't be read completely."""
     reader: Any = _READERS.get(app)
@@ -204,7 +232,7 @@ def items(path: Path, app: App) -> Iterator[Item]:
         elif app == App.BOOKMARKS:
             yield from map(_masked, _bookmarks(path))
         else:
-            yield from map(_masked, reader(path.name, lambda: path.open("rb")))
+            yield from map(_masked, reader(path.name, _opener(path)))
     except ijson.JSONError as exc:
         raise ImportRejected(
             _(
@@ -221,16 +249,15 @@ def _of_zip(archive: zipfile.ZipFile, app: App, reader: Any) -> Iterator[Item]:
             if name.endswith(".md"):
                 yield from _basic_memory(name, _text_of(archive, name))
         return
-    wanted = {
-        App.CHATGPT: lambda name: _CONVERSATIONS.match(name),
-        App.CLAUDE: lambda name: name.endswith(
-            ("conversations.json", "projects.json", "memories.json")
-        ),
-        App.GEMINI: lambda name: name.endswith("MyActivity.json"),
+    is_wanted: dict[App, Callable[[str], object]] = {
+        App.CHATGPT: _CONVERSATIONS.match,
+        App.CLAUDE: _CLAUDE_FILE.match,
+        App.GEMINI: lambda name: name.endswith(_ACTIVITY),
         App.MEM0: lambda name: name.endswith("memories.json"),
-    }[app]
-    for name in filter(wanted, names):
-        yield from reader(name, partial(archive.open, name))
+    }
+    for name in names:
+        if is_wanted[app](name):
+            yield from reader(name, partial(archive.open, name))
 
 
 def _text_of(archive: zipfile.ZipFile, name: str) -> str:
@@ -300,14 +327,11 @@ def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
             for message in filter(None, map(_message, branch)):
                 at = _when(message.get("create_time"))
                 text = _chatgpt_text(message)
-                kind = _field(message, "content").get("content_type")
-                if kind == "user_editable_context":
-                    for part in ("user_profile", "user_instructions"):
-                        told = str(_field(message, "content").get(part) or "").strip()
-                        if told and told not in instructions:
-                            instructions.add(told)
-                            yield Memory(where, told, at, ("custom-instructions",))
-                elif message.get("recipient") == "bio" and text:
+                for told in _instructions(message):
+                    if told not in instructions:
+                        instructions.add(told)
+                        yield Memory(where, told, at, ("custom-instructions",))
+                if message.get("recipient") == "bio" and text:
                     yield Memory(where, text, at)
                 elif _is_said(message) and text:
                     role = _field(message, "author").get("role")
@@ -322,6 +346,16 @@ def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
             discarded,
         )
         yield Problem(name, words % {"n": discarded})
+
+
+def _instructions(message: dict[str, Any]) -> list[str]:
+    """Return the custom instructions in a message: those of 2024 and later, or those of 2023."""
+    content = _field(message, "content")
+    is_current = content.get("content_type") == "user_editable_context"
+    older = _field(_field(message, "metadata"), "user_context_message_data")
+    given = [content.get(name) for name in ("user_profile", "user_instructions") if is_current]
+    given += [older.get(name) for name in ("about_user_message", "about_model_message")]
+    return [text.strip() for text in given if isinstance(text, str) and text.strip()]
 
 
 def _branch(mapping: dict[str, Any], current: Any) -> list[Any]:
@@ -382,23 +416,22 @@ def _chatgpt_text(message: dict[str, Any]) -> str:
 
 
 def _claude(name: str, open_file: Opener) -> Iterator[Item]:
-    with open_file() as file:
-        for number, one in enumerate(_values(file, "item"), start=1):
-            where = _("%(file)s, item %(n)d") % {"file": name, "n": number}
-            if not isinstance(one, dict):
-                yield Problem(where, _("it isn’t an object"))
-            elif "chat_messages" in one:
-                yield _claude_conversation(where, one)
-            elif "conversations_memory" in one or "project_memories" in one:
-                told = one.get("project_memories")
-                texts = [one.get("conversations_memory")]
-                texts += list(told.values()) if isinstance(told, dict) else []
-                for text in texts:
-                    yield from _paragraphs(where, text)
-            elif "prompt_template" in one or "docs" in one:
-                yield from _claude_project(where, one)
-            else:
-                yield Problem(where, _("it’s neither a conversation, a project nor a memory"))
+    for number, one in enumerate(_one_or_more(open_file), start=1):
+        where = _("%(file)s, item %(n)d") % {"file": name, "n": number}
+        if not isinstance(one, dict):
+            yield Problem(where, _("it isn’t an object"))
+        elif "chat_messages" in one:
+            yield _claude_conversation(where, one)
+        elif "conversations_memory" in one or "project_memories" in one:
+            told = one.get("project_memories")
+            texts = [one.get("conversations_memory")]
+            texts += list(told.values()) if isinstance(told, dict) else []
+            for text in texts:
+                yield from _paragraphs(where, text)
+        elif "prompt_template" in one or "docs" in one:
+            yield from _claude_project(where, one)
+        else:
+            yield Problem(where, _("it’s neither a conversation, a project nor a memory"))
 
 
 def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
@@ -409,10 +442,12 @@ def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
             continue
         text = _blocks(message.get("content")) or str(message.get("text") or "")
         files = [*_listed(message.get("attachments")), *_listed(message.get("files"))]
-        text += "".join(
-            "\n\n" + _("[file: %(name)s]") % {"name": one_line(str(each.get("file_name") or "?"))}
-            for each in files
-        )
+        for each in files:
+            text += "\n\n" + _("[file: %(name)s]") % {
+                "name": one_line(str(each.get("file_name") or "?"))
+            }
+            if isinstance(each.get("extracted_content"), str):
+                text += f"\n\n{each['extracted_content']}"
         who = _("You") if message.get("sender") == "human" else "Claude"
         if text.strip():
             said.append(_said(who, text, _when(message.get("created_at"))))
@@ -484,7 +519,7 @@ def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
                 yield _gemini_day(name, said, last)
                 said = []
             last = at
-            asked = str(one.get("title") or "").removeprefix("Prompted ").strip()
+            asked = _ASKED.sub("", str(one.get("title") or ""), count=1).strip()
             answers = [_plain(each.get("html")) for each in _listed(one.get("safeHtmlItem"))]
             told = [_said(_("You"), asked, at)] if asked else []
             said = [*told, *(_said("Gemini", text, None) for text in answers if text), *said]
