@@ -215,7 +215,8 @@ def database_of(process: str) -> dict[str, Any]:
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }
-    has_threads = bool(os.environ.get("CELERY_CUSTOM_WORKER_POOL"))  # see worker_threads.py
+    # See worker_threads.py.
+    has_threads = process == "worker" and bool(os.environ.get("CELERY_CUSTOM_WORKER_POOL"))
     if answers_requests or has_threads:
         # Only where many threads share a process.  CONN_MAX_AGE must be 0 with a pool.
         # The pool waits longer before each attempt to reconnect, so it gives up after 2 s and the
@@ -427,16 +428,19 @@ if BEACON_TRUST_PROXY:
 BEACON_LOG_FORMAT = env.one_of(
     "BEACON_LOG_FORMAT", ("readable", "json"), "json" if PRODUCTION else "readable"
 )
+
+
+def log_level_of(process: str) -> str:
+    """Return the level of a process's log; someone who runs a command wants only its output."""
+    return "WARNING" if process == "command" else "INFO"
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"lines": logs.formatter(BEACON_LOG_FORMAT, BEACON_PROCESS)},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
-    # Someone runs a command at a terminal and wants only its output.
-    "root": {
-        "handlers": ["console"],
-        "level": "WARNING" if BEACON_PROCESS == "command" else "INFO",
-    },
+    "root": {"handlers": ["console"], "level": log_level_of(BEACON_PROCESS)},
     "loggers": {
         # These log whole requests or every pool event at INFO.
         "httpx": {"level": "WARNING"},

@@ -8,14 +8,15 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import logging
 import os
 import signal
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -23,21 +24,36 @@ from typing import IO, Any
 from beacon_site.embedded import places
 from beacon_site.embedded.places import PROJECT
 
-# Modules that a web server or a worker loads when it starts.
-MODULES = (
-    "beacon_site.celery", "celery.__main__", "celery.apps.worker",
-    "celery.bin.celery", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis",
-    "psycopg_pool", "research.mcp.beside_pages", "research.mcp.web",
+# What a web server or a worker loads when it starts.  The libraries don't need the settings.
+LIBRARIES = (
+    "celery.__main__", "celery.apps.worker", "celery.bin.celery", "django.db.models",
+    "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis", "mcp.server.lowlevel",
+    "mcp.server.stdio", "psycopg_pool", "starlette.applications", "uvicorn",
 )  # fmt: skip
+MODULES = ("beacon_site.celery", "research.mcp.beside_pages", "research.mcp.web")
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 
 
-def load(environment: dict[str, str]) -> None:
-    """Load everything that a web server or a worker needs, with these variables.
+@contextmanager
+def loading_libraries(environment: dict[str, str]) -> Iterator[None]:
+    """Load libraries in a thread during the block, with these variables, which some read.
 
-    No thread and no connection may be left, because a fork has a copy of one and not of the other.
+    The garbage collector is off until `finish_loading`: it would use a quarter of the loading time.
     """
     os.environ |= environment
+    gc.disable()
+    thread = threading.Thread(
+        target=lambda: [import_module(name) for name in LIBRARIES], daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def load_django() -> None:
+    """Load the settings and the apps, without a connection or a thread; see `become`."""
     # Its metrics are then in files; the web server makes a folder for them (beacon_site.launcher.web_server).
     os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.gettempdir())
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
@@ -45,6 +61,13 @@ def load(environment: dict[str, str]) -> None:
     import django
 
     django.setup()
+
+
+def load_rest() -> None:
+    """Load everything else that a web server or a worker needs.
+
+    No thread and no connection may be left, because a fork has a copy of one and not of the other.
+    """
     modules: dict[str, Any] = {name: import_module(name) for name in MODULES}
     modules["beacon_site.celery"].app.loader.import_default_modules()
     # It loads the modules of all pages.
@@ -58,6 +81,7 @@ def finish_loading() -> None:
         ctypes.CDLL(None).mallopt(MALLOPT_ARENA_MAX, MOST_ARENAS)
     gc.collect()
     gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
+    gc.enable()
 
 
 def serve_pages(arguments: list[str]) -> None:
@@ -134,13 +158,16 @@ def _become_head(
 
 
 def become(process: str) -> None:
-    """Set what depends on the kind of process in settings that were loaded for another kind."""
-    import_module("django.conf").settings.BEACON_PROCESS = process
-    own = import_module("beacon_site.settings").database_of(process)["OPTIONS"]
+    """Set what depends on the kind of process in settings that were loaded for a command."""
+    settings: Any = import_module("django.conf").settings
+    module = import_module("beacon_site.settings")
+    settings.BEACON_PROCESS = process
     options = import_module("django.db").connections.settings["default"]["OPTIONS"]
+    own = module.database_of(process)["OPTIONS"]
     options["options"] = own.get("options") or ""
-    if "pool" in options and "pool" in own:
-        options["pool"] = own["pool"]
+    options |= {name: own[name] for name in ("pool",) if name in own}
+    settings.LOGGING["root"]["level"] = module.log_level_of(process)  # gunicorn reads it, too
+    logging.getLogger().setLevel(settings.LOGGING["root"]["level"])
 
 
 def _rename(name: str) -> None:

@@ -66,6 +66,7 @@ REMAPPED = {
 THREADED = {"CELERY_CUSTOM_WORKER_POOL": "beacon_site.worker_threads:TaskPool"}
 # Otherwise the allocator keeps a heap of up to 64 MB for each of many threads.
 ONE_HEAP = {"MALLOC_ARENA_MAX": "2"}
+LOADED = {**THREADED, **REMAPPED, **ONE_HEAP}  # for a process that loads the code of all others
 Commands = dict[str, tuple[list[str], dict[str, str]]]
 
 

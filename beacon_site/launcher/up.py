@@ -93,12 +93,15 @@ def up() -> int:
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
     if is_first:  # otherwise nothing is printed before the processes start
         print("Creating the database (first start only, up to a minute)…", flush=True)
-    servers = embedded.ensure(folder, need=missing)
+    # On macOS, a fork that doesn't start another program can crash in the system's libraries.
+    forks = sys.platform == "linux"
+    with forking.loading_libraries(runner.LOADED) if forks else contextlib.nullcontext():
+        servers = embedded.ensure(folder, need=missing)
     try:
         os.environ |= servers.urls
         for line in servers.notes:
             print(line, flush=True)
-        return _run(folder, began)
+        return _run(folder, began, forks=forks)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # stopping must not be interrupted
@@ -108,14 +111,12 @@ def up() -> int:
         print("Beacon has stopped.", flush=True)
 
 
-def _run(folder: Path, began: float) -> int:
-    # On macOS, a fork that doesn't start another program can crash in the system's libraries.
-    forks = sys.platform == "linux"
-    with _Preparation() as preparation:  # at the same time as this process loads
+def _run(folder: Path, began: float, *, forks: bool) -> int:
+    if forks:
+        forking.load_django()
+    with _Preparation() as preparation:  # at the same time as this process loads the rest
         if forks:
-            forking.load(
-                {"BEACON_PROCESS": "web", **runner.THREADED, **runner.REMAPPED, **runner.ONE_HEAP}
-            )
+            forking.load_rest()
         site = preparation.result()
     if forks:
         forking.finish_loading()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +14,15 @@ from beacon_site.launcher import forking
 
 
 @pytest.fixture
-def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The database's options, which are restored together with the kind of process."""
     server = connections.settings["default"]
-    monkeypatch.setitem(server, "OPTIONS", {**server["OPTIONS"], "pool": {}})
+    monkeypatch.setitem(server, "OPTIONS", {**server["OPTIONS"]})
     monkeypatch.setattr(conf.settings, "BEACON_PROCESS", conf.settings.BEACON_PROCESS)
-    return server["OPTIONS"]
+    monkeypatch.setitem(conf.settings.LOGGING["root"], "level", "WARNING")
+    level = logging.getLogger().level
+    yield server["OPTIONS"]
+    logging.getLogger().setLevel(level)
 
 
 @pytest.mark.parametrize(
@@ -37,3 +42,5 @@ def test_each_process_has_its_own_limits_of_the_database(
     assert f"statement_timeout={getattr(conf.settings, limit)}000" in options["options"]
     assert options["pool"]["max_size"] == connections_of
     assert process == conf.settings.BEACON_PROCESS
+    assert conf.settings.LOGGING["root"]["level"] == "INFO"
+    assert logging.getLogger().level == logging.INFO

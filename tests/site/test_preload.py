@@ -21,7 +21,10 @@ web_server.on_exit(None)
 BY_LAUNCHER = """
 from beacon_site.launcher import forking, runner
 
-forking.load({"BEACON_PROCESS": "web", **runner.THREADED, **runner.REMAPPED, **runner.ONE_HEAP})
+with forking.loading_libraries(runner.LOADED):
+    pass
+forking.load_django()
+forking.load_rest()
 forking.finish_loading()
 """
 STATE = """
