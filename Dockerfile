@@ -25,6 +25,7 @@ COPY memory memory
 COPY research research
 COPY templates templates
 COPY static static
+COPY locale locale
 RUN python -m hatchling build -t wheel -d /dist
 
 FROM python:3.11-slim-bookworm

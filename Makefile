@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test test-slow coverage faults attacks screenshots pictures docs bench lint dist sbom lock audit vendor help
+.PHONY: up down test test-slow coverage faults attacks screenshots pictures docs languages bench lint dist sbom lock audit vendor help
 
 help: ## list all targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -38,6 +38,9 @@ pictures: ## walk docs/tutorial.md in a browser and take the pictures of docs/pi
 
 docs: ## regenerate docs/reference/ from the code
 	@$(RUN) docs
+
+languages: ## update locale/ after messages have changed, and print what isn't translated
+	@$(RUN) languages $(ARGS)
 
 bench: ## run all benchmarks and write bench/report.md (ARGS="--quick", ARGS="--only recall")
 	@$(RUN) bench $(ARGS)

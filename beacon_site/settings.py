@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.translation import gettext_lazy as _
 
 from beacon_site import __version__, embedded, env, logs
 from beacon_site.db.advisory_locks import release_all_locks
@@ -101,7 +100,7 @@ MIDDLEWARE = [
     "beacon_site.web.http.PackedPagesMiddleware",
     "memory.api.problems.ProblemMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "beacon_site.web.http.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -136,7 +135,16 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 LANGUAGE_CODE = "en"
-LANGUAGES = [("en", _("English"))]
+# Each in its own language, as people look for it.
+LANGUAGES = [
+    ("en", "English"),
+    ("de", "Deutsch"),
+    ("es", "Español"),
+    ("fr", "Français"),
+    ("ja", "日本語"),
+    ("zh-hans", "简体中文"),
+]
+FORMAT_MODULE_PATH = ["beacon_site.formats"]
 LOCALE_PATHS = [places.ASSETS / "locale"]
 TIME_ZONE = "UTC"
 USE_I18N = True

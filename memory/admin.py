@@ -377,7 +377,7 @@ class UserAdmin(MaskedAdmin, _UserAdmin):
     OPEN: ClassVar[tuple[str, ...]] = ("password",)
     fieldsets = (
         (None, {"fields": ("username", "password", "display_name", "email")}),
-        (None, {"fields": ("time_zone", "language", "shortcuts")}),
+        (None, {"fields": ("time_zone", "page_language", "language", "shortcuts")}),
         (None, {"fields": ("is_active", "is_staff", "is_superuser", "last_login", "date_joined")}),
     )
 

@@ -67,6 +67,7 @@ def main(arguments: list[str]) -> None:
         "screenshots": screenshots,
         "pictures": pictures,
         "docs": docs,
+        "languages": languages,
         "bench": bench,
         "lint": lint,
         "dist": dist,
@@ -261,6 +262,11 @@ def pictures(rest: list[str]) -> None:
 def docs(rest: list[str]) -> None:
     """Write the reference from the code."""
     become("manage.py", "document", *rest)
+
+
+def languages(rest: list[str]) -> None:
+    """Update the catalogs of translations, or do what `rest` says."""
+    become("-m", "scripts.languages", *rest)
 
 
 def bench(rest: list[str]) -> None:

@@ -22,6 +22,7 @@ def day_of(text: str) -> date | None:
 
 
 _TYPED = re.compile(r"(\d{1,2})(?:\.\s*|\s+)([^\W\d_]+|\d{1,2})\.?\s*(\d{4})")
+_YEAR_FIRST = re.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})日")
 
 
 def day_typed(text: str, today: date) -> date | None:
@@ -40,6 +41,8 @@ def day_typed(text: str, today: date) -> date | None:
     }
     if text in starts:
         return starts[text]
+    if found := _YEAR_FIRST.fullmatch(text):
+        text = "{}.{}.{}".format(*reversed(found.groups()))
     if found := _TYPED.fullmatch(text):
         day, month, year = int(found[1]), _month(found[2]), int(found[3])
         try:

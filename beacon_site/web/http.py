@@ -12,7 +12,8 @@ import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
@@ -81,8 +82,32 @@ def bare_address(told: str) -> str:
         return ""
 
 
+PROGRAMS = ("/api/", "/v1/")  # what only programs read
+
+
+class LanguageMiddleware:
+    """Answer pages in the browser's language, which PersonMiddleware replaces by the person's.
+
+    Programs always get English: agents and their prompts are tested with it.
+    """
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        is_page = not request.path.startswith(PROGRAMS)
+        language = translation.get_language_from_request(request) if is_page else "en"
+        with translation.override(language):
+            response = self.get_response(request)
+            response.headers.setdefault("Content-Language", translation.get_language())
+        patch_vary_headers(response, ("Accept-Language",))
+        return response
+
+
 class PersonMiddleware:
-    """Activate the signed-in person's time zone, set them as the actor, and forbid caching.
+    """Activate the signed-in person's time zone and language, and set them as the actor.
+
+    Also forbids caching.
 
     A cached page could still be seen after signing out, with the browser's Back button.
     """
@@ -96,6 +121,8 @@ class PersonMiddleware:
             request.actor = request.user.actor  # type: ignore[attr-defined]
             structlog.contextvars.bind_contextvars(user_id=request.user.pk)
             timezone.activate(zone_of(request.user.time_zone))
+            if request.user.page_language:
+                translation.activate(request.user.page_language)
         try:
             response = self.get_response(request)
         finally:

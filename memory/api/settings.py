@@ -20,7 +20,7 @@ from memory.pages.accounts.forms import ProfileForm
 from memory.services.context import identity
 from memory.services.review.proposals import levels_of, set_levels
 
-OF_THE_PROFILE = ("language", "time_zone")
+OF_THE_PROFILE = ("language", "page_language", "time_zone")
 api = router("settings")
 Kind = Literal["default", "file", "rule", "soul", "note", "observation"]
 Level = Literal["accept", "hold risky", "hold all"]
@@ -33,7 +33,12 @@ class SettingsPatch(Body):
     review_levels: dict[Kind, ChosenLevel] | None = Field(
         None, description="Review rules for agents' writes, by kind. Empty: the default."
     )
-    language: str | None = Field(None, max_length=16, description="A language code.")
+    language: str | None = Field(
+        None, max_length=16, description="The code of the language that the person writes in."
+    )
+    page_language: str | None = Field(
+        None, max_length=10, description="The code of the pages' language. Empty: the browser's."
+    )
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
 
 
@@ -42,6 +47,7 @@ class SettingsOut(Textless):
 
     review_levels: dict[Kind, Level]
     language: str
+    page_language: str
     time_zone: str
 
 
@@ -63,6 +69,7 @@ def settings_of(owner: User) -> dict[str, Any]:
     return {
         "review_levels": levels_of(owner),
         "language": owner.language,
+        "page_language": owner.page_language,
         "time_zone": owner.time_zone,
     }
 

@@ -122,6 +122,22 @@ class Migration(migrations.Migration):
                     "language",
                     models.CharField(default="en", max_length=16, verbose_name="language"),
                 ),
+                (
+                    "page_language",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("en", "English"),
+                            ("de", "Deutsch"),
+                            ("es", "Español"),
+                            ("fr", "Français"),
+                            ("ja", "日本語"),
+                            ("zh-hans", "简体中文"),
+                        ],
+                        max_length=10,
+                        verbose_name="language of pages",
+                    ),
+                ),
                 ("interests", models.TextField(blank=True, verbose_name="interests")),
                 (
                     "monthly_tokens",

@@ -47,7 +47,7 @@ class Caller:
 
     @contextmanager
     def entered(self) -> Iterator[tuple[ToolContext, frozenset[str]]]:
-        """Yield the context and scopes of one call, in the owner's time zone and language.
+        """Yield the context and scopes of one call, in the owner's time zone.
 
         Use it in a separate thread, because it releases the thread's database connection at the
         end. Raises InvalidToken for a token that is unknown, revoked or expired.
@@ -59,7 +59,7 @@ class Caller:
             caller = caller_of(token)
             context, owner = caller.context(), caller.owner
             context.seen, context.agent = self.seen, caller.agent
-            with timezone.override(zone_of(owner.time_zone)), translation.override(owner.language):
+            with timezone.override(zone_of(owner.time_zone)), translation.override("en"):
                 try:
                     yield context, caller.scopes
                 finally:  # a refusal can quote text that was read, too

@@ -142,6 +142,7 @@ def manifest(owner: User, counts: dict[str, int]) -> dict[str, Any]:
             "display_name": owner.display_name,
             "time_zone": owner.time_zone,
             "language": owner.language,
+            "page_language": owner.page_language,
             "interests": owner.interests,
         },
         "counts": counts,

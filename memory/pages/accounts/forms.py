@@ -195,19 +195,22 @@ class ProfileForm(ListsTimeZones, _OfUser):
         help_text=gettext_lazy("Used for dates. Each topic’s schedule has its own time zone.")
     )
     language = forms.ChoiceField(
-        label=gettext_lazy("Language"),
+        label=gettext_lazy("Language you write in"),
         choices=choices,
         help_text=gettext_lazy(
-            "The language you write in. Search uses it to match word forms. Pages are always in English. Each topic’s search languages are in its settings."
+            "Search uses it to match word forms. Each topic’s search languages are in its settings."
         ),
     )
 
     class Meta:
         model = User
-        fields = ("display_name", "email", "time_zone", "language", "interests", "shortcuts")
+        fields = (
+            "display_name", "email", "page_language", "language", "time_zone", "interests", "shortcuts",
+        )  # fmt: skip
         labels: ClassVar[dict[str, Any]] = {
             "display_name": gettext_lazy("Name"),
             "email": gettext_lazy("Email"),
+            "page_language": gettext_lazy("Language of pages"),
             "interests": gettext_lazy("Interests"),
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
@@ -215,6 +218,9 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "display_name": gettext_lazy("Your name on pages. Leave empty to use your username."),
             "email": gettext_lazy(
                 "Lets your admin contact you. To get reports by email, add a channel in Notifications."
+            ),
+            "page_language": gettext_lazy(
+                "Also used in messages to you. Agents always get English."
             ),
             "interests": gettext_lazy("Subjects you follow, in your own words."),
             "shortcuts": gettext_lazy(

@@ -150,7 +150,9 @@ State = Mapping[str, Any]  # values as JSON
 # of them. `read` returns None if they no longer exist, and `write` raises MemoryRefused.
 Read = Callable[[User, str], State | None]
 Write = Callable[[User, str, State, Actor], object]
-PROFILE = ("display_name", "email", "time_zone", "language", "interests", "shortcuts")
+PROFILE = (
+    "display_name", "email", "time_zone", "page_language", "language", "interests", "shortcuts",
+)  # fmt: skip
 LIMITS = ("monthly_tokens", "monthly_money")
 
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.template.loader import render_to_string
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
@@ -86,12 +87,14 @@ def first_persona() -> Persona:
     )
 
 
+@translation.override("en")  # agents read it
 def profile_text(user: User) -> str:
     """Return the user note's text: the profile in words, without the fields that are empty."""
     text = render_to_string("memory/user_note.md", {"person": user, "name": str(user)})
     return clean(text)[0].strip()
 
 
+@translation.override("en")  # agents read it
 def make_first_notes(user: User) -> None:
     """Write the soul, agent and user notes that an account doesn't have yet."""
     texts = {

@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 from django.template.loader import render_to_string
+from django.utils import translation
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm.tokens import Size, counted, how_in_words
@@ -189,16 +191,16 @@ def place_lines(owner: User, now: datetime) -> list[str]:
         "system": system_in_words(),
     }
     return [
-        _("- Time: %(now)s (UTC%(offset)s), time zone %(zone)s") % told,
-        _("- Machine: %(system)s") % told,
-        _("- Software: Beacon, on this person’s own machine. What you remember stays there"),
+        "- Time: {now} (UTC{offset}), time zone {zone}".format(**told),
+        "- Machine: {system}".format(**told),
+        "- Software: Beacon, on this person’s own machine. What you remember stays there",
     ]
 
 
 @cache
 def system_in_words() -> str:
     """Return the operating system and processor type, such as Linux (Debian 12), x86_64."""
-    return ", ".join(part for part in (_system(), platform.machine()) if part) or _("unknown")
+    return ", ".join(part for part in (_system(), platform.machine()) if part) or "unknown"
 
 
 def _system() -> str:
@@ -221,6 +223,15 @@ LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
 LONGEST_NOTE = 2_000  # characters of a rule or a summary
 
 NAMES = ("agent", "soul", "environment", "user", "rules", "summaries")  # R216: in this order
+_TITLES = {
+    "agent": _lazy("Who you are"),
+    "soul": _lazy("How you think and act"),
+    "environment": _lazy("Where you run"),
+    "user": _lazy("Who you work for"),
+    "rules": _lazy("Rules to follow"),
+    "summaries": _lazy("Recent work"),
+    "recalled": _lazy("Memories about the message"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +251,12 @@ class Layer:
     """One of the six layers; `text` is its part of the prompt, "" if the layer is empty."""
 
     name: str
-    title: str
     lines: list[ContextLine] = field(default_factory=list)
     left_out: list[ContextLine] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return str(_TITLES[self.name])
 
     @property
     def text(self) -> str:
@@ -325,12 +339,12 @@ def build_context(
     )
     standing = identity.all_active(owner)
     layers = [
-        _identity_layer(standing, Note.Kind.AGENT, _("Who you are"), now),
-        _identity_layer(standing, Note.Kind.SOUL, _("How you think and act"), now),
-        Layer("environment", _("Where you run"), place_lines_of(owner, now)),
-        _identity_layer(standing, Note.Kind.USER, _("Who you work for"), now),
-        _notes_layer("rules", _("Rules to follow"), chosen[Note.Kind.RULE]),
-        _notes_layer("summaries", _("Recent work"), chosen[Note.Kind.SUMMARY]),
+        _identity_layer(standing, Note.Kind.AGENT, now),
+        _identity_layer(standing, Note.Kind.SOUL, now),
+        Layer("environment", place_lines_of(owner, now)),
+        _identity_layer(standing, Note.Kind.USER, now),
+        _notes_layer("rules", chosen[Note.Kind.RULE]),
+        _notes_layer("summaries", chosen[Note.Kind.SUMMARY]),
     ]
     _fit(layers, most, unit)
     files = files_of(owner)
@@ -354,7 +368,7 @@ def with_recalled(context: Context, hits: Iterable[RecallHit]) -> Context:
         for hit in hits
         if hit.id not in included
     ]
-    layer = Layer("recalled", _("Memories about the message"), lines[:MOST_RECALLED])
+    layer = Layer("recalled", lines[:MOST_RECALLED])
     layers = [*context.layers, layer]
     return replace(context, layers=layers, system=_joined(layers))
 
@@ -364,9 +378,9 @@ def place_lines_of(owner: User, now: datetime) -> list[ContextLine]:
     return [ContextLine(text, _("always")) for text in place_lines(owner, now)]
 
 
-def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datetime) -> Layer:
+def _identity_layer(standing: dict[str, Note], kind: str, now: datetime) -> Layer:
     """Return the layer of the current agent, soul or user note."""
-    layer = Layer(str(kind), title)
+    layer = Layer(str(kind))
     note = standing.get(str(kind))
     if note is None:
         return layer
@@ -389,8 +403,8 @@ def why_never(note: Note, now: datetime) -> str:
     return ""
 
 
-def _notes_layer(name: str, title: str, chosen: ChosenNotes) -> Layer:
-    layer = Layer(name, title, left_out=list(chosen.left_out))
+def _notes_layer(name: str, chosen: ChosenNotes) -> Layer:
+    layer = Layer(name, left_out=list(chosen.left_out))
     for note, why in chosen.notes:
         text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list
         layer.lines.append(ContextLine(f"- [note:{note.pk}] {text}", why, note))
@@ -432,7 +446,8 @@ def _length(text: str, unit: str) -> int:
 
 def _joined(layers: list[Layer]) -> str:
     shown = [layer for layer in layers if layer.lines]
-    return render_to_string("prompts/context_system.txt", {"layers": shown}).strip()
+    with translation.override("en"):  # a page can show it in another language
+        return render_to_string("prompts/context_system.txt", {"layers": shown}).strip()
 
 
 # --- context as plain data for tools and the API ---

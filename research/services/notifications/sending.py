@@ -22,7 +22,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
@@ -188,7 +188,8 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         raise ProviderRejected(
             _("SECRET_KEY has changed, so the address can’t be decrypted. Enter it again.")
         )
-    message = notice_text.compose(delivery)
+    with translation.override(delivery.owner.page_language or "en"):
+        message = notice_text.compose(delivery)
     if channel.kind == Channel.Kind.WEBHOOK:
         return _post(delivery, message)
     delivery.put(request=message.text[:MOST_KEPT])

@@ -1,0 +1,18 @@
+"""German: a point after the day."""
+
+DATES = {
+    "j M": "j. b",
+    "j M Y": "j. b Y",
+    "j M, H:i": "j. b, H:i",
+    "j M Y, H:i": "j. b Y, H:i",
+    "j F": "j. F",
+    "j F Y": "j. F Y",
+    "j F, H:i": "j. F, H:i",
+    "j F Y, H:i": "j. F Y, H:i",
+    "D j M": "D, j. b",
+    "D j M, H:i": "D, j. b, H:i",
+    "D j M Y, H:i": "D, j. b Y, H:i",
+    "l, j F Y": "l, j. F Y",
+    "l, j F, H:i": "l, j. F, H:i",
+}
+globals().update(DATES)
