@@ -124,7 +124,7 @@ def read(language: str) -> Catalog:
 def updated(language: str, wanted: Catalog) -> Catalog:
     """Return the catalog with exactly the messages of `wanted`, and the known translations.
 
-    A message that is used alone and also with a plural is one entry, as gettext demands.
+    A message that is used both with and without a plural is one entry, as gettext demands.
     """
     old = read(language)
     made = Catalog(locale=language, domain="django", charset="utf-8", fuzzy=False)

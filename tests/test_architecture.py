@@ -18,7 +18,7 @@ APPS = ("memory", "research", "beacon_site")
 NO_APP = ("db", "net", "text", "providers", "embedded")
 LAYERS = {
     "beacon_site": """
-        asgi db embedded env net text worker_threads wsgi
+        asgi db embedded env formats net text worker_threads wsgi
         celery health logs providers
         checks launcher settings urls web
     """,

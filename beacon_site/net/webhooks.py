@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -86,8 +87,6 @@ def post(
     Raises ForbiddenAddress (such as a private address), ReceiverFailed or ReceiverGone with the
     answer, and ProviderUnavailable if there was none.
     """
-    started = time.monotonic()
-    target = check_url(url, allow_hosts)
     timestamp = int(time.time())
     headers = {
         "content-type": "application/json",
@@ -95,6 +94,23 @@ def post(
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signature(key, message_id, timestamp, body),
     }
+    return deliver(url, body, headers, allow_hosts=allow_hosts)
+
+
+def deliver(
+    url: str,
+    body: bytes,
+    headers: dict[str, str],
+    *,
+    allow_hosts: frozenset[str] = frozenset(),
+    is_gone: Container[int] = (HTTPStatus.GONE,),
+) -> Answer:
+    """Post `body` and return a successful answer.  `is_gone` are the statuses for ReceiverGone.
+
+    Raises as `post` does.
+    """
+    started = time.monotonic()
+    target = check_url(url, allow_hosts)
     meter = Meter(LIMITS)
     with exchange("POST", target, headers, meter, allow_hosts, content=body) as response:
         fields = fields_of(response)
@@ -104,9 +120,9 @@ def post(
     if 200 <= answer.status < 300:
         return answer
     names = {"host": target.host, "status": answer.status}
-    if answer.status == HTTPStatus.GONE:
+    if answer.status in is_gone:
         raise ReceiverGone(
-            _("“%(host)s” responded with 410 (Gone), so it no longer accepts messages.") % names,
+            _("“%(host)s” responded with %(status)d, so it no longer accepts messages.") % names,
             answer,
         )
     if 300 <= answer.status < 400:

@@ -518,6 +518,7 @@ class Migration(migrations.Migration):
                             ("email", "email"),
                             ("webhook", "webhook"),
                             ("apprise", "chat or push"),
+                            ("browser", "browser"),
                         ],
                         max_length=8,
                     ),

@@ -50,9 +50,9 @@ class ChannelQuerySet(OwnedQuerySet):
 
 
 class Channel(models.Model):
-    """One destination for notifications: a mailbox, a webhook, or a chat or push service.
+    """One destination for notifications: a mailbox, a webhook, a chat or push service, or a browser.
 
-    `address` can be shown. The full URL of a webhook or an Apprise service, and the signing key,
+    `address` can be shown. The full URL of a webhook, an Apprise service or a browser, and its keys,
     are encrypted in `secret`.
     """
 
@@ -60,6 +60,7 @@ class Channel(models.Model):
         EMAIL = "email", gettext_lazy("email")
         WEBHOOK = "webhook", gettext_lazy("webhook")
         APPRISE = "apprise", gettext_lazy("chat or push")
+        BROWSER = "browser", gettext_lazy("browser")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
@@ -89,7 +90,7 @@ class Channel(models.Model):
         return self.name
 
     def keep_secret(self, **parts: str) -> None:
-        """Encrypt `url` and `key`. The caller saves the row."""
+        """Encrypt `url` and keys. The caller saves the row."""
         self.secret = seal(json.dumps(parts))
 
     def opened(self) -> dict[str, str]:

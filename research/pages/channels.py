@@ -19,9 +19,10 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.net import mail
+from beacon_site.net import mail, web_push
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.people import works_here_alone
+from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
@@ -53,7 +54,11 @@ _ADDRESSES = {
             "Paste the webhook URL of a Discord, Slack or Teams channel. Other services have a URL such as ntfy://topic. Beacon encrypts it and never shows it again."
         ),
     ),
+    Channel.Kind.BROWSER: (gettext_lazy("Subscription"), gettext_lazy("A script fills it in.")),
 }
+_NO_SUBSCRIPTION = gettext_lazy(
+    "The browser didn’t subscribe, so nothing was saved. Allow notifications for this site, then try again."
+)
 _REPORTS = gettext_lazy("Messages")
 _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
@@ -109,7 +114,13 @@ class ChannelForm(_TakesRefusals):
         field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
         if kind == Channel.Kind.EMAIL:
             field.widget.attrs["inputmode"] = "email"
-        if channel is not None and channel.needs_secret:
+        if kind == Channel.Kind.BROWSER:
+            field.widget = forms.HiddenInput(attrs={"data-push-subscription": ""})
+            field.error_messages["required"] = _NO_SUBSCRIPTION
+            self.fields["name"].help_text = gettext_lazy("Shown in lists.")
+            if channel is not None:
+                del self.fields["address"]
+        elif channel is not None and channel.needs_secret:
             field.required = False
             field.help_text = gettext_lazy("Leave empty to keep %(address)s.") % {
                 "address": channel.address
@@ -274,7 +285,9 @@ def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
     """Create a channel of a kind."""
     if kind not in Channel.Kind.values:
         raise Http404
-    form = ChannelForm(request.POST or None, kind=kind)
+    named = {"name": browser_of(request.headers.get("User-Agent", ""))}
+    is_browser = kind == Channel.Kind.BROWSER
+    form = ChannelForm(request.POST or None, kind=kind, initial=named if is_browser else {})
     if request.method == "POST" and form.is_valid():
         try:
             made = notifications_channels.add(
@@ -285,7 +298,12 @@ def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
         else:
             messages.success(request, _("Channel created. Send a test to check that it works."))
             return redirect("research:channel", made.pk)
-    context = {"tab": "notifications", "form": form, "kind": Channel.Kind(kind)}
+    context = {
+        "tab": "notifications",
+        "form": form,
+        "kind": Channel.Kind(kind),
+        "push_key": web_push.public_key() if is_browser else "",
+    }
     return render(request, "research/channel_new.html", context)
 
 

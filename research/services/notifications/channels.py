@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable
 from datetime import timedelta
@@ -15,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.net import apprise_sender, webhooks
+from beacon_site.net import apprise_sender, web_push, webhooks
 from beacon_site.net.address_guard import ForbiddenAddress
 from beacon_site.text.cleaning import one_line
 from memory.models import Activity, Topic, User
@@ -49,6 +50,11 @@ def check_address(kind: str, address: str, *, by: User) -> str:
         except ForbiddenAddress as exc:
             way = _("Admins can add webhooks for the hosts in BEACON_FETCH_ALLOW_HOSTS.")
             problem = f"{exc} {way}"
+    elif kind == Kind.BROWSER:
+        try:
+            web_push.subscription_of(address, allow_hosts=sending.allowed_hosts(by))
+        except ValueError as exc:
+            problem = str(exc)
     else:
         problem = apprise_sender.problem_of(address, anywhere=by.is_staff)
     if problem:
@@ -65,6 +71,8 @@ def shown(kind: str, address: str) -> str:
         return address
     if kind == Kind.APPRISE:
         return apprise_sender.shown(address)
+    if kind == Kind.BROWSER:
+        address = json.loads(address)["endpoint"]
     parts = urlsplit(address)
     host = parts.hostname or ""
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}/…"
@@ -79,11 +87,23 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
         channel.keep_secret(url=address, key=webhooks.new_key())
     elif kind == Kind.APPRISE:
         channel.keep_secret(url=address)
+    elif kind == Kind.BROWSER:
+        keys = web_push.subscription_of(address, allow_hosts=sending.allowed_hosts(owner))
+        _check_new(owner, keys["url"])
+        channel.keep_secret(**keys)
     with transaction.atomic():
         _check_room(owner)
         channel.save(force_insert=True)
         Activity.log(owner, by, "channel-made", subject=channel)
     return channel
+
+
+def _check_new(owner: User, url: str) -> None:
+    """Raise InvalidValue if one of the person's channels already is this browser."""
+    for other in Channel.objects.of(owner).kept().filter(kind=Kind.BROWSER):
+        if other.opened().get("url") == url:
+            words = _("This browser already gets notifications, as the channel “%(name)s”.")
+            raise InvalidValue(words % {"name": other.name})
 
 
 def _check_room(owner: User) -> None:
@@ -104,8 +124,10 @@ def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told:
     fields: dict[str, Any] = _told(told)
     if channel.kind == Kind.EMAIL:
         address = address or channel.address  # an imported address was never checked
-    elif address == channel.address:
-        address = ""  # the masked address that the form shows, unchanged
+    elif address == channel.address or channel.kind == Kind.BROWSER:
+        address = (
+            ""  # the masked address that the form shows, or none, since a browser can't change
+        )
     if address:
         address = check_address(channel.kind, address, by=channel.owner)
         fields["address"] = shown(channel.kind, address)

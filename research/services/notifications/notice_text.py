@@ -32,6 +32,7 @@ class Message:
     short: str
     html: str
     payload: dict[str, Any]
+    url: str = ""  # of the page that it's about
     unsubscribe: str = ""  # the one-click unsubscribe URL, if any
 
 
@@ -85,6 +86,7 @@ def _report(delivery: Delivery, run: Run) -> Message:
         text=f"{report.as_markdown()}\n-- \n{url}\n{foot['text']}\n",
         short=f"{short}\n\n{url}",
         html=html,
+        url=url,
         unsubscribe=foot["url"],
         payload=_payload(
             "report.finished",
@@ -145,6 +147,7 @@ def _digest(delivery: Delivery) -> Message:
         text=text,
         short=f"{said.line}\n\n{url}",
         html=html,
+        url=url,
         unsubscribe=foot["url"],
         payload=_payload(
             "digest.made",
@@ -183,6 +186,7 @@ def _plain(
         subject=_subject(subject),
         text=f"{text}\n\n{url}\n",
         short=f"{text}\n\n{url}",
+        url=url,
         html=render_to_string(
             "research/mail_plain.html", context | {"language": get_language() or "en"}
         ),

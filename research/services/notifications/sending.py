@@ -27,7 +27,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.env import host_of
-from beacon_site.net import apprise_sender, webhooks
+from beacon_site.net import apprise_sender, web_push, webhooks
 from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.text.cleaning import clean
@@ -192,6 +192,8 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
         message = notice_text.compose(delivery)
     if channel.kind == Channel.Kind.WEBHOOK:
         return _post(delivery, message)
+    if channel.kind == Channel.Kind.BROWSER:
+        return _push(delivery, message)
     delivery.put(request=message.text[:MOST_KEPT])
     if channel.kind == Channel.Kind.APPRISE:
         _hand_over(delivery)
@@ -258,6 +260,20 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
         allow_hosts=allowed_hosts(delivery.owner),
     )
     return _("The receiver accepted the message (%(status)d).") % {"status": answer.status}, answer
+
+
+def _push(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhooks.Answer | None]:
+    """Notify a browser. Attempts have the same tag, so it shows the message once."""
+    body = message.short.removesuffix(message.url).strip()
+    sent = web_push.message(
+        title=message.subject, body=body, url=message.url, tag=webhook_id(delivery)
+    )
+    delivery.put(request=sent.decode())
+    parts = delivery.channel.opened()
+    answer = web_push.send(parts, sent, allow_hosts=allowed_hosts(delivery.owner))
+    return _("The push service accepted the message (%(status)d).") % {
+        "status": answer.status
+    }, answer
 
 
 def _hand_over(delivery: Delivery) -> None:
