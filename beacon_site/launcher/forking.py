@@ -24,11 +24,11 @@ from typing import IO, Any
 from beacon_site.embedded import places
 from beacon_site.embedded.places import PROJECT
 
-# What a web server or a worker loads when it starts.  The libraries don't need the settings.
+# What a web server or a worker loads when it starts.  LIBRARIES don't need the settings, and take about
+# as long as the servers need to start.
 LIBRARIES = (
     "celery.__main__", "celery.apps.worker", "celery.bin.celery", "django.db.models",
-    "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis", "mcp.server.lowlevel",
-    "mcp.server.stdio", "psycopg_pool", "starlette.applications", "uvicorn",
+    "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis", "psycopg_pool",
 )  # fmt: skip
 MODULES = ("beacon_site.celery", "research.mcp.beside_pages", "research.mcp.web")
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
@@ -36,12 +36,8 @@ MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE
 
 @contextmanager
 def loading_libraries(environment: dict[str, str]) -> Iterator[None]:
-    """Load libraries in a thread during the block, with these variables, which some read.
-
-    The garbage collector is off until `finish_loading`: it would use a quarter of the loading time.
-    """
+    """Load libraries in a thread during the block, with these variables, which some read."""
     os.environ |= environment
-    gc.disable()
     thread = threading.Thread(
         target=lambda: [import_module(name) for name in LIBRARIES], daemon=True
     )
@@ -79,9 +75,7 @@ def finish_loading() -> None:
     import_module("beacon_site.wsgi")
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(MALLOPT_ARENA_MAX, MOST_ARENAS)
-    gc.collect()
     gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
-    gc.enable()
 
 
 def serve_pages(arguments: list[str]) -> None:
