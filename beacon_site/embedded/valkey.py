@@ -74,6 +74,7 @@ def _launch(
         f"requirepass {entry['password']}",
         "databases 64",
         "daemonize no",
+        "hz 1",  # its own chores, once a second instead of ten times
         f'dir "{place}"',
         "save 60 1" if durable else 'save ""',
         "appendonly no",
