@@ -16,6 +16,7 @@ PUBLIC = {
     "readyz",
     "memory:manifest",
     "memory:sign-in",
+    "memory:sign-in-code",
     "memory:sign-out",  # signing out twice does no harm
     "memory:welcome",
     "memory:first-account",

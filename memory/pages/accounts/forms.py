@@ -43,6 +43,37 @@ def _own_name(code: str) -> str:
         return STEMMED[code].title()
 
 
+class _TakesRefusals(forms.BaseForm):
+    def take(self, exc: InvalidValue) -> None:
+        """Show an error at the fields that it names."""
+        if not exc.errors:
+            self.add_error(None, str(exc))
+        for name, problems in exc.errors.items():
+            for problem in problems:
+                self.add_error(name if name in self.fields else None, problem)
+
+
+# --- confirming who you are ---
+
+
+class ConfirmForm(forms.Form, _TakesRefusals):
+    """The password of the person who changes how they sign in, if they have one."""
+
+    is_confirmed = False
+    password = forms.CharField(
+        label=gettext_lazy("Your password"),
+        max_length=4096,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+        error_messages={"required": gettext_lazy("Enter your password to confirm the change.")},
+    )
+
+    def __init__(self, *args: Any, person: User, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if not person.has_usable_password():
+            del self.fields["password"]
+
+
 # --- deleting an account ---
 
 
@@ -281,16 +312,6 @@ else:
 
 READ, WRITE, ADMIN, CHAT, METRICS = "read", "read write", "read write admin", "chat", "metrics"
 NEVER = "never"
-
-
-class _TakesRefusals(forms.BaseForm):
-    def take(self, exc: InvalidValue) -> None:
-        """Show an error at the fields that it names."""
-        if not exc.errors:
-            self.add_error(None, str(exc))
-        for name, problems in exc.errors.items():
-            for problem in problems:
-                self.add_error(name if name in self.fields else None, problem)
 
 
 class TokenForm(forms.Form, _TakesRefusals):

@@ -29,7 +29,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.web.http import BeaconRequest, current_page, page_of_ours, zone_of
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
-from memory.accounts import people, sign_ins, tokens
+from memory.accounts import methods, people, sign_ins, tokens
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.people import works_here_alone
@@ -175,12 +175,12 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         return redirect("memory:welcome")
     address = sign_ins.counted_address_of(request)
     if request.method == "POST" and (wait := sign_ins.closed_for(address)):
-        return _too_many_from_here(request, wait)
+        return too_many_from_here(request, wait)
     # Bound to a POST even if nothing in it could be read: an unbound form shows no errors.
     form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        sign_ins.begin(request, form.get_user())
-        return redirect(goal)
+        is_in = methods.enter(request, form.get_user(), goal)
+        return redirect(goal if is_in else "memory:sign-in-code")
     if request.method == "POST" and form.cleaned_data.get("password"):
         sign_ins.note_failure(request, form.cleaned_data.get("username", ""))
     response = render(request, "memory/sign_in.html", {"form": form, "next": goal})
@@ -251,7 +251,7 @@ def _dead_link(request: HttpRequest) -> HttpResponse:
     return render(request, "memory/dead_link.html", {"no_account_yet": first}, status=404)
 
 
-def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
+def too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
     """Answer a sign-in if its IP address has used up the attempts of this minute."""
     logger.warning("sign-in blocked for an address", ip=sign_ins.address_of(request))
     most = settings.BEACON_SIGN_INS_PER_MINUTE
@@ -418,7 +418,7 @@ def sign_in_list(request: BeaconRequest) -> HttpResponse:
 
 
 def _sign_ins_page(request: BeaconRequest, form: NewPasswordForm) -> HttpResponse:
-    return render(request, "memory/settings_sign_ins.html", {"form": form, **_sign_ins(request)})
+    return render(request, "memory/settings_sign_ins.html", {"form": form, **_security(request)})
 
 
 def _sign_ins(request: BeaconRequest) -> dict[str, object]:
@@ -429,6 +429,10 @@ def _sign_ins(request: BeaconRequest) -> dict[str, object]:
         row.is_here = row.pk == here  # type: ignore[attr-defined]
     rows.sort(key=lambda row: row.pk != here)
     return {"rows": rows, "others": sum(row.pk != here for row in rows), "tab": "sign-ins"}
+
+
+def _security(request: BeaconRequest) -> dict[str, object]:
+    return {**_sign_ins(request), **methods.summary(request.user)}
 
 
 @sensitive_post_parameters()
