@@ -42,6 +42,16 @@ app_name = "memory"
 _accounts = [
     path("sign-in/", accounts_views.sign_in, name="sign-in"),
     path("sign-in/code/", methods_views.sign_in_code, name="sign-in-code"),
+    path(
+        "sign-in/single-sign-on/",
+        methods_views.single_sign_on_start,
+        name="single-sign-on",
+    ),
+    path(
+        "sign-in/single-sign-on/done/",
+        methods_views.single_sign_on_done,
+        name="single-sign-on-done",
+    ),
     path("sign-out/", accounts_views.sign_out, name="sign-out"),
     path("welcome/", accounts_views.welcome, name="welcome"),
     path("first-account/<str:token>/", accounts_views.first_account, name="first-account"),
@@ -78,6 +88,16 @@ _settings = [
     path("settings/sign-ins/<int:pk>/end/", accounts_views.end_sign_in, name="sign-in-end"),
     path("settings/sign-ins/app/", methods_views.app_set_up, name="app-set-up"),
     path("settings/sign-ins/codes/", methods_views.recovery_codes, name="recovery-codes"),
+    path(
+        "settings/sign-ins/single-sign-on/",
+        methods_views.single_sign_on_link,
+        name="single-sign-on-link",
+    ),
+    path(
+        "settings/sign-ins/single-sign-on/remove/",
+        methods_views.single_sign_on_unlink,
+        name="single-sign-on-unlink",
+    ),
     path(
         "settings/sign-ins/methods/<int:pk>/remove/",
         methods_views.method_remove,

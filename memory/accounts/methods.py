@@ -249,7 +249,7 @@ def _check_not_last(person: User, *, passkey: int) -> None:
     others = Authenticator.objects.filter(user=person, type=Type.WEBAUTHN).exclude(pk=passkey)
     if person.has_usable_password() or others.exists():
         return
-    if not (single_sign_on.is_on() and single_sign_on.links_of(person).exists()):
+    if not (single_sign_on.provider_name() and single_sign_on.links_of(person).exists()):
         raise InvalidValue(people.only_way_in())
 
 

@@ -10,11 +10,10 @@ import secrets
 from typing import Any
 
 import jwt
-import redis
 import requests
 import structlog
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from allauth.socialaccount.internal import jwtkit, statekit
+from allauth.socialaccount.internal import statekit
 from allauth.socialaccount.models import SocialApp
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
@@ -34,13 +33,24 @@ logger = structlog.get_logger(__name__)
 
 WELL_KNOWN = "/.well-known/openid-configuration"
 # Never HS256, which would make a key of what the provider publishes, and never "none".
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+ALGORITHMS = [
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+]
+LEEWAY = 60  # seconds that clocks may differ
 SECONDS = 10  # for each request to the provider
 FAILURES = (
     OAuth2Error,
     ProviderError,
     requests.RequestException,
-    redis.RedisError,  # in which used tokens are remembered
     jwt.PyJWTError,
     AttributeError,  # these four: the provider's JSON isn't as it should be
     KeyError,
@@ -108,29 +118,42 @@ class _Protocol(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
     def claims(self, token: dict[str, Any], nonce: str) -> dict[str, Any]:
         """Return what the provider says about the person.
 
-        allauth trusts a token that it fetched itself.  Here its signature is always checked, and that it
-        was issued for this attempt to sign in.
+        allauth trusts a token that it fetched itself, and its own check needs named keys and the cache.
+        Here the signature is always checked, and that the token was issued for this attempt to sign in.
         """
-        text = token["id_token"]
-        if jwt.get_unverified_header(text).get("alg") not in ALGORITHMS:
-            raise OAuth2Error("unexpected algorithm")
         config, client = self.openid_config, settings.BEACON_OIDC_CLIENT_ID
-        found: dict[str, Any] = jwtkit.verify_and_decode(
-            credential=text,
-            keys_url=config["jwks_uri"],
+        found: dict[str, Any] = jwt.decode(
+            token["id_token"],
+            self._key_of(token["id_token"], config["jwks_uri"]),
+            algorithms=ALGORITHMS,
             issuer=config["issuer"],
             audience=client,
-            lookup_kid=jwtkit.lookup_kid_jwk,
+            leeway=LEEWAY,
+            options={"require": ["exp", "iat", "iss", "aud", "sub", "nonce"]},
         )
         if not hmac.compare_digest(str(found["nonce"]).encode(), nonce.encode()):
             raise OAuth2Error("another nonce")
-        if found.get("azp", client) != client or not found["sub"] or "exp" not in found:
-            raise OAuth2Error("incomplete token")
+        if found.get("azp", client) != client:
+            raise OAuth2Error("another app")
         if "userinfo_endpoint" in config:
             more = self._fetch_user_info(token["access_token"])
             if more["sub"] == found["sub"]:  # otherwise it's about someone else
                 found = more | found
         return found
+
+    def _key_of(self, token: str, url: str) -> jwt.PyJWK:
+        """Return the provider's key that signed the token.  It's read each time, since keys change."""
+        wanted = jwt.get_unverified_header(token).get("kid")
+        with Adapter().get_requests_session() as session:
+            keys = jwt.PyJWKSet.from_dict(session.get(url).json()).keys
+        usable = [
+            key for key in keys if key.key_type != "oct" and key.public_key_use in (None, "sig")
+        ]
+        # A provider with one key doesn't need to name it.
+        named = [key for key in usable if key.key_id == wanted] if wanted else usable
+        if len(named) != 1:
+            raise OAuth2Error("unknown key")
+        return named[0]
 
 
 class Provider(OpenIDConnectProvider):  # type: ignore[misc]
@@ -183,17 +206,17 @@ def finish(request: HttpRequest) -> tuple[dict[str, Any], dict[str, Any]]:
     state = statekit.unstash_state(
         request, state_id=request.GET.get("state", ""), provider_id=ours.sub_id
     )
-    if state is None:
-        raise Refused(
-            _(
-                "This sign-in has expired, was already used, or was started in another browser. Start again."
-            )
-        )
     if "code" not in request.GET:
         logger.info("single sign-on refused", error=request.GET.get("error", "")[:60])
         raise Refused(
             _("%(name)s didn’t sign you in. Start again, or contact your admin.")
             % {"name": settings.BEACON_OIDC_NAME}
+        )
+    if state is None:
+        raise Refused(
+            _(
+                "This sign-in has expired, was already used, or was started in another browser. Start again."
+            )
         )
     protocol = _Protocol(request, ours.sub_id)
     try:

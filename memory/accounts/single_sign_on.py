@@ -37,9 +37,9 @@ class Refused(Exception):
     """The provider, or what it says, opens no account. The message says what to do."""
 
 
-def is_on() -> bool:
-    """Whether a provider is configured."""
-    return bool(settings.BEACON_OIDC_URL)
+def provider_name() -> str:
+    """Return the provider's name, or "" if none is configured."""
+    return settings.BEACON_OIDC_NAME if settings.BEACON_OIDC_URL else ""
 
 
 def links_of(person: User) -> QuerySet[SocialAccount]:

@@ -147,7 +147,10 @@ def _about(owner: User, n: int, topic: Topic) -> None:
         user=owner, type="totp", defaults={"data": {"secret": SECRET_TEXT}}
     )
     SocialAccount.objects.create(
-        user=owner, provider="https://sso.example", uid=f"{owner.pk}-{n}", extra_data={"name": SECRET_TEXT}
+        user=owner,
+        provider="https://sso.example",
+        uid=f"{owner.pk}-{n}",
+        extra_data={"name": SECRET_TEXT},
     )
 
 

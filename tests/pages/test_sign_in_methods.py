@@ -110,7 +110,12 @@ def test_after_the_secret_key_changed_no_code_is_right(
     ],
 )
 def test_an_app_that_is_not_confirmed_is_explained_and_not_set_up(
-    browser: Client, alice: User, monkeypatch: pytest.MonkeyPatch, code: str, password: str, told: str
+    browser: Client,
+    alice: User,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    password: str,
+    told: str,
 ) -> None:
     monkeypatch.setattr(methods.totp, "validate_totp_code", lambda _secret, code: code == "right")
 
@@ -322,7 +327,7 @@ def test_a_person_without_a_password_confirms_by_a_fresh_sign_in(alice: User) ->
     session = browser.session
     session[sign_ins.SESSION_FIELD] = row.pk
     session.save()
-    secret, page = set_up(browser)
+    _secret, page = set_up(browser)
     assert "Recovery codes" in text_of(page)
     SignIn.objects.update(created=row.created - methods.FRESH)
 

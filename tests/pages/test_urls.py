@@ -17,6 +17,8 @@ PUBLIC = {
     "memory:manifest",
     "memory:sign-in",
     "memory:sign-in-code",
+    "memory:single-sign-on",
+    "memory:single-sign-on-done",
     "memory:sign-out",  # signing out twice does no harm
     "memory:welcome",
     "memory:first-account",

@@ -7,22 +7,24 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal import auth as totp
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.web.http import BeaconRequest
-from memory.accounts import methods, sign_ins
-from memory.models import User
+from beacon_site.web.http import BeaconRequest, page_of_ours
+from memory.accounts import methods, sign_ins, single_sign_on
+from memory.models import Invitation, User
 from memory.models.errors import InvalidValue
 from memory.pages.accounts.forms import ConfirmForm
-from memory.pages.accounts.views import HOME, locked_out, too_many_from_here
+from memory.pages.accounts.views import HOME, dead_link, entered, locked_out, too_many_from_here
 
 GET_POST = require_http_methods(["GET", "POST"])
 
@@ -204,3 +206,140 @@ def _confirm_page(request: BeaconRequest, form: ConfirmForm, **context: Any) -> 
     return render(
         request, "memory/confirm_method.html", {"form": form, "tab": "sign-ins", **context}
     )
+
+
+# --- single sign-on ---
+
+
+@never_cache
+@require_POST
+def single_sign_on_start(request: BeaconRequest) -> HttpResponse:
+    """Send a stranger to the provider: to sign in, or with an invitation to create an account."""
+    _check_on()
+    goal = page_of_ours(request.POST.get("next", ""), HOME)
+    kept: dict[str, Any] = {}
+    if token := request.POST.get("invitation", ""):
+        invitation = Invitation.open_for(token)
+        if invitation is None:
+            return dead_link(request)
+        kept = {"invitation": invitation.pk}
+    if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):
+        return too_many_from_here(request, wait)
+    return _to_provider(request, goal, "login", **kept)
+
+
+@never_cache
+@GET_POST
+@login_required
+def single_sign_on_link(request: BeaconRequest) -> HttpResponse:
+    """Link an account at the provider, after the person confirms who they are."""
+    _check_on()
+    name = settings.BEACON_OIDC_NAME
+    form = _confirmed(request)
+    if form.is_confirmed:
+        return _to_provider(request, reverse("memory:sign-ins"), "connect", person=request.user.pk)
+    return _confirm_page(
+        request,
+        form,
+        title=_("Link %(name)s") % {"name": name},
+        text=_(
+            "You’ll sign in at %(name)s. After that, you can sign in to Beacon with that account too."
+        )
+        % {"name": name},
+        button=_("Continue to %(name)s") % {"name": name},
+    )
+
+
+@never_cache
+@GET_POST
+@login_required
+def single_sign_on_unlink(request: BeaconRequest) -> HttpResponse:
+    """Remove the link to the provider."""
+    _check_on()
+    name = settings.BEACON_OIDC_NAME
+    form = _confirmed(request)
+    if form.is_confirmed:
+        try:
+            single_sign_on.unlink(request.user)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            messages.success(request, _("Removed: %(name)s.") % {"name": name})
+            return redirect("memory:sign-ins")
+    return _confirm_page(
+        request,
+        form,
+        title=_("Unlink %(name)s") % {"name": name},
+        text=_("You can no longer sign in to Beacon with your account at %(name)s.")
+        % {"name": name},
+        button=_("Unlink"),
+        is_risky=True,
+    )
+
+
+@never_cache
+@require_safe
+def single_sign_on_done(request: BeaconRequest) -> HttpResponse:
+    """Take the provider's answer: sign in, create an account, or link one."""
+    _check_on()
+    from memory.accounts import oidc
+
+    if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):
+        return too_many_from_here(request, wait)
+    try:
+        state, claims = oidc.finish(request)
+        if state["process"] == "connect":
+            return _linked(request, state, claims)
+        return _signed_in_by_provider(request, state, claims)
+    except single_sign_on.Refused as exc:
+        if request.user.is_authenticated:
+            messages.error(request, str(exc))
+            return redirect("memory:sign-ins")
+        return render(request, "memory/single_sign_on_refused.html", {"why": str(exc)}, status=403)
+
+
+def _linked(
+    request: BeaconRequest, state: dict[str, Any], claims: single_sign_on.Claims
+) -> HttpResponse:
+    if not request.user.is_authenticated or request.user.pk != state["data"]["person"]:
+        raise single_sign_on.Refused(
+            _("You were signed out in the meantime, so nothing was linked. Sign in and try again.")
+        )
+    single_sign_on.link(request.user, claims)
+    messages.success(
+        request,
+        _("Linked. You can now sign in with %(name)s.") % {"name": settings.BEACON_OIDC_NAME},
+    )
+    return redirect("memory:sign-ins")
+
+
+def _signed_in_by_provider(
+    request: BeaconRequest, state: dict[str, Any], claims: single_sign_on.Claims
+) -> HttpResponse:
+    invitation = Invitation.objects.filter(pk=(state["data"] or {}).get("invitation")).first()
+    person = single_sign_on.account_of(claims, invitation)
+    return entered(request, person, page_of_ours(state.get("next", ""), HOME))
+
+
+def _to_provider(request: BeaconRequest, goal: str, process: str, **kept: Any) -> HttpResponse:
+    """Show a page that leads to the provider at once.
+
+    Not a redirect: browsers apply `form-action` to those, and the provider's origin isn't known before.
+    """
+    from memory.accounts import oidc
+
+    try:
+        url = oidc.start(request, goal, process, **kept)
+    except single_sign_on.Refused as exc:
+        if request.user.is_authenticated:
+            messages.error(request, str(exc))
+            return redirect("memory:sign-ins")
+        return render(request, "memory/single_sign_on_refused.html", {"why": str(exc)}, status=503)
+    return render(
+        request, "memory/to_provider.html", {"url": url, "name": settings.BEACON_OIDC_NAME}
+    )
+
+
+def _check_on() -> None:
+    if not single_sign_on.provider_name():
+        raise Http404

@@ -29,7 +29,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.web.http import BeaconRequest, current_page, page_of_ours, zone_of
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
-from memory.accounts import methods, people, sign_ins, tokens
+from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.people import works_here_alone
@@ -176,17 +176,33 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     address = sign_ins.counted_address_of(request)
     if request.method == "POST" and (wait := sign_ins.closed_for(address)):
         return too_many_from_here(request, wait)
+    named = single_sign_on.named_by_proxy(request)
+    person = User.objects.filter(username=named, is_active=True).first() if named else None
+    if person is not None:
+        return entered(request, person, goal)
     # Bound to a POST even if nothing in it could be read: an unbound form shows no errors.
     form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        is_in = methods.enter(request, form.get_user(), goal)
-        return redirect(goal if is_in else "memory:sign-in-code")
+        return entered(request, form.get_user(), goal)
     if request.method == "POST" and form.cleaned_data.get("password"):
         sign_ins.note_failure(request, form.cleaned_data.get("username", ""))
-    response = render(request, "memory/sign_in.html", {"form": form, "next": goal})
+    context = {
+        "form": form,
+        "next": goal,
+        "named": named,
+        "provider": single_sign_on.provider_name(),
+    }
+    response = render(request, "memory/sign_in.html", context)
     return (
         opened_by_app(response) if goal.startswith(reverse("memory:oauth-authorize")) else response
     )
+
+
+def entered(request: HttpRequest, person: User, goal: str) -> HttpResponse:
+    """Sign the person in and show the page they wanted, or ask for the second step first."""
+    if methods.is_locked(request, person):
+        return locked_out(request)
+    return redirect(goal if methods.enter(request, person, goal) else "memory:sign-in-code")
 
 
 def _sign_in_address(goal: str) -> str:
@@ -229,7 +245,7 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
     """Show the form of an open link, or create its account and sign in."""
     invitation = Invitation.open_for(token)
     if invitation is None:
-        return _dead_link(request)
+        return dead_link(request)
     form = NewAccountForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -239,14 +255,15 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
             form.add_error("username", _("This username has just been taken."))
         else:
             if user is None:
-                return _dead_link(request)
+                return dead_link(request)
             sign_ins.begin(request, user)
             messages.success(request, _("Welcome, %(name)s.") % {"name": user})
             return redirect(HOME)
-    return render(request, template, {"form": form, "invitation": invitation})
+    context = {"form": form, "invitation": invitation, "token": token}
+    return render(request, template, context | {"provider": single_sign_on.provider_name()})
 
 
-def _dead_link(request: HttpRequest) -> HttpResponse:
+def dead_link(request: HttpRequest) -> HttpResponse:
     first = not User.objects.exists()
     return render(request, "memory/dead_link.html", {"no_account_yet": first}, status=404)
 
@@ -432,7 +449,15 @@ def _sign_ins(request: BeaconRequest) -> dict[str, object]:
 
 
 def _security(request: BeaconRequest) -> dict[str, object]:
-    return {**_sign_ins(request), **methods.summary(request.user)}
+    links = single_sign_on.links_of(request.user) if single_sign_on.provider_name() else []
+    linked = [row.extra_data.get("name") or row.uid for row in links]
+    return {
+        **_sign_ins(request),
+        **methods.summary(request.user),
+        "provider": single_sign_on.provider_name(),
+        "linked": linked,
+        "has_password": request.user.has_usable_password(),
+    }
 
 
 @sensitive_post_parameters()
