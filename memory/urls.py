@@ -42,6 +42,7 @@ app_name = "memory"
 _accounts = [
     path("sign-in/", accounts_views.sign_in, name="sign-in"),
     path("sign-in/code/", methods_views.sign_in_code, name="sign-in-code"),
+    path("sign-in/passkey/", methods_views.sign_in_passkey, name="sign-in-passkey"),
     path(
         "sign-in/single-sign-on/",
         methods_views.single_sign_on_start,
@@ -88,6 +89,7 @@ _settings = [
     path("settings/sign-ins/<int:pk>/end/", accounts_views.end_sign_in, name="sign-in-end"),
     path("settings/sign-ins/app/", methods_views.app_set_up, name="app-set-up"),
     path("settings/sign-ins/codes/", methods_views.recovery_codes, name="recovery-codes"),
+    path("settings/sign-ins/passkeys/", methods_views.passkey_add, name="passkey-add"),
     path(
         "settings/sign-ins/single-sign-on/",
         methods_views.single_sign_on_link,

@@ -7,6 +7,7 @@ A passkey replaces both, since it checks the person's fingerprint, face or PIN i
 
 from __future__ import annotations
 
+import json
 import time
 from base64 import b64encode
 from datetime import timedelta
@@ -19,8 +20,10 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal import auth as totp
 from axes.handlers.proxy import AxesProxyHandler
+from cryptography.exceptions import InvalidSignature
 from django.conf import settings
 from django.contrib.auth.signals import user_login_failed
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
@@ -57,7 +60,7 @@ class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
             return text
         raise Unreadable
 
-    def get_totp_label(self, user: User) -> str:  # type: ignore[override]
+    def get_totp_label(self, user: User) -> str:
         return user.get_username()
 
     def get_public_key_credential_rp_entity(self) -> dict[str, str]:
@@ -109,7 +112,7 @@ def check_confirmed(request: BeaconRequest, password: str) -> None:
 
 def has_second_step(person: User) -> bool:
     """Whether the person's password alone isn't enough to sign in."""
-    return Authenticator.objects.filter(user=person, type=Type.TOTP).exists()
+    return bool(Authenticator.objects.filter(user=person, type=Type.TOTP).exists())
 
 
 def enter(request: HttpRequest, person: User, goal: str) -> bool:
@@ -283,5 +286,114 @@ def summary(person: User) -> dict[str, Any]:
     return {
         "app": app,
         "codes_left": codes_left(codes) if codes else 0,
+        "passkeys_blocked": passkeys_blocked(),
         "passkeys": [(row, name_of(row)) for row in rows if row.type == Type.WEBAUTHN],
     }
+
+
+# --- passkeys ---
+#
+# allauth.mfa.webauthn loads fido2, so it's imported only where it's used.
+
+MOST_PASSKEYS = 20
+LONGEST_ANSWER = 20_000  # characters that a browser sends for a passkey
+CONFIRMED_FIELD = "passkey_confirmed"
+
+
+def passkeys_blocked() -> str:
+    """Return why browsers don't offer passkeys at BEACON_URL, or "" if they do."""
+    url = urlsplit(settings.BEACON_URL)
+    if url.scheme == "https" or url.hostname == "localhost":
+        return ""
+    return _(
+        "Passkeys need HTTPS or the address http://localhost. This Beacon’s URL is %(url)s."
+    ) % {"url": settings.BEACON_URL}
+
+
+def passkey_options(request: BeaconRequest) -> dict[str, Any]:
+    """Return what the browser needs to create a passkey, after the person confirmed who they are."""
+    from allauth.mfa.webauthn.internal import auth
+
+    request.session[CONFIRMED_FIELD] = time.time()
+    options: dict[str, Any] = auth.begin_registration(request.user, passwordless=True)
+    return options
+
+
+def sign_in_options() -> dict[str, Any]:
+    """Return what the browser needs to sign somebody in with a passkey."""
+    from allauth.mfa.webauthn.internal import auth
+
+    options: dict[str, Any] = auth.begin_authentication()
+    return options
+
+
+def add_passkey(request: BeaconRequest, answer: str, name: str) -> None:
+    """Store the passkey that the browser created.  Raises InvalidValue."""
+    from allauth.mfa.webauthn.internal import auth
+
+    person = request.user
+    confirmed = request.session.pop(CONFIRMED_FIELD, 0)
+    if confirmed < time.time() - FRESH.total_seconds():
+        raise InvalidValue(_("This took too long, so nothing was added. Start again."))
+    try:
+        read = _read(answer)
+        if auth.parse_registration_response(read).response.client_data.origin != _origin():
+            raise ValueError
+        if not auth.complete_registration(read).is_user_verified():
+            raise ValueError
+    except _WRONG_ANSWER:
+        raise InvalidValue(
+            _("The passkey couldn’t be checked, so nothing was added. Try again.")
+        ) from None
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=person.pk)
+        mine = Authenticator.objects.filter(user=person, type=Type.WEBAUTHN)
+        if mine.count() >= MOST_PASSKEYS:
+            raise InvalidValue(
+                _("You can have %(most)d passkeys. Remove one that you no longer use first.")
+                % {"most": MOST_PASSKEYS}
+            )
+        row = auth.WebAuthn.add(person, name, read).instance
+        Activity.log(person, person.actor, "sign-in-method-added", label=name_of(row))
+
+
+def passkey_person(request: HttpRequest, answer: str) -> User:
+    """Return the person whose passkey signed the browser's answer.  Raises InvalidValue.
+
+    A wrong answer that names an account counts as a failed sign-in there, for this address.
+    """
+    from allauth.mfa.webauthn.internal import auth
+
+    person: User | None = None
+    try:
+        read = _read(answer)
+        person = auth.extract_user_from_response(read)
+        response = auth.parse_authentication_response(read).response
+        if response.client_data.origin != _origin():
+            raise ValueError
+        row = auth.complete_authentication(person, read)
+    except _WRONG_ANSWER:
+        if person is not None:
+            count_failure(request, person)
+        raise InvalidValue(
+            _("This passkey doesn’t open an account here. Sign in another way, or try again.")
+        ) from None
+    Authenticator.objects.filter(pk=row.pk).update(last_used_at=timezone.now())
+    return person
+
+
+# What allauth and fido2 raise for answers that no browser sends.
+_WRONG_ANSWER = (ValidationError, ValueError, TypeError, KeyError, AttributeError, InvalidSignature)
+
+
+def _read(answer: str) -> dict[str, Any]:
+    read = json.loads(answer) if len(answer) <= LONGEST_ANSWER else None
+    if not isinstance(read, dict):
+        raise TypeError
+    return read
+
+
+def _origin() -> str:
+    """Return the only origin that passkeys are taken from: not another port or subdomain."""
+    url = urlsplit(settings.BEACON_URL)
+    return f"{url.scheme}://{url.netloc}"

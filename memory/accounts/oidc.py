@@ -65,14 +65,14 @@ class _Limited(BaseAdapter):
     def send(self, request: requests.PreparedRequest, *args: Any, **more: Any) -> requests.Response:
         body = request.body or b""
         headers = {
-            name: value
+            name: str(value)
             for name, value in request.headers.items()
             if name.lower() in ("accept", "authorization", "content-type")
         }
         reply = ServiceHttp(settings.BEACON_OIDC_NAME, timeout=SECONDS).send(
             request.method or "GET",
             request.url or "",
-            body.encode() if isinstance(body, str) else bytes(body),
+            body if isinstance(body, bytes) else str(body).encode(),
             headers,
         )
         response = requests.Response()

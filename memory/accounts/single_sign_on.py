@@ -44,7 +44,10 @@ def provider_name() -> str:
 
 def links_of(person: User) -> QuerySet[SocialAccount]:
     """Return the person's linked accounts at the configured provider."""
-    return SocialAccount.objects.filter(user=person, provider=settings.BEACON_OIDC_URL)
+    rows: QuerySet[SocialAccount] = SocialAccount.objects.filter(
+        user=person, provider=settings.BEACON_OIDC_URL
+    )
+    return rows
 
 
 def account_of(claims: Claims, invitation: Invitation | None) -> User:

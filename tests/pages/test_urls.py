@@ -17,6 +17,7 @@ PUBLIC = {
     "memory:manifest",
     "memory:sign-in",
     "memory:sign-in-code",
+    "memory:sign-in-passkey",
     "memory:single-sign-on",
     "memory:single-sign-on-done",
     "memory:sign-out",  # signing out twice does no harm

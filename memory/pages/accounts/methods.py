@@ -10,7 +10,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -24,7 +24,15 @@ from memory.accounts import methods, sign_ins, single_sign_on
 from memory.models import Invitation, User
 from memory.models.errors import InvalidValue
 from memory.pages.accounts.forms import ConfirmForm
-from memory.pages.accounts.views import HOME, dead_link, entered, locked_out, too_many_from_here
+from memory.pages.accounts.views import (
+    HOME,
+    dead_link,
+    entered,
+    locked_out,
+    sign_in_address,
+    too_many_from_here,
+)
+from memory.pages.shared.responses import CleanTextField
 
 GET_POST = require_http_methods(["GET", "POST"])
 
@@ -316,7 +324,8 @@ def _linked(
 def _signed_in_by_provider(
     request: BeaconRequest, state: dict[str, Any], claims: single_sign_on.Claims
 ) -> HttpResponse:
-    invitation = Invitation.objects.filter(pk=(state["data"] or {}).get("invitation")).first()
+    pk: int | None = (state["data"] or {}).get("invitation")
+    invitation = Invitation.objects.filter(pk=pk).first() if pk else None
     person = single_sign_on.account_of(claims, invitation)
     return entered(request, person, page_of_ours(state.get("next", ""), HOME))
 
@@ -343,3 +352,82 @@ def _to_provider(request: BeaconRequest, goal: str, process: str, **kept: Any) -
 def _check_on() -> None:
     if not single_sign_on.provider_name():
         raise Http404
+
+
+# --- passkeys ---
+
+
+class PasskeyForm(forms.Form):
+    """A new passkey's name, and what the browser created."""
+
+    name = CleanTextField(
+        label=gettext_lazy("Name"),
+        max_length=60,
+        help_text=gettext_lazy("To recognize it later, such as the device or password manager."),
+        error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+
+
+@never_cache
+@sensitive_post_parameters()
+@GET_POST
+@login_required
+def passkey_add(request: BeaconRequest) -> HttpResponse:
+    """Add a passkey: the person confirms who they are, then the browser creates it."""
+    if why := methods.passkeys_blocked():
+        messages.error(request, why)
+        return redirect("memory:sign-ins")
+    if answer := request.POST.get("credential", ""):
+        name = PasskeyForm(request.POST)
+        shown = name.cleaned_data["name"] if name.is_valid() else _("Passkey")
+        try:
+            methods.add_passkey(request, answer, shown)
+        except InvalidValue as exc:
+            messages.error(request, str(exc))
+        else:
+            messages.success(request, _("Passkey added. You can now sign in with it."))
+        return redirect("memory:sign-ins")
+    form = _confirmed(request)
+    if form.is_confirmed:
+        browser = sign_ins.browser_of(request.headers.get("User-Agent", ""))
+        context = {
+            "form": PasskeyForm(initial={"name": browser}),
+            "options": methods.passkey_options(request),
+            "tab": "sign-ins",
+        }
+        return render(request, "memory/passkey_new.html", context)
+    return _confirm_page(
+        request,
+        form,
+        title=_("Add a passkey"),
+        text=_(
+            "A passkey signs you in with your fingerprint, face or PIN, without a password or code. It’s stored on your device, on a security key or in a password manager."
+        ),
+        button=_("Continue"),
+    )
+
+
+@never_cache
+@require_POST
+def sign_in_passkey(request: BeaconRequest) -> HttpResponse:
+    """Sign in with a passkey: without `credential`, return what the browser needs (JSON)."""
+    goal = page_of_ours(request.POST.get("next", ""), HOME)
+    if request.user.is_authenticated:
+        return redirect(goal)
+    if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):
+        return too_many_from_here(request, wait)
+    if not (answer := request.POST.get("credential", "")):
+        return JsonResponse(methods.sign_in_options())
+    try:
+        person = methods.passkey_person(request, answer)
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
+        return redirect(sign_in_address(goal))
+    if methods.is_locked(request, person):
+        return locked_out(request)
+    if not person.is_active:
+        messages.error(request, _("This account is disabled. Contact your admin."))
+        return redirect(sign_in_address(goal))
+    sign_ins.begin(request, person)
+    return redirect(goal)

@@ -167,7 +167,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     if request.htmx and request.method == "GET":
         # A fragment was requested after the session ended: return the whole page.
         return HttpResponseClientRedirect(
-            _sign_in_address(page_of_ours(current_page(request), HOME))
+            sign_in_address(page_of_ours(current_page(request), HOME))
         )
     if request.user.is_authenticated:
         return redirect(goal)
@@ -191,6 +191,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         "next": goal,
         "named": named,
         "provider": single_sign_on.provider_name(),
+        "passkeys": not methods.passkeys_blocked(),
     }
     response = render(request, "memory/sign_in.html", context)
     return (
@@ -205,7 +206,7 @@ def entered(request: HttpRequest, person: User, goal: str) -> HttpResponse:
     return redirect(goal if methods.enter(request, person, goal) else "memory:sign-in-code")
 
 
-def _sign_in_address(goal: str) -> str:
+def sign_in_address(goal: str) -> str:
     return f"{resolve_url('memory:sign-in')}?{urlencode({'next': goal})}"
 
 
