@@ -139,6 +139,7 @@ _staff = [
     path("settings/people/", accounts_views.people_list, name="people"),
     path("settings/people/<int:pk>/disable/", accounts_views.disable, name="person-disable"),
     path("settings/people/<int:pk>/enable/", accounts_views.enable, name="person-enable"),
+    path("settings/people/<int:pk>/code-off/", accounts_views.code_off, name="person-code-off"),
     path("settings/people/<int:pk>/delete/", accounts_views.person_delete, name="person-delete"),
     path(
         "settings/people/invitations/<int:pk>/revoke/",

@@ -312,13 +312,40 @@ def test_nobody_removes_another_persons_method(
 def test_an_admin_turns_the_code_off_by_a_command(
     codes: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call_command("turn_off_code", "alice")
+    call_command("remove_authenticator", "alice")
 
     assert "The password is now enough" in capsys.readouterr().out
     assert Client().post(SIGN_IN, CREDENTIALS)["Location"] == "/"
 
 
 def test_a_person_without_a_password_confirms_by_a_fresh_sign_in(alice: User) -> None:
+    browser = without_password(alice)
+    _secret, page = set_up(browser)
+    assert "Recovery codes" in text_of(page)
+    SignIn.objects.update(created=SignIn.objects.get().created - methods.FRESH)
+
+    page = browser.post(CODES)
+
+    assert "sign in again, and repeat this within 10 minutes" in text_of(page)
+
+
+def test_an_admin_removes_the_app_on_the_users_page(
+    alice: User, codes: list[str], admin: User, client_of: Callable[[User], Client]
+) -> None:
+    admins = client_of(admin)
+    assert "Remove alice’s authenticator app" in text_of(admins.get("/settings/people/"))
+    assert client_of(alice).post(f"/settings/people/{alice.pk}/code-off/").status_code in (403, 404)
+
+    page = admins.post(f"/settings/people/{alice.pk}/code-off/", follow=True)
+
+    assert "alice can now sign in without a code" in text_of(page)
+    assert not Authenticator.objects.exists()
+    told = Activity.objects.of(alice).get(kind="sign-in-method-removed")
+    assert told.actor == str(admin.actor)
+
+
+def without_password(alice: User) -> Client:
+    """Return a browser in which Alice, who has no password, has just signed in."""
     alice.set_unusable_password()
     alice.save()
     browser = Client()
@@ -327,10 +354,47 @@ def test_a_person_without_a_password_confirms_by_a_fresh_sign_in(alice: User) ->
     session = browser.session
     session[sign_ins.SESSION_FIELD] = row.pk
     session.save()
-    _secret, page = set_up(browser)
-    assert "Recovery codes" in text_of(page)
-    SignIn.objects.update(created=row.created - methods.FRESH)
+    return browser
 
-    page = browser.post(CODES)
+
+def test_a_person_without_a_password_sets_one(alice: User) -> None:
+    browser = without_password(alice)
+    assert "Set a password" in text_of(browser.get(SECURITY))
+    new = {"new_password1": "purple-horse-lamp", "new_password2": "purple-horse-lamp"}
+
+    browser.post("/settings/password/", new)
+
+    alice.refresh_from_db()
+    assert alice.check_password("purple-horse-lamp")
+    assert is_in(browser)
+
+
+def test_a_stolen_session_sets_no_password_later(alice: User) -> None:
+    browser = without_password(alice)
+    SignIn.objects.update(created=SignIn.objects.get().created - methods.FRESH)
+    new = {"new_password1": "purple-horse-lamp", "new_password2": "purple-horse-lamp"}
+
+    page = browser.post("/settings/password/", new)
 
     assert "sign in again, and repeat this within 10 minutes" in text_of(page)
+    alice.refresh_from_db()
+    assert not alice.has_usable_password()
+
+
+def test_a_person_without_a_password_deletes_the_account(alice: User, admin: User) -> None:
+    browser = without_password(alice)
+
+    browser.post("/settings/account/delete/", {"name": "alice"})
+
+    assert not User.objects.filter(username="alice").exists()
+
+
+@pytest.mark.requirement("R343")
+def test_ending_all_other_sign_ins_ends_a_stolen_session_of_any_method(alice: User) -> None:
+    stolen = without_password(alice)
+    browser = without_password(alice)
+
+    browser.post(f"{SECURITY}end-others/")
+
+    assert not is_in(stolen)
+    assert is_in(browser)

@@ -40,6 +40,7 @@ PUBLIC = {
 STAFF = {
     "memory:people",
     "memory:person-disable",
+    "memory:person-code-off",
     "memory:person-delete",
     "memory:person-enable",
     "memory:invitation-revoke",

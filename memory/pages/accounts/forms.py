@@ -10,6 +10,7 @@ from django.contrib.auth import password_validation
 from django.contrib.auth.forms import (
     AuthenticationForm,
     PasswordChangeForm,
+    SetPasswordForm,
     UserCreationForm,
     UsernameField,
 )
@@ -77,7 +78,7 @@ class ConfirmForm(forms.Form, _TakesRefusals):
 # --- deleting an account ---
 
 
-class AccountDeletionForm(forms.Form):
+class AccountDeletionForm(ConfirmForm):
     """The account's username, and the password of the person who deletes it."""
 
     name = forms.CharField(
@@ -85,16 +86,11 @@ class AccountDeletionForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
-    password = forms.CharField(
-        label=gettext_lazy("Your password"),
-        max_length=4096,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-    )
+    field_order = ("name", "password")
 
-    def __init__(self, *args: Any, person: User | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if person is not None:
+    def __init__(self, *args: Any, person: User, is_own: bool, **more: Any) -> None:
+        super().__init__(*args, person=person, **more)
+        if not is_own:
             self.fields["name"].label = _("Their username")
 
 
@@ -279,6 +275,22 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["old_password"].label = _("Current password")
         self.fields["old_password"].widget.attrs.pop("autofocus", None)
         self.fields["new_password1"].label = _("New password")
+        self.fields["new_password1"].help_text = " ".join(
+            password_validation.password_validators_help_texts()
+        )
+        self.fields["new_password2"].label = _("Confirm new password")
+        self.fields["new_password2"].help_text = ""
+        self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
+
+
+class FirstPasswordForm(SetPasswordForm):
+    """A password for an account that has none, since it was created by single sign-on."""
+
+    error_messages = {"password_mismatch": NewPasswordForm.error_messages["password_mismatch"]}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["new_password1"].widget.attrs.pop("autofocus", None)
         self.fields["new_password1"].help_text = " ".join(
             password_validation.password_validators_help_texts()
         )

@@ -1,4 +1,4 @@
-"""Turn off a person's authenticator app, so that the password is enough to sign in."""
+"""`manage.py remove_authenticator`: for people who lost the phone and the recovery codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from memory.models import User
 
 
 class Command(BaseCommand):
-    help = "Turn off an account's authenticator app, if the person lost the phone and the recovery codes."
+    """Remove the app and the recovery codes; everything else stays."""
+
+    help = "Remove an account's authenticator app, so that its password is enough to sign in."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="the account's username")
