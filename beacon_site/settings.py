@@ -392,7 +392,7 @@ AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in Activity and in the list of br
 BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)
 AXES_VERBOSE = False
 
-# Of allauth, only the protocols are used (docs/dev/decisions.md): none of its pages, forms and mails.
+# Of allauth, only the protocols are used (docs/dev/decisions.md): none of its pages and forms.
 MFA_ADAPTER = "memory.accounts.methods.Adapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_TOTP_ISSUER = "Beacon"
@@ -421,7 +421,7 @@ BEACON_TRUSTED_HEADER = env.text("BEACON_TRUSTED_HEADER")
 BEACON_TRUSTED_HEADER_FROM = env.networks("BEACON_TRUSTED_HEADER_FROM")
 if bool(BEACON_TRUSTED_HEADER) != bool(BEACON_TRUSTED_HEADER_FROM):
     raise ImproperlyConfigured(
-        "BEACON_TRUSTED_HEADER signs in whoever it names, so BEACON_TRUSTED_HEADER_FROM must list the "
+        "BEACON_TRUSTED_HEADER signs in the person it names, so BEACON_TRUSTED_HEADER_FROM must list the "
         "addresses of the proxies that set it. Set both, or neither."
     )
 

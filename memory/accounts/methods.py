@@ -111,7 +111,7 @@ def check_confirmed(request: BeaconRequest, password: str) -> None:
 
 
 def has_second_step(person: User) -> bool:
-    """Whether the person's password alone isn't enough to sign in."""
+    """Whether the person needs more than the password to sign in."""
     return bool(Authenticator.objects.filter(user=person, type=Type.TOTP).exists())
 
 
@@ -320,7 +320,7 @@ def passkey_options(request: BeaconRequest) -> dict[str, Any]:
 
 
 def sign_in_options() -> dict[str, Any]:
-    """Return what the browser needs to sign somebody in with a passkey."""
+    """Return what the browser needs to sign a person in with a passkey."""
     from allauth.mfa.webauthn.internal import auth
 
     options: dict[str, Any] = auth.begin_authentication()

@@ -1,6 +1,6 @@
 """The protocol of single sign-on: OpenID Connect with `allauth.socialaccount`, and stricter checks.
 
-This loads `requests` and `jwt`, so it's imported only when somebody uses single sign-on.
+This loads `requests` and `jwt`, so it's imported only when someone uses single sign-on.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def named_by_proxy(request: HttpRequest) -> str:
 
 
 class TrustedHeaderMiddleware:
-    """Sign out whoever isn't the person that a trusted proxy's header names.
+    """Sign people out if a trusted proxy's header names another person.
 
     Otherwise the next person at a shared browser would continue in the last one's session.
     """

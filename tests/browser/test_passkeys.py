@@ -34,7 +34,7 @@ def site() -> Iterator[BrowserSite]:
         yield made
 
 
-@pytest.mark.requirement("R340")
+@pytest.mark.requirement("R339")
 def test_a_passkey_is_added_and_signs_in(site: BrowserSite, browser: Browser) -> None:
     ada = Visitor(browser, site.base)
     devices = ada.context.new_cdp_session(ada.page)

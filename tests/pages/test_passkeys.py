@@ -51,7 +51,7 @@ def signs_in(passkey: Passkey, browser: Client | None = None, **changed: Any) ->
     )
 
 
-@pytest.mark.requirement("R340")
+@pytest.mark.requirement("R339")
 def test_a_passkey_is_added_and_signs_in_without_password_and_code(
     browser: Client, alice: User
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_challenge_for_signing_in_does_not_confirm_adding_one(browser: Client)
     ],
     ids=["port", "origin", "subdomain", "unverified"],
 )
-@pytest.mark.requirement("R341")
+@pytest.mark.requirement("R339")
 def test_a_passkey_of_another_origin_or_unverified_person_is_refused(
     browser: Client, passkey: Passkey
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_disabled_account_stays_closed(browser: Client, alice: User) -> None:
     assert "This account is disabled" in text_of(stranger.get("/sign-in/"))
 
 
-@pytest.mark.requirement("R342")
+@pytest.mark.requirement("R339")
 def test_the_last_way_in_is_not_removed(browser: Client, alice: User) -> None:
     passkey = added(browser)
     row = Authenticator.objects.get()

@@ -389,7 +389,6 @@ def test_a_person_without_a_password_deletes_the_account(alice: User, admin: Use
     assert not User.objects.filter(username="alice").exists()
 
 
-@pytest.mark.requirement("R343")
 def test_ending_all_other_sign_ins_ends_a_stolen_session_of_any_method(alice: User) -> None:
     stolen = without_password(alice)
     browser = without_password(alice)

@@ -320,7 +320,7 @@ def test_an_answer_works_once_and_only_in_its_browser(provider: Provider, browse
 
 
 def test_a_code_of_another_sign_in_is_refused(provider: Provider, browser: Client) -> None:
-    """The attacker's own state with somebody else's code: PKCE and the nonce don't match."""
+    """The attacker's own state with another person's code: PKCE and the nonce don't match."""
     linked(provider, browser)
     theirs = parse_qs(provider.answer(url_of(Client().post(START)), "sub-alice").split("?")[1])
     mine = Client()
@@ -350,7 +350,7 @@ def test_cancelling_at_the_provider_is_explained(provider: Provider) -> None:
     assert "Example SSO didn’t sign you in" in text_of(answer)
 
 
-@pytest.mark.requirement("R338")
+@pytest.mark.requirement("R337")
 def test_after_the_provider_changed_its_keys_sign_in_works_and_old_ones_do_not(
     provider: Provider, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -494,7 +494,7 @@ def header(alice: User, settings: Any) -> dict[str, str]:
     return {"HTTP_REMOTE_USER": "alice", "HTTP_X_FORWARDED_FOR": "203.0.113.4"}
 
 
-@pytest.mark.requirement("R339")
+@pytest.mark.requirement("R338")
 def test_a_trusted_proxys_header_signs_in(header: dict[str, str], alice: User) -> None:
     browser = Client(REMOTE_ADDR="10.0.0.2", **header)
 
@@ -512,7 +512,7 @@ def test_a_trusted_proxys_header_signs_in(header: dict[str, str], alice: User) -
         ("", {}),
     ],
 )
-@pytest.mark.requirement("R339")
+@pytest.mark.requirement("R338")
 def test_the_header_from_another_address_is_ignored_and_logged(
     header: dict[str, str], address: str, more: dict[str, str], caplog: Any
 ) -> None:

@@ -99,8 +99,9 @@ class AccountDeletionForm(ConfirmForm):
 if TYPE_CHECKING:
     _NewUser = UserCreationForm[User]
     _OfUser = forms.ModelForm[User]
+    _SetPassword = SetPasswordForm[User]
 else:
-    _NewUser, _OfUser = UserCreationForm, forms.ModelForm
+    _NewUser, _OfUser, _SetPassword = UserCreationForm, forms.ModelForm, SetPasswordForm
 
 _NO_ZONE = gettext_lazy("Enter a time zone, such as Europe/Berlin or UTC.")
 _NOT_AGAIN = gettext_lazy("Enter the same password again.")
@@ -283,7 +284,7 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
 
 
-class FirstPasswordForm(SetPasswordForm):
+class FirstPasswordForm(_SetPassword):
     """A password for an account that has none, since it was created by single sign-on."""
 
     error_messages = {"password_mismatch": NewPasswordForm.error_messages["password_mismatch"]}

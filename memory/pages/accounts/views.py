@@ -375,7 +375,7 @@ def _undo_access(request: BeaconRequest, pk: int, *, was_active: bool) -> str:
 @require_POST
 @staff_only
 def code_off(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Remove the authenticator app of somebody who lost the phone and the recovery codes."""
+    """Remove the authenticator app of a person who lost the phone and the recovery codes."""
     person = get_object_or_404(User, pk=pk)
     if person == request.user:
         messages.error(request, _("Remove your own authenticator app in Settings → Security."))
