@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from dataclasses import dataclass
@@ -95,6 +96,22 @@ def flag(name: str, default: bool = False) -> bool:
 def words(name: str) -> list[str]:
     """Return the variable's parts, separated by commas or spaces."""
     return _given(name, "words").replace(",", " ").split()
+
+
+def listed(name: str) -> frozenset[str]:
+    """Return the variable's parts, separated by commas, which can contain spaces."""
+    parts = (part.strip() for part in _given(name, "names").split(","))
+    return frozenset(part for part in parts if part)
+
+
+def networks(name: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Return the variable's IP addresses and networks."""
+    try:
+        return tuple(ipaddress.ip_network(one) for one in words(name))
+    except ValueError as exc:
+        raise ImproperlyConfigured(
+            f"{name} must be IP addresses or networks such as 10.0.0.2 or 10.0.0.0/24. {exc}."
+        ) from None
 
 
 def one_of(name: str, choices: tuple[str, ...], default: str) -> str:

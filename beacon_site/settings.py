@@ -85,6 +85,10 @@ INSTALLED_APPS = [
     "pgtrigger",
     "csp",
     "axes",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
     "django_structlog",
     "ninja",
     "memory",
@@ -104,12 +108,14 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "memory.accounts.single_sign_on.TrustedHeaderMiddleware",
     "beacon_site.web.http.PersonMiddleware",
     "memory.accounts.sign_ins.LastSeenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "research.pages.errors.InWordsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -395,6 +401,39 @@ AXES_HANDLER = "memory.accounts.sign_ins.Failures"
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in Activity and in the list of browsers
 BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)
 AXES_VERBOSE = False
+
+# Of allauth, only the protocols are used (docs/dev/decisions.md): none of its pages and forms.
+MFA_ADAPTER = "memory.accounts.methods.Adapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_TOTP_ISSUER = "Beacon"
+MFA_TOTP_TOLERANCE = 1  # the code before and after the current one: clocks differ
+MFA_RECOVERY_CODE_COUNT = 10
+MFA_RECOVERY_CODE_DIGITS = 12
+MFA_PASSKEY_LOGIN_ENABLED = True
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_ADAPTER = "memory.accounts.oidc.Adapter"
+
+BEACON_OIDC_URL = env.url("BEACON_OIDC_URL")
+BEACON_OIDC_CLIENT_ID = env.text("BEACON_OIDC_CLIENT_ID")
+BEACON_OIDC_CLIENT_SECRET = env.text("BEACON_OIDC_CLIENT_SECRET")
+BEACON_OIDC_NAME = env.text("BEACON_OIDC_NAME", "single sign-on")
+BEACON_OIDC_SCOPES = env.words("BEACON_OIDC_SCOPES") or ["openid", "profile"]
+BEACON_OIDC_GROUPS_CLAIM = env.text("BEACON_OIDC_GROUPS_CLAIM", "groups")
+BEACON_OIDC_GROUPS = env.listed("BEACON_OIDC_GROUPS")
+BEACON_OIDC_ADMIN_GROUPS = env.listed("BEACON_OIDC_ADMIN_GROUPS")
+if bool(BEACON_OIDC_URL) != bool(BEACON_OIDC_CLIENT_ID):
+    raise ImproperlyConfigured(
+        "Single sign-on needs both BEACON_OIDC_URL and BEACON_OIDC_CLIENT_ID. Set both, or neither."
+    )
+BEACON_TRUSTED_HEADER = env.text("BEACON_TRUSTED_HEADER")
+BEACON_TRUSTED_HEADER_FROM = env.networks("BEACON_TRUSTED_HEADER_FROM")
+if bool(BEACON_TRUSTED_HEADER) != bool(BEACON_TRUSTED_HEADER_FROM):
+    raise ImproperlyConfigured(
+        "BEACON_TRUSTED_HEADER signs in the person it names, so BEACON_TRUSTED_HEADER_FROM must list the "
+        "addresses of the proxies that set it. Set both, or neither."
+    )
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

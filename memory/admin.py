@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, cast
 from urllib.parse import quote, unquote
 
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.apps import apps
 from django.contrib import admin, messages
-from django.contrib.admin.exceptions import DisallowedModelAdminLookup
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup, NotRegistered
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.contrib.auth.admin import UserAdmin as StockUserAdmin
@@ -521,6 +524,36 @@ class SignInAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
     search_fields = ("owner__username", "address")
     SECRET = ("session_key",)
+
+
+# allauth's own pages would show secrets, and change rows around Beacon's methods.
+for _model in apps.get_models():
+    if _model._meta.app_label in ("account", "mfa", "socialaccount"):
+        with suppress(NotRegistered):
+            admin.site.unregister(_model)
+
+
+@admin.register(Authenticator)
+class AuthenticatorAdmin(ReadOnlyAdmin):
+    """Authenticator apps, recovery codes and passkeys; their data is secret."""
+
+    OWNER = "user_id"
+    list_display = ("user", "type", "created_at", "last_used_at")
+    list_filter = ("type",)
+    list_select_related = ("user",)
+    search_fields = ("user__username",)
+    SECRET = ("data",)
+
+
+@admin.register(SocialAccount)
+class SocialAccountAdmin(ReadOnlyAdmin):
+    """The accounts at the single sign-on provider that are linked to accounts here."""
+
+    OWNER = "user_id"
+    list_display = ("user", "provider", "date_joined", "last_login")
+    list_select_related = ("user",)
+    search_fields = ("user__username",)
+    SECRET = ("uid", "extra_data")
 
 
 # --- records ---

@@ -22,6 +22,7 @@ from memory.pages import (
     scratchpad,
     usage,
 )
+from memory.pages.accounts import methods as methods_views
 from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
 from memory.pages.content import snapshots
@@ -40,6 +41,18 @@ app_name = "memory"
 
 _accounts = [
     path("sign-in/", accounts_views.sign_in, name="sign-in"),
+    path("sign-in/code/", methods_views.sign_in_code, name="sign-in-code"),
+    path("sign-in/passkey/", methods_views.sign_in_passkey, name="sign-in-passkey"),
+    path(
+        "sign-in/single-sign-on/",
+        methods_views.single_sign_on_start,
+        name="single-sign-on",
+    ),
+    path(
+        "sign-in/single-sign-on/done/",
+        methods_views.single_sign_on_done,
+        name="single-sign-on-done",
+    ),
     path("sign-out/", accounts_views.sign_out, name="sign-out"),
     path("welcome/", accounts_views.welcome, name="welcome"),
     path("first-account/<str:token>/", accounts_views.first_account, name="first-account"),
@@ -74,6 +87,24 @@ _settings = [
         name="sign-ins-end-others",
     ),
     path("settings/sign-ins/<int:pk>/end/", accounts_views.end_sign_in, name="sign-in-end"),
+    path("settings/sign-ins/app/", methods_views.app_set_up, name="app-set-up"),
+    path("settings/sign-ins/codes/", methods_views.recovery_codes, name="recovery-codes"),
+    path("settings/sign-ins/passkeys/", methods_views.passkey_add, name="passkey-add"),
+    path(
+        "settings/sign-ins/single-sign-on/",
+        methods_views.single_sign_on_link,
+        name="single-sign-on-link",
+    ),
+    path(
+        "settings/sign-ins/single-sign-on/remove/",
+        methods_views.single_sign_on_unlink,
+        name="single-sign-on-unlink",
+    ),
+    path(
+        "settings/sign-ins/methods/<int:pk>/remove/",
+        methods_views.method_remove,
+        name="method-remove",
+    ),
     path("settings/account/delete/", accounts_views.account_delete, name="account-delete"),
     path("settings/account/export/", accounts_views.account_export, name="account-export"),
     path("settings/password/", accounts_views.password, name="password"),
@@ -108,6 +139,7 @@ _staff = [
     path("settings/people/", accounts_views.people_list, name="people"),
     path("settings/people/<int:pk>/disable/", accounts_views.disable, name="person-disable"),
     path("settings/people/<int:pk>/enable/", accounts_views.enable, name="person-enable"),
+    path("settings/people/<int:pk>/code-off/", accounts_views.code_off, name="person-code-off"),
     path("settings/people/<int:pk>/delete/", accounts_views.person_delete, name="person-delete"),
     path(
         "settings/people/invitations/<int:pk>/revoke/",

@@ -196,6 +196,10 @@ class ServiceHttp:
         """Send `body` as JSON and return the reply, with any status; raises as `get` does."""
         return self._answered("POST", url, json=dict(body), headers={"Accept": accept})
 
+    def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Send a request that a library has prepared, and return the reply; raises as `get` does."""
+        return self._answered(method, url, content=body, headers=dict(headers))
+
     def scrubbed(self, text: str) -> str:
         """Return `text` without this service's secrets."""
         for value in (*self._secret.values(), *self._headers.values()):

@@ -63,6 +63,7 @@ class ForwardedMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.META["beacon.peer"] = request.META.get("REMOTE_ADDR", "")  # of the connection
         forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "")
         # The nearest proxy appends the address it saw; the client can invent the others.
         address = bare_address(forwarded.rsplit(",", 1)[-1].strip())

@@ -11,6 +11,7 @@ from typing import Any
 
 import pgtrigger
 import structlog
+from allauth.mfa.models import Authenticator
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.apps import apps
 from django.contrib.sessions.models import Session as BrowserSession
@@ -39,6 +40,7 @@ def deletion_summary(person: User) -> list[tuple[str, int]]:
     counted += [
         ("tokens", _("API tokens"), ApiToken.objects.filter(agent__owner=person)),
         ("sign-ins", _("sign-ins"), SignIn.objects.of(person)),
+        ("methods", _("sign-in methods"), Authenticator.objects.filter(user=person)),
         ("archives", _("exports and imports"), Archive.objects.filter(owner=person)),
     ]
     parts = [

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import normal_form
 from memory.accounts import sign_ins
 from memory.models import Activity, Invitation, SignIn, User
+from memory.models.actors import SYSTEM
 from memory.models.errors import InvalidValue
 
 
@@ -44,6 +45,29 @@ def enable(person: User, *, by: User) -> None:
         User.objects.filter(pk=person.pk).update(is_active=True)
         Activity.log(person, by.actor, "account-enabled", subject=person)
     person.is_active = True
+
+
+def set_admin(person: User, is_admin: bool) -> None:
+    """Make the person an admin or not, as their groups at the sign-in provider say.
+
+    Raises InvalidValue for the last active admin.
+    """
+    with transaction.atomic():
+        staff = User.objects.select_for_update().filter(is_staff=True, is_active=True)
+        if not is_admin and {user.pk for user in staff} == {person.pk}:
+            raise InvalidValue(_("At least one admin is required, so nothing was changed."))
+        User.objects.filter(pk=person.pk).update(is_staff=is_admin, is_superuser=is_admin)
+        Activity.log(
+            person, SYSTEM, "made-admin" if is_admin else "no-longer-admin", subject=person
+        )
+    person.is_staff = person.is_superuser = is_admin
+
+
+def only_way_in() -> str:
+    """Return why a person's last sign-in method isn't removed."""
+    return _(
+        "This is the only way to sign in to your account, so it wasn’t removed. Set a password or add a passkey first."
+    )
 
 
 def invite(

@@ -354,7 +354,7 @@ class Invitation(models.Model):
         """Return the hash that is stored for a token."""
         return hashlib.sha256(token.encode()).hexdigest()
 
-    def accept(self, *, username: str, password: str, **fields: Any) -> User | None:
+    def accept(self, *, username: str, password: str | None, **fields: Any) -> User | None:
         """Create the account and use up the link. Return None if the link was already used."""
         with transaction.atomic():
             mine = type(self).objects.filter(self._given_by_open_account(), pk=self.pk)

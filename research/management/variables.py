@@ -91,6 +91,43 @@ VARIABLES = {
             usual="set by the runner",
         ),
     ),
+    "Sign-in": (
+        Variable(
+            "BEACON_OIDC_URL",
+            "the OpenID Connect provider ([how](../hosting.md#single-sign-on)): the address that it "
+            "names as its issuer",
+            usual="no single sign-on",
+        ),
+        Variable(
+            "BEACON_OIDC_CLIENT_ID BEACON_OIDC_CLIENT_SECRET",
+            "what the provider gave Beacon when you registered it. A public client has no secret",
+        ),
+        Variable("BEACON_OIDC_NAME", "the provider's name on buttons"),
+        Variable("BEACON_OIDC_SCOPES", "what Beacon asks for", usual="`openid profile`"),
+        Variable("BEACON_OIDC_GROUPS_CLAIM", "the claim that lists a person's groups"),
+        Variable(
+            "BEACON_OIDC_GROUPS",
+            "only people in one of these groups, or of the next variable, can sign in by the "
+            "provider. Separate them by commas",
+            usual="everyone whose account is linked",
+        ),
+        Variable(
+            "BEACON_OIDC_ADMIN_GROUPS",
+            "people in one of these groups become admins when they sign in by the provider, and "
+            "others stop being admins. The last admin stays one",
+            usual="groups change nothing",
+        ),
+        Variable(
+            "BEACON_TRUSTED_HEADER",
+            "a header of your proxy, such as `Remote-User`, with the username of the person who is "
+            "signed in there",
+        ),
+        Variable(
+            "BEACON_TRUSTED_HEADER_FROM",
+            "the IP addresses or networks of the proxies whose header counts. The address of the "
+            "connection must be among them",
+        ),
+    ),
     "Servers": (
         Variable(
             "DATABASE_URL",

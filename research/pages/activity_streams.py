@@ -60,6 +60,8 @@ SIGN_INS = (
     "backup-plan-changed", "backup-deleted", "backup-failed",
     "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
     "token-made", "token-revoked", "app-allowed", "app-secret-reused",
+    "sign-in-method-added", "sign-in-method-removed", "recovery-codes-made", "recovery-code-used",
+    "made-admin", "no-longer-admin",
 )  # fmt: skip
 TOOL_CALLED = "tool-called"
 # Log lines that repeat what the record's own revision says.
@@ -432,6 +434,12 @@ LOG_WORDS = {
     "source-refused": _L("blocked"),
     "sign-in-ended": _L("sign-in ended"),
     "sign-in-failed": _L("sign-in failed"),
+    "sign-in-method-added": _L("sign-in method added"),
+    "sign-in-method-removed": _L("sign-in method removed"),
+    "recovery-codes-made": _L("recovery codes replaced"),
+    "recovery-code-used": _L("signed in with a recovery code"),
+    "made-admin": _L("made an admin by a group at the single sign-on provider"),
+    "no-longer-admin": _L("no longer an admin, by the groups at the single sign-on provider"),
     "sign-ins-ended": _L("all other sign-ins ended"),
     "signed-in": _L("signed in"),
     "signed-out": _L("signed out"),

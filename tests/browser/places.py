@@ -53,6 +53,13 @@ def _reordered(visitor: Visitor) -> None:
     _unfold(visitor)
 
 
+def _no_code(visitor: Visitor) -> None:
+    visitor.page.locator("[name=code]").fill("x")
+    visitor.page.locator("[name=password]").fill("guess")
+    visitor.press("Turn on")
+    visitor.page.locator(".errorlist").first.wait_for()
+
+
 def _bad_topic(visitor: Visitor) -> None:
     _unfold(visitor)
     visitor.page.locator("[name=title]").fill("All of it, " * 50)
@@ -364,6 +371,8 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
         Place("source rules", "/settings/sources/"),
         Place("sign-ins", "/settings/sign-ins/"),
+        Place("authenticator app", "/settings/sign-ins/app/"),
+        Place("authenticator app wrong", "/settings/sign-ins/app/", act=_no_code),
         Place("app consent", cast["asking app"]),
         Place("app consent wrong", cast["asking app"], act=_bad_agent),
         Place("app refused", "/oauth/authorize?client_id=nobody"),

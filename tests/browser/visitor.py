@@ -66,7 +66,7 @@ class Visitor:
         self.goto("/sign-in/")
         self.page.get_by_label("Username").fill(name)
         self.page.get_by_label("Password").fill(password)
-        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_role("button", name="Sign in", exact=True).click()
         self.page.wait_for_url(lambda url: "/sign-in/" not in url, timeout=60_000)
 
     def press(self, name: str) -> None:

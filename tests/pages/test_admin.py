@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.apps import apps
 from django.contrib import admin as django_admin
 from django.db import connection
@@ -141,6 +143,15 @@ def _about(owner: User, n: int, topic: Topic) -> None:
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
     memory.Invitation.create_with_token(by=owner, note="Carol")
     memory.SignIn.objects.create(owner=owner, session_key=f"session-key-{owner.pk}-{n}")
+    Authenticator.objects.get_or_create(
+        user=owner, type="totp", defaults={"data": {"secret": SECRET_TEXT}}
+    )
+    SocialAccount.objects.create(
+        user=owner,
+        provider="https://sso.example",
+        uid=f"{owner.pk}-{n}",
+        extra_data={"name": SECRET_TEXT},
+    )
 
 
 def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -89,6 +90,7 @@ def named(topic: Topic) -> dict[str, Any]:
         "records/<str:kind>": note, "memory/<str:type>": note, "review/refused": memory.RefusedSource,
         "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
         "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
+        "settings/sign-ins/methods": Authenticator.objects.get(user=owner, type="totp"),
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,
         "agents": memory.Agent, "settings/agents": memory.Agent,
         "settings/people": owner,

@@ -194,5 +194,5 @@ def test_the_sign_ins_page_asks_five_queries(
     for _more in range(3):
         a_browser_of_alice()
     browser = client_of(alice)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         browser.get(SIGN_INS)

@@ -16,6 +16,10 @@ PUBLIC = {
     "readyz",
     "memory:manifest",
     "memory:sign-in",
+    "memory:sign-in-code",
+    "memory:sign-in-passkey",
+    "memory:single-sign-on",
+    "memory:single-sign-on-done",
     "memory:sign-out",  # signing out twice does no harm
     "memory:welcome",
     "memory:first-account",
@@ -36,6 +40,7 @@ PUBLIC = {
 STAFF = {
     "memory:people",
     "memory:person-disable",
+    "memory:person-code-off",
     "memory:person-delete",
     "memory:person-enable",
     "memory:invitation-revoke",

@@ -684,6 +684,8 @@ LEFT_OUT = {
     "memory.OAuthGrant": "a secret, like its token",
     "memory.CallReservation": "a reservation for a model call in progress; the call itself is exported",
     "memory.ApiAnswer": "a response kept for a day in case the same request is sent again",
+    "mfa.Authenticator": "secrets that open the account on this instance",
+    "socialaccount.SocialAccount": "a link to the single sign-on of this instance",
     "memory.SignIn": "the log of a person’s sign-ins to this instance",
     "memory.Invitation": "a one-time link to this instance: only its hash is stored",
     "memory.SearchSpace": "the search index, which is rebuilt from the imported records",

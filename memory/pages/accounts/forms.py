@@ -10,6 +10,7 @@ from django.contrib.auth import password_validation
 from django.contrib.auth.forms import (
     AuthenticationForm,
     PasswordChangeForm,
+    SetPasswordForm,
     UserCreationForm,
     UsernameField,
 )
@@ -43,10 +44,41 @@ def _own_name(code: str) -> str:
         return STEMMED[code].title()
 
 
+class _TakesRefusals(forms.BaseForm):
+    def take(self, exc: InvalidValue) -> None:
+        """Show an error at the fields that it names."""
+        if not exc.errors:
+            self.add_error(None, str(exc))
+        for name, problems in exc.errors.items():
+            for problem in problems:
+                self.add_error(name if name in self.fields else None, problem)
+
+
+# --- confirming who you are ---
+
+
+class ConfirmForm(forms.Form, _TakesRefusals):
+    """The password of the person who changes how they sign in, if they have one."""
+
+    is_confirmed = False
+    password = forms.CharField(
+        label=gettext_lazy("Your password"),
+        max_length=4096,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+        error_messages={"required": gettext_lazy("Enter your password to confirm the change.")},
+    )
+
+    def __init__(self, *args: Any, person: User, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if not person.has_usable_password():
+            del self.fields["password"]
+
+
 # --- deleting an account ---
 
 
-class AccountDeletionForm(forms.Form):
+class AccountDeletionForm(ConfirmForm):
     """The account's username, and the password of the person who deletes it."""
 
     name = forms.CharField(
@@ -54,16 +86,11 @@ class AccountDeletionForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
-    password = forms.CharField(
-        label=gettext_lazy("Your password"),
-        max_length=4096,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-    )
+    field_order = ("name", "password")
 
-    def __init__(self, *args: Any, person: User | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if person is not None:
+    def __init__(self, *args: Any, person: User, is_own: bool, **more: Any) -> None:
+        super().__init__(*args, person=person, **more)
+        if not is_own:
             self.fields["name"].label = _("Their username")
 
 
@@ -72,8 +99,9 @@ class AccountDeletionForm(forms.Form):
 if TYPE_CHECKING:
     _NewUser = UserCreationForm[User]
     _OfUser = forms.ModelForm[User]
+    _SetPassword = SetPasswordForm[User]
 else:
-    _NewUser, _OfUser = UserCreationForm, forms.ModelForm
+    _NewUser, _OfUser, _SetPassword = UserCreationForm, forms.ModelForm, SetPasswordForm
 
 _NO_ZONE = gettext_lazy("Enter a time zone, such as Europe/Berlin or UTC.")
 _NOT_AGAIN = gettext_lazy("Enter the same password again.")
@@ -262,6 +290,22 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
 
 
+class FirstPasswordForm(_SetPassword):
+    """A password for an account that has none, since it was created by single sign-on."""
+
+    error_messages = {"password_mismatch": NewPasswordForm.error_messages["password_mismatch"]}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["new_password1"].widget.attrs.pop("autofocus", None)
+        self.fields["new_password1"].help_text = " ".join(
+            password_validation.password_validators_help_texts()
+        )
+        self.fields["new_password2"].label = _("Confirm new password")
+        self.fields["new_password2"].help_text = ""
+        self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
+
+
 class InvitationForm(forms.Form):
     """Who a link is for, and what it allows."""
 
@@ -287,16 +331,6 @@ else:
 
 READ, WRITE, ADMIN, CHAT, METRICS = "read", "read write", "read write admin", "chat", "metrics"
 NEVER = "never"
-
-
-class _TakesRefusals(forms.BaseForm):
-    def take(self, exc: InvalidValue) -> None:
-        """Show an error at the fields that it names."""
-        if not exc.errors:
-            self.add_error(None, str(exc))
-        for name, problems in exc.errors.items():
-            for problem in problems:
-                self.add_error(name if name in self.fields else None, problem)
 
 
 class TokenForm(forms.Form, _TakesRefusals):

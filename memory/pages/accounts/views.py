@@ -6,14 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from allauth.mfa.models import Authenticator
 from axes.helpers import get_cool_off
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import authenticate, logout, update_session_auth_hash
+from django.contrib.auth import logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
-from django.db.models import Max, OuterRef, Subquery
+from django.db.models import Exists, Max, OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render, resolve_url
 from django.urls import reverse
@@ -29,7 +30,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.web.http import BeaconRequest, current_page, page_of_ours, zone_of
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
-from memory.accounts import people, sign_ins, tokens
+from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.people import works_here_alone
@@ -38,6 +39,7 @@ from memory.models.errors import InvalidValue
 from memory.pages.accounts.forms import (
     AccountDeletionForm,
     AgentForm,
+    FirstPasswordForm,
     InvitationForm,
     NewAccountForm,
     NewPasswordForm,
@@ -58,7 +60,7 @@ from memory.services.context import identity
 @login_required
 def account_delete(request: BeaconRequest) -> HttpResponse:
     """Delete your own account, after you confirm its name and password."""
-    form = AccountDeletionForm(_posted(request))
+    form = AccountDeletionForm(_posted(request), person=request.user, is_own=True)
     if request.method == "POST" and _is_deleted(request, request.user, form):
         logout(request)
         messages.success(request, _("Your account and all its data have been deleted."))
@@ -91,7 +93,7 @@ def person_delete(request: BeaconRequest, pk: int) -> HttpResponse:
     person = get_object_or_404(User, pk=pk)
     if person.pk == request.user.pk:
         return redirect("memory:account-delete")
-    form = AccountDeletionForm(_posted(request), person=person)
+    form = AccountDeletionForm(_posted(request), person=request.user, is_own=False)
     if request.method == "POST" and _is_deleted(request, person, form):
         text = _("%(name)s’s account and all its data have been deleted.")
         messages.success(request, text % {"name": person})
@@ -113,16 +115,11 @@ def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm)
     except InvalidValue as exc:
         form.add_error("name" if exc.errors else None, str(exc))
         return False
-    by, password = request.user, form.cleaned_data["password"]
-    # The same check as for a sign-in, so many wrong passwords lock this out too.
-    if authenticate(request, username=by.get_username(), password=password) is None:
-        sign_ins.note_failure(request, by.get_username())
-        form.add_error("password", _("Wrong password. Nothing was deleted."))
-        return False
     try:
-        account_deletion.delete_account(person, typed=form.cleaned_data["name"], by=by)
+        methods.check_confirmed(request, form.cleaned_data.get("password", ""))
+        account_deletion.delete_account(person, typed=form.cleaned_data["name"], by=request.user)
     except InvalidValue as exc:
-        form.add_error(None, str(exc))
+        form.take(exc)
         return False
     return True
 
@@ -167,7 +164,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     if request.htmx and request.method == "GET":
         # A fragment was requested after the session ended: return the whole page.
         return HttpResponseClientRedirect(
-            _sign_in_address(page_of_ours(current_page(request), HOME))
+            sign_in_address(page_of_ours(current_page(request), HOME))
         )
     if request.user.is_authenticated:
         return redirect(goal)
@@ -175,21 +172,38 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         return redirect("memory:welcome")
     address = sign_ins.counted_address_of(request)
     if request.method == "POST" and (wait := sign_ins.closed_for(address)):
-        return _too_many_from_here(request, wait)
+        return too_many_from_here(request, wait)
+    named = single_sign_on.named_by_proxy(request)
+    person = User.objects.filter(username=named, is_active=True).first() if named else None
+    if person is not None:
+        return entered(request, person, goal)
     # Bound to a POST even if nothing in it could be read: an unbound form shows no errors.
     form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        sign_ins.begin(request, form.get_user())
-        return redirect(goal)
+        return entered(request, form.get_user(), goal)
     if request.method == "POST" and form.cleaned_data.get("password"):
         sign_ins.note_failure(request, form.cleaned_data.get("username", ""))
-    response = render(request, "memory/sign_in.html", {"form": form, "next": goal})
+    context = {
+        "form": form,
+        "next": goal,
+        "named": named,
+        "provider": single_sign_on.provider_name(),
+        "passkeys": not methods.passkeys_blocked(),
+    }
+    response = render(request, "memory/sign_in.html", context)
     return (
         opened_by_app(response) if goal.startswith(reverse("memory:oauth-authorize")) else response
     )
 
 
-def _sign_in_address(goal: str) -> str:
+def entered(request: HttpRequest, person: User, goal: str) -> HttpResponse:
+    """Sign the person in and show the page they wanted, or ask for the second step first."""
+    if methods.is_locked(request, person):
+        return locked_out(request)
+    return redirect(goal if methods.enter(request, person, goal) else "memory:sign-in-code")
+
+
+def sign_in_address(goal: str) -> str:
     return f"{resolve_url('memory:sign-in')}?{urlencode({'next': goal})}"
 
 
@@ -229,7 +243,7 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
     """Show the form of an open link, or create its account and sign in."""
     invitation = Invitation.open_for(token)
     if invitation is None:
-        return _dead_link(request)
+        return dead_link(request)
     form = NewAccountForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -239,19 +253,20 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
             form.add_error("username", _("This username has just been taken."))
         else:
             if user is None:
-                return _dead_link(request)
+                return dead_link(request)
             sign_ins.begin(request, user)
             messages.success(request, _("Welcome, %(name)s.") % {"name": user})
             return redirect(HOME)
-    return render(request, template, {"form": form, "invitation": invitation})
+    context = {"form": form, "invitation": invitation, "token": token}
+    return render(request, template, context | {"provider": single_sign_on.provider_name()})
 
 
-def _dead_link(request: HttpRequest) -> HttpResponse:
+def dead_link(request: HttpRequest) -> HttpResponse:
     first = not User.objects.exists()
     return render(request, "memory/dead_link.html", {"no_account_yet": first}, status=404)
 
 
-def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
+def too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
     """Answer a sign-in if its IP address has used up the attempts of this minute."""
     logger.warning("sign-in blocked for an address", ip=sign_ins.address_of(request))
     most = settings.BEACON_SIGN_INS_PER_MINUTE
@@ -307,7 +322,8 @@ def _people_page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
 def _people() -> dict[str, Any]:
     seen = SignIn.objects.filter(owner=OuterRef("pk")).values("owner")
     accounts = User.objects.annotate(
-        seen_at=Subquery(seen.annotate(last=Max("last_seen_at")).values("last"))
+        seen_at=Subquery(seen.annotate(last=Max("last_seen_at")).values("last")),
+        has_app=Exists(Authenticator.objects.filter(user=OuterRef("pk"), type="totp")),
     )
     waiting = Invitation.objects.filter(used_at=None, expires_at__gt=timezone.now(), is_first=False)
     return {
@@ -354,6 +370,19 @@ def _undo_access(request: BeaconRequest, pk: int, *, was_active: bool) -> str:
         raise InvalidValue(_("This account’s access has changed since then. Nothing was changed."))
     _set_active(request, pk, active=was_active)
     return reverse("memory:people")
+
+
+@require_POST
+@staff_only
+def code_off(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Remove the authenticator app of a person who lost the phone and the recovery codes."""
+    person = get_object_or_404(User, pk=pk)
+    if person == request.user:
+        messages.error(request, _("Remove your own authenticator app in Settings → Security."))
+    elif methods.reset_second_step(person, by=request.user):
+        text = _("%(name)s can now sign in without a code. Ask them to set up an app again.")
+        messages.success(request, text % {"name": person})
+    return _done(request)
 
 
 @require_POST
@@ -414,11 +443,20 @@ def profile(request: BeaconRequest) -> HttpResponse:
 @login_required
 def sign_in_list(request: BeaconRequest) -> HttpResponse:
     """Show where the person is signed in, and the form for a new password."""
-    return _sign_ins_page(request, NewPasswordForm(request.user))
+    return _sign_ins_page(request, _password_form(request))
 
 
-def _sign_ins_page(request: BeaconRequest, form: NewPasswordForm) -> HttpResponse:
-    return render(request, "memory/settings_sign_ins.html", {"form": form, **_sign_ins(request)})
+def _password_form(request: BeaconRequest) -> NewPasswordForm | FirstPasswordForm:
+    data = request.POST if request.method == "POST" else None
+    if request.user.has_usable_password():
+        return NewPasswordForm(request.user, data)
+    return FirstPasswordForm(request.user, data)
+
+
+def _sign_ins_page(
+    request: BeaconRequest, form: NewPasswordForm | FirstPasswordForm
+) -> HttpResponse:
+    return render(request, "memory/settings_sign_ins.html", {"form": form, **_security(request)})
 
 
 def _sign_ins(request: BeaconRequest) -> dict[str, object]:
@@ -431,13 +469,25 @@ def _sign_ins(request: BeaconRequest) -> dict[str, object]:
     return {"rows": rows, "others": sum(row.pk != here for row in rows), "tab": "sign-ins"}
 
 
+def _security(request: BeaconRequest) -> dict[str, object]:
+    links = single_sign_on.links_of(request.user) if single_sign_on.provider_name() else []
+    linked = [row.extra_data.get("name") or row.uid for row in links]
+    return {
+        **_sign_ins(request),
+        **methods.summary(request.user),
+        "provider": single_sign_on.provider_name(),
+        "linked": linked,
+        "has_password": request.user.has_usable_password(),
+    }
+
+
 @sensitive_post_parameters()
 @require_POST
 @login_required
 def password(request: BeaconRequest) -> HttpResponse:
     """Set a new password, which signs out every other browser."""
-    form = NewPasswordForm(request.user, request.POST)
-    if form.is_valid():
+    form = _password_form(request)
+    if form.is_valid() and _is_confirmed(request, form):
         form.save()
         update_session_auth_hash(request, request.user)
         sign_ins.end_everywhere_else(request)
@@ -446,6 +496,17 @@ def password(request: BeaconRequest) -> HttpResponse:
         messages.success(request, text)
         return redirect("memory:sign-ins")
     return _sign_ins_page(request, form)
+
+
+def _is_confirmed(request: BeaconRequest, form: NewPasswordForm | FirstPasswordForm) -> bool:
+    """Whether the current password was right, or a person without one has just signed in."""
+    if isinstance(form, FirstPasswordForm):
+        try:
+            methods.check_confirmed(request, "")
+        except InvalidValue as exc:
+            form.add_error(None, str(exc))
+            return False
+    return True
 
 
 @require_POST
