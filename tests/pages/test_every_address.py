@@ -58,6 +58,8 @@ QUERIES = {
 # Hers, but in a state in which there is nothing to see.
 NOT_THERE = {
     "memory:archive-file",  # the export has not ended
+    "memory:single-sign-on-link",  # no provider is configured
+    "memory:single-sign-on-unlink",
     "memory:message",  # what she said herself
     "memory:file-timeline",  # of a fact file
     "research:topic-purge",  # it is in no trash
