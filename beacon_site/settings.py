@@ -141,17 +141,23 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 LANGUAGE_CODE = "en"
-# Each in its own language, as people look for it.
+LOCALE_PATHS = [places.ASSETS / "locale"]
+# Those with a catalog, each by its own name, as people look for it.
 LANGUAGES = [
     ("en", "English"),
-    ("de", "Deutsch"),
-    ("es", "Español"),
-    ("fr", "Français"),
-    ("ja", "日本語"),
-    ("zh-hans", "简体中文"),
+    *(
+        (code, name)
+        for code, folder, name in (
+            ("de", "de", "Deutsch"),
+            ("es", "es", "Español"),
+            ("fr", "fr", "Français"),
+            ("ja", "ja", "日本語"),
+            ("zh-hans", "zh_Hans", "简体中文"),
+        )
+        if (LOCALE_PATHS[0] / folder).is_dir()
+    ),
 ]
 FORMAT_MODULE_PATH = ["beacon_site.formats"]
-LOCALE_PATHS = [places.ASSETS / "locale"]
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True

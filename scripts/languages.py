@@ -26,8 +26,8 @@ from babel.messages.pofile import read_po, write_po
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "locale"
-LANGUAGES = ("de", "es", "fr", "ja", "zh_Hans")
-FORMS = {"de": 2, "es": 2, "fr": 2, "ja": 1, "zh_Hans": 1}
+FORMS = {"de": 2, "es": 2, "fr": 2, "ja": 1, "zh_Hans": 1}  # of a plural
+LANGUAGES = tuple(code for code in FORMS if (LOCALE / code).is_dir())
 PYTHON = ("beacon_site", "memory", "research")
 TEMPLATES = (".html", ".txt", ".xml", ".md", ".json")
 KEYWORDS: dict[str, Any] = {
@@ -221,9 +221,11 @@ def missing() -> int:
 def fill(folder: Path) -> int:
     """Take translations from files, one for each language, and update the catalogs."""
     wanted = template()
-    for language in LANGUAGES:
+    for language in FORMS:
         path = folder / f"{language}.json"
-        given = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if not path.exists():
+            continue
+        given = json.loads(path.read_text(encoding="utf-8"))
         catalog = updated(language, wanted)
         for message in _of(catalog):
             first = message.id[0] if isinstance(message.id, tuple) else message.id
@@ -231,7 +233,7 @@ def fill(folder: Path) -> int:
                 is_plural = isinstance(message.id, tuple)
                 message.string = tuple(text) if is_plural else text
         save(language, catalog)
-    return update()
+    return 0
 
 
 if __name__ == "__main__":

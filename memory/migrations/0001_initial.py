@@ -124,19 +124,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "page_language",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("en", "English"),
-                            ("de", "Deutsch"),
-                            ("es", "Español"),
-                            ("fr", "Français"),
-                            ("ja", "日本語"),
-                            ("zh-hans", "简体中文"),
-                        ],
-                        max_length=10,
-                        verbose_name="language of pages",
-                    ),
+                    models.CharField(blank=True, max_length=10, verbose_name="language of pages"),
                 ),
                 ("interests", models.TextField(blank=True, verbose_name="interests")),
                 (

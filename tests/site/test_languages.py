@@ -23,7 +23,8 @@ from memory.services.notes.saving import write_note
 from scripts import languages
 from tests.api.cast import Program, problem
 
-OTHERS = [code for code, _name in settings.LANGUAGES if code != "en"]
+OFFERED = settings.LANGUAGES
+OTHERS = ["de", "es", "fr", "ja", "zh-hans"]
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +33,19 @@ def wanted() -> Catalog:
     return languages.template()
 
 
-def test_each_offered_language_has_a_catalog() -> None:
-    assert [translation.to_locale(code) for code in OTHERS] == list(languages.LANGUAGES)
+@pytest.fixture(autouse=True)
+def _every_language_is_offered(settings: Any) -> None:
+    """Offer all languages, also those without a catalog. Django has its own texts in each."""
+    settings.LANGUAGES = [("en", "English"), *((code, code) for code in OTHERS)]
+
+
+def test_the_languages_with_a_catalog_are_offered() -> None:
+    offered = [translation.to_locale(code) for code, _name in OFFERED if code != "en"]
+
+    assert offered == list(languages.LANGUAGES)
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
-@pytest.mark.requirement("R390")
 def test_every_message_is_translated_with_its_placeholders(language: str, wanted: Catalog) -> None:
     stored = languages.read(language)
     keys = {(m.context, m.id) for m in wanted if m.id}
@@ -85,6 +93,7 @@ def test_a_page_for_strangers_follows_the_browser(alice: Any) -> None:
     assert "Accept-Language" in page["Vary"]
 
 
+@pytest.mark.requirement("R390")
 def test_a_persons_choice_is_stronger_than_the_browser(
     alice: Any, client_of: Callable[[Any], Client]
 ) -> None:

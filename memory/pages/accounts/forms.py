@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth import password_validation
 from django.contrib.auth.forms import (
     AuthenticationForm,
@@ -222,6 +223,11 @@ class ProfileForm(ListsTimeZones, _OfUser):
     time_zone = TimeZoneField(
         help_text=gettext_lazy("Used for dates. Each topic’s schedule has its own time zone.")
     )
+    page_language = forms.ChoiceField(
+        label=gettext_lazy("Language of pages"),
+        required=False,
+        help_text=gettext_lazy("Also used in messages to you. Agents always get English."),
+    )
     language = forms.ChoiceField(
         label=gettext_lazy("Language you write in"),
         choices=choices,
@@ -238,7 +244,6 @@ class ProfileForm(ListsTimeZones, _OfUser):
         labels: ClassVar[dict[str, Any]] = {
             "display_name": gettext_lazy("Name"),
             "email": gettext_lazy("Email"),
-            "page_language": gettext_lazy("Language of pages"),
             "interests": gettext_lazy("Interests"),
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
@@ -246,9 +251,6 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "display_name": gettext_lazy("Your name on pages. Leave empty to use your username."),
             "email": gettext_lazy(
                 "Lets your admin contact you. To get reports by email, add a channel in Notifications."
-            ),
-            "page_language": gettext_lazy(
-                "Also used in messages to you. Agents always get English."
             ),
             "interests": gettext_lazy("Subjects you follow, in your own words."),
             "shortcuts": gettext_lazy(
@@ -260,6 +262,13 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "email": forms.EmailInput(attrs={"autocomplete": "email"}),
             "interests": forms.Textarea(attrs={"rows": 4}),
         }
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        chosen = [("", gettext_lazy("as the browser asks")), *settings.LANGUAGES]
+        self.fields["page_language"].choices = chosen  # type: ignore[attr-defined]
+        if len(settings.LANGUAGES) == 1:
+            del self.fields["page_language"]
 
     def save(self, commit: bool = True) -> User:
         """Save only the fields that are shown."""
