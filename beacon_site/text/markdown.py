@@ -77,6 +77,18 @@ def render(text: str) -> SafeString:
     return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)  # nosec B308, B703
 
 
+def tokens_of(text: str) -> list[Token]:
+    """Return the blocks of a Markdown document, for other formats than HTML.
+
+    A heading has the level that `render` gives it. A text with too much markup is one paragraph.
+    """
+    text = clean(text[:LONGEST])[0]
+    if _is_too_nested(text):
+        words = Token("text", "", 0, content=text)
+        return [Token("inline", "", 0, content=text, children=[words])]
+    return _parser().parse(text, {})
+
+
 def by_direction(html: SafeString) -> SafeString:
     """Return rendered HTML in which each block gets its direction from its first letters.
 

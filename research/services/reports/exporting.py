@@ -25,6 +25,7 @@ from memory.models import ModelCall
 from research.models import Run
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import SourceRow
+from research.services.reports.word_document import as_docx
 from research.services.runs import presenters
 from research.services.runs.reporting import sentences as report_sentences
 
@@ -216,10 +217,14 @@ def _row(row: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
     return {field.name: field.value_from_object(row) for field in fields}
 
 
-# Media types, and the functions that write a saved run as text.
-KINDS: dict[str, tuple[str, Callable[[Run], str]]] = {
+# Media types, and the functions that write a saved run.
+KINDS: dict[str, tuple[str, Callable[[Run], str | bytes]]] = {
     "report.md": ("text/markdown; charset=utf-8", as_markdown),
     "report.html": ("text/html; charset=utf-8", as_html),
+    "report.docx": (
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        as_docx,
+    ),
     "sources.csv": ("text/csv; charset=utf-8; header=present", as_csv),
     "references.bib": ("application/x-bibtex; charset=utf-8", as_bibtex),
     "references.ris": ("application/x-research-info-systems; charset=utf-8", as_ris),
