@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-import flask
-import httpx
-import oidc_provider_mock
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from authlib import jose
 from django.core.cache import cache
 from django.test import Client
 from oidc_provider_mock import _app as provider_app
-from werkzeug.serving import make_server
 
 from memory.accounts import methods, oidc, people, single_sign_on
 from memory.models import Activity, SignIn, User
+from tests.pages.provider_cast import Provider
 from tests.pages.record_cast import text_of
 
 START, DONE, SIGN_IN = "/sign-in/single-sign-on/", "/sign-in/single-sign-on/done/", "/sign-in/"
@@ -30,37 +26,10 @@ SECURITY, LINK = "/settings/sign-ins/", "/settings/sign-ins/single-sign-on/"
 PASSWORD = "alice-horse-battery"
 
 
-class Provider:
-    """A running provider, and what a person does there."""
-
-    def __init__(self) -> None:
-        app = oidc_provider_mock.app()
-        self.storage: Any = None
-
-        @app.before_request
-        def keep() -> None:
-            self.storage = flask.g.oidc_provider_mock_storage
-
-        self.server = make_server("localhost", 0, app, threaded=True)
-        self.url = f"http://localhost:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def knows(self, sub: str, **claims: Any) -> None:
-        httpx.put(f"{self.url}/users/{quote(sub)}", json=claims).raise_for_status()
-
-    def answer(self, url: str, sub: str) -> str:
-        """Sign in there; return the path by which the browser comes back."""
-        reply = httpx.post(url, data={"sub": sub} if sub else {"action": "deny"})
-        back = urlsplit(reply.headers["Location"])
-        return f"{back.path}?{back.query}"
-
-
 @pytest.fixture(scope="module")
 def running() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.server.shutdown()
-    provider.server.server_close()
+    with Provider() as provider:
+        yield provider
 
 
 @pytest.fixture
