@@ -55,7 +55,14 @@ def signs_in(browser: Client, provider: Provider, sub: str, **data: str) -> Any:
     return browser.get(provider.answer(url_of(browser.post(START, data)), sub))
 
 
-def linked(provider: Provider, browser: Client, sub: str = "sub-alice") -> Any:
+def linked(provider: Provider, _browser: Client) -> None:
+    """Store that Alice linked her account."""
+    alice = User.objects.get(username="alice")
+    SocialAccount.objects.create(user=alice, provider=provider.url, uid="sub-alice")
+
+
+def links(provider: Provider, browser: Client, sub: str = "sub-alice") -> Any:
+    """Link it on the page."""
     url = url_of(browser.post(LINK, {"password": PASSWORD}))
     return browser.get(provider.answer(url, sub), follow=True)
 
@@ -69,7 +76,7 @@ def is_in(browser: Client) -> bool:
 
 @pytest.mark.requirement("R333")
 def test_a_linked_account_signs_in(provider: Provider, browser: Client, alice: User) -> None:
-    page = linked(provider, browser)
+    page = links(provider, browser)
     assert "Linked to <b>alice.a</b>" in text_of(page)
 
     other = Client()
@@ -140,7 +147,7 @@ def test_another_provider_does_not_open_accounts_of_the_first(
 def test_a_link_is_removed_but_not_the_last_way_in(
     provider: Provider, browser: Client, alice: User
 ) -> None:
-    linked(provider, browser)
+    links(provider, browser)
     browser.post(f"{LINK}remove/", {"password": PASSWORD})
     assert not SocialAccount.objects.exists()
     linked(provider, browser)
