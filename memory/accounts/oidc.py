@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from functools import cache
 from typing import Any
 
 import jwt
@@ -59,6 +60,12 @@ FAILURES = (
 )
 
 
+@cache
+def _http(name: str) -> ServiceHttp:
+    """Return the one client for the provider: a new one would read all root certificates again."""
+    return ServiceHttp(name, timeout=SECONDS)
+
+
 class _Limited(BaseAdapter):
     """Sends what `requests` prepared with Beacon's limits on time and size, and without redirects."""
 
@@ -69,7 +76,7 @@ class _Limited(BaseAdapter):
             for name, value in request.headers.items()
             if name.lower() in ("accept", "authorization", "content-type")
         }
-        reply = ServiceHttp(settings.BEACON_OIDC_NAME, timeout=SECONDS).send(
+        reply = _http(settings.BEACON_OIDC_NAME).send(
             request.method or "GET",
             request.url or "",
             body if isinstance(body, bytes) else str(body).encode(),

@@ -1,4 +1,4 @@
-"""Passkeys: adding one, signing in with it, and what's refused.  tests/browser/test_passkeys.py uses Chromium."""
+"""Passkeys: adding one, signing in with it, and what's refused.  tests/browser/test_sign_in.py uses Chromium."""
 
 from __future__ import annotations
 

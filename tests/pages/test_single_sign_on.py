@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-import flask
-import httpx
-import oidc_provider_mock
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from authlib import jose
 from django.core.cache import cache
 from django.test import Client
 from oidc_provider_mock import _app as provider_app
-from werkzeug.serving import make_server
 
 from memory.accounts import methods, oidc, people, single_sign_on
 from memory.models import Activity, SignIn, User
+from tests.pages.provider_cast import Provider
 from tests.pages.record_cast import text_of
 
 START, DONE, SIGN_IN = "/sign-in/single-sign-on/", "/sign-in/single-sign-on/done/", "/sign-in/"
@@ -30,37 +26,10 @@ SECURITY, LINK = "/settings/sign-ins/", "/settings/sign-ins/single-sign-on/"
 PASSWORD = "alice-horse-battery"
 
 
-class Provider:
-    """A running provider, and what a person does there."""
-
-    def __init__(self) -> None:
-        app = oidc_provider_mock.app()
-        self.storage: Any = None
-
-        @app.before_request
-        def keep() -> None:
-            self.storage = flask.g.oidc_provider_mock_storage
-
-        self.server = make_server("localhost", 0, app, threaded=True)
-        self.url = f"http://localhost:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def knows(self, sub: str, **claims: Any) -> None:
-        httpx.put(f"{self.url}/users/{quote(sub)}", json=claims).raise_for_status()
-
-    def answer(self, url: str, sub: str) -> str:
-        """Sign in there; return the path by which the browser comes back."""
-        reply = httpx.post(url, data={"sub": sub} if sub else {"action": "deny"})
-        back = urlsplit(reply.headers["Location"])
-        return f"{back.path}?{back.query}"
-
-
 @pytest.fixture(scope="module")
 def running() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.server.shutdown()
-    provider.server.server_close()
+    with Provider() as provider:
+        yield provider
 
 
 @pytest.fixture
@@ -86,7 +55,14 @@ def signs_in(browser: Client, provider: Provider, sub: str, **data: str) -> Any:
     return browser.get(provider.answer(url_of(browser.post(START, data)), sub))
 
 
-def linked(provider: Provider, browser: Client, sub: str = "sub-alice") -> Any:
+def linked(provider: Provider, _browser: Client) -> None:
+    """Store that Alice linked her account."""
+    alice = User.objects.get(username="alice")
+    SocialAccount.objects.create(user=alice, provider=provider.url, uid="sub-alice")
+
+
+def links(provider: Provider, browser: Client, sub: str = "sub-alice") -> Any:
+    """Link it on the page."""
     url = url_of(browser.post(LINK, {"password": PASSWORD}))
     return browser.get(provider.answer(url, sub), follow=True)
 
@@ -100,7 +76,7 @@ def is_in(browser: Client) -> bool:
 
 @pytest.mark.requirement("R333")
 def test_a_linked_account_signs_in(provider: Provider, browser: Client, alice: User) -> None:
-    page = linked(provider, browser)
+    page = links(provider, browser)
     assert "Linked to <b>alice.a</b>" in text_of(page)
 
     other = Client()
@@ -171,7 +147,7 @@ def test_another_provider_does_not_open_accounts_of_the_first(
 def test_a_link_is_removed_but_not_the_last_way_in(
     provider: Provider, browser: Client, alice: User
 ) -> None:
-    linked(provider, browser)
+    links(provider, browser)
     browser.post(f"{LINK}remove/", {"password": PASSWORD})
     assert not SocialAccount.objects.exists()
     linked(provider, browser)

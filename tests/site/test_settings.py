@@ -50,6 +50,11 @@ def _start(code: str = READ_ONE, /, **variables: str) -> subprocess.CompletedPro
         ("DATABASE_URL", "postgres://a@b/c?connect_timeout=soon"),
         ("BEACON_LLM_BASE_URL", "ftp://models.example"),
         ("SEARXNG_BASE_URL", "searx.example"),
+        ("BEACON_OIDC_URL", "https://sso.example"),
+        ("BEACON_OIDC_CLIENT_ID", "beacon"),
+        ("BEACON_TRUSTED_HEADER", "Remote-User"),
+        ("BEACON_TRUSTED_HEADER_FROM", "10.0.0.2"),
+        ("BEACON_TRUSTED_HEADER_FROM", "proxy.example"),
     ],
 )
 def test_a_wrong_value_refuses_to_start_and_is_named(name: str, value: str):

@@ -1,4 +1,4 @@
-"""A passkey with Chromium's virtual authenticator: added in the settings, then used to sign in."""
+"""In Chromium: a passkey with its virtual authenticator, and single sign-on with a provider on loopback."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.site import BrowserSite
 from tests.browser.visitor import PASSWORD, Visitor
+from tests.pages.provider_cast import Provider
 
 pytestmark = [
     pytest.mark.browser,
@@ -19,11 +20,23 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[BrowserSite]:
+def provider() -> Iterator[Provider]:
+    with Provider() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def site(provider: Provider) -> Iterator[BrowserSite]:
     """A Beacon at `localhost`, since a passkey can't be bound to an IP address, and Ada's account."""
+    variables = {
+        "BEACON_OIDC_URL": provider.url,
+        "BEACON_OIDC_CLIENT_ID": "beacon",
+        "BEACON_OIDC_CLIENT_SECRET": "secret",
+        "BEACON_OIDC_NAME": "Example SSO",
+    }
     with (
         tempfile.TemporaryDirectory(prefix="beacon-browser-") as folder,
-        BrowserSite(Path(folder)) as made,
+        BrowserSite(Path(folder), **variables) as made,
     ):
         made.base = made.environment["BEACON_URL"] = f"http://localhost:{made.port}"
         made.manage(
@@ -72,3 +85,34 @@ def test_a_passkey_is_added_and_signs_in(site: BrowserSite, browser: Browser) ->
     expect(ada.page.get_by_text("You weren’t signed in with a passkey")).to_be_visible()
     ada.close()
     assert not ada.problems
+
+
+def test_an_account_is_linked_and_signs_in_by_the_provider(
+    site: BrowserSite, browser: Browser
+) -> None:
+    """The page's policy lets the browser leave for the provider, and its cookie is there when it returns."""
+    ada = Visitor(browser, site.base)
+    ada.sign_in("ada")
+    ada.goto("/settings/sign-ins/single-sign-on/")
+    ada.page.get_by_label("Your password").fill(PASSWORD)
+    ada.press("Continue to Example SSO")
+    _enters(ada, "sub-ada")
+    expect(ada.page.get_by_text("Linked. You can now sign in")).to_be_visible()
+
+    plain = Visitor(browser, site.base, java_script_enabled=False)
+    plain.goto("/sign-in/?next=/notes/")
+    plain.press("Sign in with Example SSO")
+    _enters(plain, "sub-ada")
+    plain.page.wait_for_url("**/notes/**")
+
+    plain.close()
+    ada.close()
+    problems = ada.problems + plain.problems
+    assert not [one for one in problems if not one.startswith("another origin")]
+
+
+def _enters(visitor: Visitor, sub: str) -> None:
+    """Sign in at the provider's own page."""
+    visitor.page.wait_for_url("**/oauth2/authorize**")
+    visitor.page.get_by_placeholder("sub").fill(sub)
+    visitor.page.get_by_role("button", name="Authorize").click()
