@@ -14,6 +14,7 @@ DATES = {
     "D j M, H:i": "D j b, H:i",
     "D j M Y, H:i": "D j b Y, H:i",
     "l, j F Y": r"l, j \d\e F \d\e Y",
+    "l, j F": r"l, j \d\e F",
     "l, j F, H:i": r"l, j \d\e F, H:i",
 }
 globals().update(DATES)

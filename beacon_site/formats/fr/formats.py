@@ -9,6 +9,7 @@ DATES = {
     "D j M, H:i": "D j b, H:i",
     "D j M Y, H:i": "D j b Y, H:i",
     "l, j F Y": "l j F Y",
+    "l, j F": "l j F",
     "l, j F, H:i": "l j F, H:i",
 }
 globals().update(DATES)

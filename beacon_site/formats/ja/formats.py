@@ -17,6 +17,7 @@ DATES = {
     "D j M Y, H:i": "Y年n月j日(D) H:i",
     "D H:i": "D H:i",
     "l, j F Y": "Y年n月j日 l",
+    "l, j F": "n月j日 l",
     "l, j F, H:i": "n月j日 l H:i",
 }
 globals().update(DATES)
