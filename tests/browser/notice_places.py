@@ -10,6 +10,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str]]:
         ("channel", cast["channel"]),
         ("webhook", cast["webhook"]),
         ("channel new", "/settings/channels/new/webhook/"),
+        ("channel new browser", "/settings/channels/new/browser/"),
         ("delivery", cast["delivery"]),
         ("topic notices", cast["notices"]),
         ("digests", "/digest/"),
