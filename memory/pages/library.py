@@ -280,7 +280,7 @@ def _page(request: BeaconRequest, documents: Any) -> dict[str, Any]:
 def _beginning(document: Any) -> str:
     """Return the first whole words, without Markdown syntax and the title, which is shown above."""
     lines = [plain(line) for line in document.beginning.splitlines() if line.strip()]
-    if lines and lines[0] == document.title:
+    if lines and lines[0].rstrip(".") == document.title.rstrip("."):
         del lines[0]
     said = one_line(" ".join(lines))
     is_cut = len(document.beginning) == BEGINNING
