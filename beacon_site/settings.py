@@ -284,7 +284,6 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # nothing uses it, and an idle work
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 21_600,
-    "polling_interval": 5,  # seconds that one wait for messages lasts; a message ends it
     "socket_timeout": 2,
     "socket_connect_timeout": 2,
 }
