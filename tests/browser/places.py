@@ -372,6 +372,7 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("source rules", "/settings/sources/"),
         Place("sign-ins", "/settings/sign-ins/"),
         Place("authenticator app", "/settings/sign-ins/app/"),
+        Place("passkey add", "/settings/sign-ins/passkeys/"),
         Place("authenticator app wrong", "/settings/sign-ins/app/", act=_no_code),
         Place("app consent", cast["asking app"]),
         Place("app consent wrong", cast["asking app"], act=_bad_agent),
