@@ -32,7 +32,7 @@ SHOWN = ("aria-label", "title", "placeholder", "alt", "data-hotkey-label")
 NOT_WORDS = (
     "//*[self::script or self::style or self::template or self::code or self::pre or self::kbd"
     " or self::bdi or contains(concat(' ', @class, ' '), ' mono ')"
-    " or @translate='no' or (self::select and @name='language')]"
+    " or @translate='no' or (self::select and contains(@name, 'language'))]"
 )
 NAMES = frozenset(
     LATIN.findall(
