@@ -270,7 +270,8 @@ def _found(
 
 
 def _list_of(view: SavedView) -> str:
-    app = "research" if view.page == SavedView.Page.ACTIVITY else "memory"
+    of_research = (SavedView.Page.ACTIVITY, SavedView.Page.TOPICS, SavedView.Page.REPORTS)
+    app = "research" if view.page in of_research else "memory"
     return reverse(f"{app}:{view.page}")
 
 
