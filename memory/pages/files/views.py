@@ -36,8 +36,8 @@ from memory.pages.files.editing import (
     toast_with_undo,
     tree_of,
 )
-from memory.pages.remember import new_lines, warn_of
 from memory.pages.records import saved_views
+from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
