@@ -1,8 +1,10 @@
-"""The catalogs of translations in locale/.  `make languages` updates them.
+r"""The catalogs of translations in locale/.  `make languages` updates them.
 
     python -m scripts.languages update    add new messages, remove those no longer used, compile
     python -m scripts.languages missing   print each language's messages without a translation
     python -m scripts.languages fill DIR  read DIR/<language>.json ({message: translation}), compile
+
+In these files, `context\x04message` is a message of one context, as in compiled catalogs.
 
 Messages are read as Django's makemessages reads them, but with Babel, because GNU gettext isn't
 a Python package.  A translation whose English text has changed is a new message: nothing is guessed.
@@ -229,7 +231,8 @@ def fill(folder: Path) -> int:
         catalog = updated(language, wanted)
         for message in _of(catalog):
             first = message.id[0] if isinstance(message.id, tuple) else message.id
-            if (text := given.get(first)) and not all(forms_of(message)):
+            named = f"{message.context}\x04{first}" if message.context else first
+            if (text := given.get(named, given.get(first))) and not all(forms_of(message)):
                 is_plural = isinstance(message.id, tuple)
                 message.string = tuple(text) if is_plural else text
         save(language, catalog)
