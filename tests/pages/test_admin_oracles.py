@@ -115,7 +115,7 @@ def test_sorting_by_any_column_puts_masked_texts_in_no_order(
             request.user = admin
             found = shown.get_changelist_instance(request)
             masked = name in masked_in(model) or str(name).startswith("shown_")
-            assert len(found.result_list) >= 0  # in this order
+            list(found.result_list)  # Postgres accepts the order
             assert not (masked and found.get_ordering_field(name)), f"{model}: {name}"
 
 
