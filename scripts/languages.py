@@ -29,7 +29,9 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "locale"
 FORMS = {"de": 2, "es": 2, "fr": 2, "ja": 1, "zh_Hans": 1}  # of a plural
-LANGUAGES = tuple(code for code in FORMS if (LOCALE / code).is_dir())
+STARTED = tuple(code for code in FORMS if (LOCALE / code).is_dir())
+# Only complete catalogs are compiled, and only compiled ones are offered.
+LANGUAGES = tuple(c for c in STARTED if (LOCALE / c / "LC_MESSAGES" / "django.mo").is_file())
 PYTHON = ("beacon_site", "memory", "research")
 TEMPLATES = (".html", ".txt", ".xml", ".md", ".json")
 KEYWORDS: dict[str, Any] = {
@@ -150,7 +152,10 @@ def _of(catalog: Catalog) -> list[Message]:
 
 
 def save(language: str, catalog: Catalog) -> None:
-    """Write the catalog, and the compiled one that Django reads."""
+    """Write the catalog, and the compiled one that Django reads if it is complete.
+
+    An incomplete catalog that was compiled before is compiled too, and a test fails.
+    """
     path = path_of(language)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
@@ -159,8 +164,9 @@ def save(language: str, catalog: Catalog) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [one for one in lines if not one.startswith(_CHANGING)]
     path.write_text("".join(kept), encoding="utf-8")
-    with path.with_suffix(".mo").open("wb") as file:
-        write_mo(file, read(language))
+    if language in LANGUAGES or not any(problems(language, catalog)):
+        with path.with_suffix(".mo").open("wb") as file:
+            write_mo(file, read(language))
 
 
 _CHANGING = (
@@ -204,7 +210,7 @@ def _ends(text: str) -> tuple[bool, bool]:
 def update() -> int:
     """Update and compile all catalogs; print what is missing."""
     wanted = template()
-    for language in LANGUAGES:
+    for language in STARTED:
         catalog = updated(language, wanted)
         save(language, catalog)
         found = list(problems(language, catalog))
@@ -213,11 +219,14 @@ def update() -> int:
 
 
 def missing() -> int:
-    """Print the problems of all catalogs; return 1 if there are any."""
+    """Print the problems of all catalogs; return 1 if an offered language has any."""
     wanted = template()
-    found = [p for name in LANGUAGES for p in problems(name, updated(name, wanted))]
-    print("\n".join(found) or "All translations are complete.")
-    return int(bool(found))
+    found = {name: list(problems(name, updated(name, wanted))) for name in STARTED}
+    print(
+        "\n".join(one for some in found.values() for one in some)
+        or "All translations are complete."
+    )
+    return int(any(found[name] for name in LANGUAGES))
 
 
 def fill(folder: Path) -> int:
