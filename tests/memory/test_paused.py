@@ -19,11 +19,10 @@ from memory.models.errors import InvalidValue
 from memory.services.context.layers import build_context
 from memory.services.notes.maintenance import old_notes
 from memory.services.notes.merging import merge_notes
-from memory.services.notes.saving import write_note
+from memory.services.notes.saving import supersede, write_note
 from memory.services.records.acts import perform
 from memory.services.search.recall import recall
 from memory.tasks import embed_due
-from tests.api.cast import Program, items
 from tests.pages.record_cast import note, observation, text_of
 from tests.undo import undone
 
@@ -38,18 +37,6 @@ def called(owner: Any, tool: str, **arguments: Any) -> str:
 
 def found(owner: Any, query: str, **how: Any) -> list[Any]:
     return [hit.record.pk for hit in recall(owner, query, **how)]
-
-
-@pytest.fixture
-def agent(alice: Any) -> Program:
-    """Alice's agent, which appends."""
-    return Program(alice, "read", "write")
-
-
-@pytest.fixture
-def person(alice: Any) -> Program:
-    """Alice's client, which acts as her."""
-    return Program(alice, "admin", name="console")
 
 
 @pytest.fixture
@@ -127,32 +114,16 @@ def test_maintenance_leaves_it_alone_and_a_merge_with_it_is_paused(alice: Any) -
     assert merge_notes(alice, [one.pk, other.pk], by=alice.actor).paused
 
 
+def test_the_note_that_replaces_it_is_paused_too(alice: Any, rule: Note) -> None:
+    assert supersede(rule, "The zebra is cheap.", by=alice.actor).paused
+
+
 def test_the_soul_cannot_be_paused(alice: Any) -> None:
     soul = Note.objects.of(alice).current_identity().first()
     assert soul is not None
 
     with pytest.raises(InvalidValue, match="Every context begins with"):
         perform("pause", soul, by=alice.actor)
-
-
-@pytest.mark.requirement("R376")
-def test_agents_do_not_see_it_over_rest_and_cannot_resume_it(
-    agent: Program, person: Program, alice: Any
-) -> None:
-    path = f"/notes/{agent.post('/notes', {'content': SAID}).json()['id']}"
-
-    refused = agent.patch(path, {"paused": True}, If_Match='"1"')
-    answer = person.patch(path, {"paused": True}, If_Match='"1"')
-
-    assert refused.status_code == 403
-    assert answer.json()["paused"] is True
-    assert agent.get(path).status_code == 403
-    assert SAID not in str(items(agent.get("/notes?state=all")))
-    assert items(agent.get("/recall?q=zebra+is:paused")) == []
-    assert items(agent.get("/recall?q=zebra")) == []
-    assert agent.patch(path, {"paused": False}, If_Match='"2"').status_code == 403
-    assert person.patch(path, {"paused": False}, If_Match='"2"').json()["paused"] is False
-    assert [one["content"] for one in items(agent.get("/recall?q=zebra"))] == [SAID]
 
 
 @pytest.mark.requirement("R376")
