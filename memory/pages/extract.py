@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 
 from beacon_site.web.http import BeaconRequest
 from memory.models import Observation, Topic, User
-from memory.models.errors import InvalidValue
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.recall import topics_of
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import KEEP_SECRETS, question_about_secrets, redirect_to
@@ -144,10 +144,16 @@ def _saved(request: BeaconRequest, selected: int, new: Sequence[Observation]) ->
 
 @undoes("observations-new")
 def _trash_new(request: BeaconRequest, ids: list[str]) -> str:
-    """Move observations that were just saved to Trash, without those that changed since then."""
+    """Move observations that were just saved to Trash, without those that changed since then.
+
+    Raises MemoryRefused if none is left.
+    """
     rows = Observation.objects.of(request.user).live().filter(pk__in=[UUID(key) for key in ids])
     with transaction.atomic():
-        for one in rows.filter(version=1):
+        unchanged = list(rows.filter(version=1))
+        if not unchanged:
+            raise MemoryRefused(_("There’s nothing left to undo."))
+        for one in unchanged:
             one.trash(by=request.actor)
     messages.success(request, _("Moved to Trash for 30 days."))
     return reverse("memory:observations")

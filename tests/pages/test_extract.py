@@ -69,6 +69,17 @@ def test_what_is_selected_is_stored_as_corrected_and_undo_takes_it_back(
     assert not rows.exists()
 
 
+def test_undo_leaves_what_changed_since_then(browser: Client, alice: User) -> None:
+    page = browser.post(EXTRACT, sent((FACT, "finding", True)), follow=True)
+    Observation.objects.of(alice).get().change(by=alice.actor, content="Corrected.")
+
+    refused = undone(browser, page)
+
+    assert refused.status_code == 409
+    assert "nothing left to undo" in text_of(refused)
+    assert Observation.objects.of(alice).live().exists()
+
+
 def test_what_is_known_is_named_and_not_selected(browser: Client, alice: User) -> None:
     known = write_observation(alice, "finding", FACT, by=alice.actor)
 
