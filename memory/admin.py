@@ -491,6 +491,16 @@ class ConnectionAdmin(ReadOnlyAdmin):
         )
 
 
+@admin.register(memory.OwnKey)
+class OwnKeyAdmin(ReadOnlyAdmin):
+    """People's own keys for the model; each enters it in Settings, and it is never shown."""
+
+    list_display = ("owner", "origin", "updated")
+    list_select_related = ("owner",)
+    SECRET = ("secret",)
+    OWNER = "owner_id"
+
+
 @admin.register(memory.BackupPlan)
 class BackupPlanAdmin(ReadOnlyAdmin):
     """The schedule of backups; it is edited in Settings."""

@@ -121,6 +121,7 @@ _settings = [
     path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
     path("settings/spending/", usage.spending_page, name="spending"),
     path("settings/spending/limits/", usage.spending_limits, name="spending-limits"),
+    path("settings/spending/key/", usage.own_key, name="own-key"),
     path("settings/spending/calls.csv", usage.spending_csv, name="spending-csv"),
 ]
 

@@ -21,6 +21,7 @@ class ResearchConfig(AppConfig):
         from beacon_site.db.leased_jobs import LeasedJob
         from memory.pages import health
         from memory.services.context import topic_block
+        from memory.services.llm import connections
         from research.services.extensions import archive, content, tools
         from research.services.extensions import invariants as invariants
         from research.services.facts import staleness
@@ -28,10 +29,12 @@ class ResearchConfig(AppConfig):
         from research.services.runs.context import inputs
         from research.services.runs.search import searching
         from research.services.topics import acts
+        from research.services.topics.settings import editing
 
         LeasedJob.BROKER = celery
         health.FAILING.append(searching.failing)
         topic_block.TASKS.append(inputs.task_of)
+        connections.MODEL_OF_TOPIC.append(editing.model_of)
         acts.register_record_moves()
         acts.register_settings()
         content.register_recall_kinds()

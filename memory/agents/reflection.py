@@ -413,7 +413,7 @@ def _by_model(
     meter: Meter | None,
 ) -> LoopResult | None:
     """Let the model reflect; None without a model."""
-    model = connections.model_for(context.topic)
+    model = connections.model_for(context.topic, "reflect")
     if model is None:
         return None
     reflection.by = MODEL

@@ -84,10 +84,11 @@ def _answered(method: str) -> Callable[[Callable[[HttpRequest, Caller], HttpResp
 
 @_answered("GET")
 def models(request: HttpRequest, caller: Caller) -> HttpResponseBase:
-    """List the connected model, if there is one."""
-    model = connections.language_model()
-    names = [] if model is None else [model.profile.model]
-    data = [{"id": one, "object": "model", "created": 0, "owned_by": "beacon"} for one in names]
+    """List the connected models: the default one first, none without a connection."""
+    data = [
+        {"id": name, "object": "model", "created": 0, "owned_by": "beacon"}
+        for name in connections.names_of_models()
+    ]
     return JsonResponse({"object": "list", "data": data})
 
 
@@ -99,7 +100,7 @@ def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
         raise Problem(400, _("The body must be a JSON object."))
     try:
         body = checked(body)
-        model = _model_for(body)
+        model = _model_for(body, caller)
         context = _context_for(caller, body["messages"])
         caller.note_shown(lowest_trust([Trust.OWNER, *(one.trust for one in context.records)]))
         body["messages"] = with_system(body["messages"], context.system)
@@ -127,15 +128,16 @@ def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
 _NO_RETRY = {"X-Should-Retry": "false"}  # OpenAI's clients would try again twice
 
 
-def _model_for(body: Mapping[str, Any]) -> OpenAIModel:
-    """Return the connected model.  Raises Problem without one, and if the request names another."""
-    model = connections.language_model()
+def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
+    """Return the model that the request names.  Raises Problem without one, and for another name."""
+    wanted = str(body.get("model"))
+    model = connections.named_model(wanted, owner=caller.owner)
     if model is None:
         words = _(
             "No model is connected, so there is nothing to pass this on to. Your admin can connect one in Settings → Models and search."
         )
         raise Problem(503, words, code="no_model", headers=_NO_RETRY)
-    have, wanted = model.profile.model, body.get("model")
+    have = model.profile.model
     if wanted not in (have, ALIAS):
         words = _("This Beacon uses the model “%(have)s”. Ask for it by this name, or as “beacon”.")
         raise Problem(404, words % {"have": have}, code="model_not_found", param="model")

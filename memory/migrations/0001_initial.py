@@ -3377,6 +3377,27 @@ class Migration(migrations.Migration):
                 "ordering": ("name",),
             },
         ),
+        migrations.CreateModel(
+            name="OwnKey",
+            fields=[
+                ("secret", models.TextField(blank=True, editable=False)),
+                (
+                    "owner",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="own_key",
+                        serialize=False,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("origin", models.CharField(max_length=300)),
+                ("updated", models.DateTimeField(auto_now=True)),
+            ],
+            options={
+                "abstract": False,
+            },
+        ),
         migrations.RunSQL(
             "ALTER TABLE memory_searchterm SET (fillfactor = 50)",
             "ALTER TABLE memory_searchterm RESET (fillfactor)",

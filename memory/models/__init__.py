@@ -29,7 +29,7 @@ from memory.models.files import (
 )
 from memory.models.history import Activity, CallReservation, ModelCall, Revision, Undo, Use
 from memory.models.library import LibraryDocument, LibraryFolder
-from memory.models.llm import Connection
+from memory.models.llm import Connection, OwnKey
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
@@ -80,6 +80,7 @@ __all__ = [
     "OAuthClient",
     "OAuthGrant",
     "Observation",
+    "OwnKey",
     "Proposal",
     "PublishDue",
     "Recalled",

@@ -36,33 +36,13 @@ def unseal(stored: str) -> str:
         return ""
 
 
-class Connection(models.Model):
-    """An outside service: its URL and its secret, which is stored encrypted and never shown.
+class HasSecret(models.Model):
+    """A row with a secret, which is stored encrypted and never shown."""
 
-    `profile` holds what was detected or configured. `prices` are per million tokens.
-    """
-
-    class Kind(models.TextChoices):
-        MODEL = "model", _("model")
-        EMBEDDINGS = "embeddings", _("embeddings")
-        SEARCH = "search", _("search")
-
-    kind = models.CharField(max_length=12, choices=Kind)
-    name = models.CharField(max_length=40)
-    base_url = models.CharField(_("URL"), max_length=500, blank=True)
-    model = models.CharField(_("model"), max_length=200, blank=True)
     secret = models.TextField(blank=True, editable=False)
-    profile = models.JSONField(default=dict, blank=True)
-    prices = models.JSONField(default=dict, blank=True)
-    updated = models.DateTimeField(auto_now=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["kind", "name"], name="connection_once_a_service")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.get_kind_display()}: {self.name}"
+        abstract = True
 
     def set_secret(self, secret: str) -> None:
         """Set the encrypted secret. The caller saves the row."""
@@ -78,6 +58,50 @@ class Connection(models.Model):
     def secret_is_lost(self) -> bool:
         """Whether there is a stored secret that the current SECRET_KEY can't decrypt."""
         return bool(self.secret) and not self.reveal_secret()
+
+
+class Connection(HasSecret):
+    """An outside service, with its URL and its key.
+
+    `profile` holds what was detected or configured. `prices` are per million tokens.
+    """
+
+    class Kind(models.TextChoices):
+        MODEL = "model", _("model")
+        EMBEDDINGS = "embeddings", _("embeddings")
+        SEARCH = "search", _("search")
+
+    kind = models.CharField(max_length=12, choices=Kind)
+    name = models.CharField(max_length=40)
+    base_url = models.CharField(_("URL"), max_length=500, blank=True)
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    profile = models.JSONField(default=dict, blank=True)
+    prices = models.JSONField(default=dict, blank=True)
+    updated = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "name"], name="connection_once_a_service")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.name}"
+
+
+class OwnKey(HasSecret):
+    """A person's own key for the model's endpoint, used for that person's calls and topics.
+
+    `origin` is the scheme and host that it was entered for. It's sent nowhere else.
+    """
+
+    owner = models.OneToOneField(
+        "memory.User", models.CASCADE, related_name="own_key", primary_key=True
+    )
+    origin = models.CharField(max_length=300)
+    updated = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"key of {self.owner}"
 
 
 def stored_price(value: Any) -> Decimal | None:

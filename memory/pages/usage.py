@@ -16,13 +16,14 @@ from django.shortcuts import redirect, render
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
-from memory.models import Activity, User
+from memory.models import Activity, OwnKey, User
 from memory.pages.shared.undo import offer_settings, settings_now
-from memory.services.llm import spending
+from memory.services.llm import connections, spending
 from memory.services.llm.spending import Line, Month, UsageTotals
 
 if TYPE_CHECKING:
@@ -66,6 +67,27 @@ class LimitsForm(_OfUser):
     class Meta:
         model = User
         fields = ("monthly_tokens", "monthly_money")
+
+
+class OwnKeyForm(forms.Form):
+    """A person's own key for the model's endpoint."""
+
+    secret = forms.CharField(
+        label=gettext_lazy("Key"),
+        strip=True,
+        max_length=500,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        error_messages={"required": gettext_lazy("Enter the key.")},
+    )
+
+    def clean_secret(self) -> str:
+        """Reject a key that no header can carry."""
+        secret = str(self.cleaned_data["secret"])
+        if not (secret.isascii() and secret.isprintable()):
+            raise forms.ValidationError(
+                _("The key contains invalid characters, such as a line break. Copy it again.")
+            )
+        return secret
 
 
 # --- chart ---
@@ -308,8 +330,42 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
     return _page(request, _spent(request), form)
 
 
-def _page(request: BeaconRequest, context: dict[str, Any], form: LimitsForm) -> HttpResponse:
-    return render(request, "memory/spending.html", {"tab": "spending", "form": form, **context})
+@sensitive_post_parameters("secret")
+@require_POST
+@login_required
+def own_key(request: BeaconRequest) -> HttpResponse:
+    """Save or remove the person's own key for the model."""
+    form = OwnKeyForm(request.POST)
+    is_removed = "remove" in request.POST
+    if is_removed or (form.is_valid() and connections.model_origin()):
+        connections.save_own_key(request.user, "" if is_removed else form.cleaned_data["secret"])
+        told = _("Key removed.") if is_removed else _("Key saved. It’s used from the next call.")
+        messages.success(request, told)
+        if not request.htmx:
+            return redirect("memory:spending")
+        form = OwnKeyForm()
+    if request.htmx:
+        context = {"key_form": form, **_own_key(request.user)}
+        return render(request, "memory/_spending_key.html", context)
+    return _page(request, _spent(request), LimitsForm(instance=request.user), key_form=form)
+
+
+def _own_key(user: User) -> dict[str, Any]:
+    return {
+        "own_key": OwnKey.objects.filter(owner=user).first(),
+        "model_origin": connections.model_origin(),
+    }
+
+
+def _page(
+    request: BeaconRequest,
+    context: dict[str, Any],
+    form: LimitsForm,
+    *,
+    key_form: OwnKeyForm | None = None,
+) -> HttpResponse:
+    more = {"tab": "spending", "form": form, "key_form": key_form or OwnKeyForm()}
+    return render(request, "memory/spending.html", more | context | _own_key(request.user))
 
 
 def _whose(request: BeaconRequest) -> tuple[spending.Calls, User | None]:

@@ -98,6 +98,10 @@ class TopicFields(Body):
         description="Number of days without a check before a fact becomes stale. Null: depends on the schedule.",
     )
     recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
+    model: Annotated[str, Field(max_length=200)] | None = Field(
+        None,
+        description="One of the server's models. Empty: the usual ones. Only a person can set this.",
+    )
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
     private: bool | None = None
     schedule: ScheduleIn | None = None
@@ -169,6 +173,7 @@ class TopicOut(BaseModel):
     engine: str
     report_style: TopicSettings.Style
     reading: TopicSettings.Reading
+    model: str
     plan_review: TopicSettings.PlanReview
     intent: str
     tell_also: list[str]

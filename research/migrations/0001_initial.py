@@ -366,6 +366,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "model",
+                    models.CharField(blank=True, max_length=200, verbose_name="model"),
+                ),
+                (
                     "plan_review",
                     models.CharField(
                         choices=[

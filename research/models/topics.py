@@ -39,6 +39,7 @@ class TopicSettings(models.Model):
         "engine",
         "report_style",
         "reading",
+        "model",
     )
     LIMITS = ("max_tokens", "max_money", "max_pages", "max_minutes")
 
@@ -114,6 +115,8 @@ class TopicSettings(models.Model):
     reading = models.CharField(
         _("pages to read"), max_length=8, choices=Reading, default=Reading.NORMAL
     )
+    # One of the server's models (connections.names_of_models). Empty: the usual one of each task.
+    model = models.CharField(_("model"), max_length=200, blank=True)
     plan_review = models.CharField(
         _("review the plan first"), max_length=4, choices=PlanReview, default=PlanReview.NO
     )

@@ -57,7 +57,7 @@ KINDS = {
 }
 SIGN_INS = (
     "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",
-    "password-changed", "password-set-by-staff", "profile-changed", "limits-changed",
+    "password-changed", "password-set-by-staff", "profile-changed", "limits-changed", "own-key-changed",
     "backup-plan-changed", "backup-deleted", "backup-failed",
     "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
     "token-made", "token-revoked", "app-allowed", "app-secret-reused",
@@ -372,6 +372,7 @@ LOG_WORDS = {
     "invitation-revoked": _L("invite link revoked"),
     "invited": _L("invite link created"),
     "limits-changed": _L("spending limits changed"),
+    "own-key-changed": _L("own key for the model changed"),
     "backup-plan-changed": _L("backup schedule changed"),
     "backup-deleted": _L("backup deleted permanently"),
     "backup-failed": _L("backup failed"),

@@ -36,7 +36,7 @@ PERSONS: dict[str, Any] = {
     "plan_review": "no", "max_pages": 500, "max_minutes": 240, "max_tokens": 2_000_000_000,
     "max_money": 999.0, "month_tokens": 2_000_000_000, "month_money": 99_999_999.0,
     "over_limit": "skip", "recheck": True, "schedule": {"cron": "0 * * * *"}, "archived": True,
-    "intent": "nothing", "tell_also": ["x"],
+    "intent": "nothing", "tell_also": ["x"], "model": "dear",
 }  # fmt: skip
 
 

@@ -404,6 +404,7 @@ FIELDS_OF_A_TOPIC: dict[str, Any] = {
     "private": True,
 }
 MONEY_AND_SAY: dict[str, Any] = {
+    "model": "dear-model",
     "plan_review": "no",
     "intent": "prices only",
     "tell_also": ["Globex"],

@@ -141,6 +141,7 @@ def _about(owner: User, n: int, topic: Topic) -> None:
     answer = memory.ApiAnswer(token=token, key=f"key {n}", fingerprint="0")
     answer.save_answer(201, {}, SECRET_TEXT)
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
+    memory.OwnKey.objects.get_or_create(owner=owner, defaults={"secret": SECRET_TEXT})
     memory.Invitation.create_with_token(by=owner, note="Carol")
     memory.SignIn.objects.create(owner=owner, session_key=f"session-key-{owner.pk}-{n}")
     Authenticator.objects.get_or_create(
@@ -305,6 +306,7 @@ def test_a_record_with_a_page_of_its_own_links_to_it(browser: Client, admin: Use
         (memory.Invitation, "token_hash"),
         (memory.SignIn, "session_key"),
         (memory.Connection, "secret"),
+        (memory.OwnKey, "secret"),
         (memory.User, "password"),
     ],
 )

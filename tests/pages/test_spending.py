@@ -184,5 +184,5 @@ def test_the_number_of_queries_is_fixed(
 ) -> None:
     for number in range(5):
         call(alice, model=f"m{number}", months_ago=number)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(8):
         browser.get(PAGE)

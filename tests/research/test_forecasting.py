@@ -111,7 +111,7 @@ def test_many_topics_are_a_few_queries(
         past(one, 100)
     found = list(Topic.objects.of(alice).select_related("settings"))
 
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         assert len(forecasting.forecasts_of(alice, found)) == 5
 
 

@@ -189,7 +189,7 @@ class _Turn:
     # --- by a model -------------------------------------------------------------------------------
 
     def _by_model(self) -> LoopResult | None:
-        model = connections.language_model()
+        model = connections.model_for(None, "ask")
         if model is None:
             return None
         context = context_of(self._talk, self._caller)

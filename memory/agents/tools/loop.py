@@ -133,7 +133,7 @@ def run_loop(
     Raises what `ask_model` raises if the first model call fails; a later failure ends the loop with
     the work done so far. Errors from `on_text` and `on_call` are raised.
     """
-    model = connections.model_for(topic)
+    model = connections.model_for(topic, purpose)
     if model is None:
         return None
     told: dict[str, Any] = {

@@ -386,6 +386,36 @@ def _price(**more: Any) -> forms.DecimalField:
     )
 
 
+TASK_LABELS = [
+    ("plan", gettext_lazy("planning runs")),
+    ("read", gettext_lazy("reading and extracting")),
+    ("write", gettext_lazy("writing and condensing")),
+    ("judge", gettext_lazy("comparing and judging")),
+    ("answer", gettext_lazy("answering in Ask")),
+]
+
+
+def _other_fields() -> dict[str, forms.Field]:
+    """Return the fields of another model at the same endpoint."""
+    attrs = {"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
+    return {
+        "model": forms.CharField(
+            label=gettext_lazy("Model"),
+            required=False,
+            max_length=200,
+            widget=forms.TextInput(attrs=attrs),
+        ),
+        "tasks": forms.MultipleChoiceField(
+            label=gettext_lazy("Use it for"),
+            required=False,
+            choices=TASK_LABELS,
+            widget=forms.CheckboxSelectMultiple,
+        ),
+        "in": _price(label=gettext_lazy("USD per million input tokens")),
+        "out": _price(label=gettext_lazy("USD per million output tokens")),
+    }
+
+
 class ModelForm(ConnectionForm):
     """The language model."""
 
@@ -456,6 +486,9 @@ class ModelForm(ConnectionForm):
         self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
             "Usually ends in /v1. Leave empty to use the usual URL for the selected kind, or OpenAI’s."
         )
+        for number in range(connections.MOST_OTHERS):
+            for name, field in _other_fields().items():
+                self.fields[f"other{number}_{name}"] = field
 
     def _initial(self) -> dict[str, Any]:
         price_in, price_out = self.row.prices.get("in"), self.row.prices.get("out")
@@ -463,7 +496,34 @@ class ModelForm(ConnectionForm):
         prices = {"price_in": price_in, "price_out": price_out}
         if is_free:  # the box says so, and the fields can take a price
             prices = {"price_in": None, "price_out": None}
-        return super()._initial() | prices | {"costs_nothing": is_free}
+        others = {
+            f"other{number}_{name}": value
+            for number, other in enumerate(self.row.profile.get("others") or [])
+            for name, value in {
+                "model": other["model"],
+                "tasks": other["tasks"],
+                "in": other["prices"].get("in"),
+                "out": other["prices"].get("out"),
+            }.items()
+        }
+        return super()._initial() | prices | others | {"costs_nothing": is_free}
+
+    @property
+    def others(self) -> list[dict[str, forms.BoundField]]:
+        """Return the fields of each other model, and those of one more to add."""
+        rows = [
+            {name: self[f"other{number}_{name}"] for name in ("model", "tasks", "in", "out")}
+            for number in range(connections.MOST_OTHERS)
+        ]
+        filled = [row for row in rows if any(field.value() for field in row.values())]
+        return [*filled, *(row for row in rows if row not in filled)][: len(filled) + 1]
+
+    @property
+    def others_are_set(self) -> bool:
+        """Whether there is another model, or an error in one."""
+        return len(self.others) > 1 or any(
+            self.errors.get(field.name) for row in self.others for field in row.values()
+        )
 
     def stored_fields(self) -> dict[str, Any]:
         """Return the stored URL and kind, which together decide where requests go."""
@@ -491,6 +551,7 @@ class ModelForm(ConnectionForm):
             self.add_error("model", _("Enter a model too, because the server can offer several."))
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
+        self._check_others(given)
         self._take_as_free(given)
         one, other = given.get("price_in"), given.get("price_out")
         if {"price_in", "price_out"} <= given.keys() and (one is None) != (other is None):
@@ -499,6 +560,32 @@ class ModelForm(ConnectionForm):
                 field, _("Enter both prices or neither. Both are needed to calculate costs.")
             )
         return given
+
+    def _check_others(self, given: dict[str, Any]) -> None:
+        """Require a name for each other model, each name and each task once, and both prices."""
+        names, tasks = {given.get("model", "")}, set()
+        for number in range(connections.MOST_OTHERS):
+            prefix = f"other{number}_"
+            name, chosen = given.get(f"{prefix}model", ""), given.get(f"{prefix}tasks", [])
+            prices = [given.get(f"{prefix}in"), given.get(f"{prefix}out")]
+            if not name:
+                if chosen or any(price is not None for price in prices):
+                    self.add_error(f"{prefix}model", _("Enter the model’s name, or clear its row."))
+                continue
+            if name in names:
+                self.add_error(f"{prefix}model", _("This model is already listed above."))
+            for task in chosen:
+                if task in tasks:
+                    told = _("“%(task)s” is already selected for another model.")
+                    self.add_error(f"{prefix}tasks", told % {"task": dict(TASK_LABELS)[task]})
+            if (prices[0] is None) != (prices[1] is None):
+                side = "in" if prices[0] is None else "out"
+                self.add_error(
+                    f"{prefix}{side}",
+                    _("Enter both prices or neither. Both are needed to calculate costs."),
+                )
+            names.add(name)
+            tasks.update(chosen)
 
     def _take_as_free(self, given: dict[str, Any]) -> None:
         """Set both prices to 0 if the box is selected; a price beside it is an error."""
@@ -534,6 +621,19 @@ class ModelForm(ConnectionForm):
         given = self.cleaned_data
         for name in ("kind", "json_mode", "context_tokens", "embedding_model"):
             self.row.profile[name] = given[name] or None
+        self.row.profile["others"] = [
+            connections.OtherModel(
+                given[f"other{number}_model"],
+                tuple(given[f"other{number}_tasks"]),
+                {
+                    side: str(given[f"other{number}_{side}"])
+                    for side in ("in", "out")
+                    if given[f"other{number}_{side}"] is not None
+                },
+            ).as_json()
+            for number in range(connections.MOST_OTHERS)
+            if given[f"other{number}_model"]
+        ]
         self.row.prices = {
             side: str(given[f"price_{side}"])
             for side in ("in", "out")

@@ -46,7 +46,7 @@ def ask_model(
     on_text: OnText | None = None,
     tools: Sequence[Tool] = (),
 ) -> Answer | None:
-    """Ask the site's model; None if there isn't one, or if `topic` is marked sensitive.
+    """Ask the model for this topic and purpose; None if there isn't one, or if `topic` is sensitive.
 
     `purpose` is one word (`plan`, `write`); `source` is the run or session that asks. `wait_for`
     runs the call, so that its caller can do other things in the meantime. `on_text` gets the whole
@@ -57,7 +57,7 @@ def ask_model(
     Raises BudgetReached before the call, and ProviderUnavailable, ProviderRejected or, with a
     `schema`, ProviderNonsense after it. The call is recorded in each case.
     """
-    model = connections.model_for(topic)
+    model = connections.model_for(topic, purpose, owner=owner)
     if model is None:
         return None
     secrets = (model.profile.api_key, *connections.secrets_in_use())

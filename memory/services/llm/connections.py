@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +28,7 @@ from beacon_site.providers.search.base import SERVICES, SearchProfile
 from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE, KEY
 from beacon_site.providers.search.serpapi import ENGINES
 from memory.models import Activity, Connection, Sensitivity, Topic, User
-from memory.models.llm import stored_price
+from memory.models.llm import OwnKey, stored_price
 
 MODEL = "model"
 SERPAPI = "serpapi"
@@ -192,14 +192,187 @@ def _found_out(row: Connection, profile: LlmProfile) -> dict[str, Any]:
 
 
 def language_model() -> LanguageModel | None:
-    """Return the model to ask, or None if none is configured."""
+    """Return the default model, or None if none is configured."""
     return get_llm(llm_profile())
 
 
-def model_for(topic: Topic | None) -> LanguageModel | None:
-    """Return the model to ask about a topic; None if the topic is marked sensitive."""
-    is_secret = topic is not None and topic.sensitivity == Sensitivity.SENSITIVE
-    return None if is_secret else language_model()
+def model_for(
+    topic: Topic | None, purpose: str = "", *, owner: User | None = None
+) -> LanguageModel | None:
+    """Return the model to ask: the topic's, or that of the purpose's task, or the default one.
+
+    None if no model is configured, or if the topic is marked sensitive. With an `owner`, that
+    person's own key is used, if there is one for this endpoint.
+    """
+    if topic is not None and topic.sensitivity == Sensitivity.SENSITIVE:
+        return None
+    model = language_model()
+    if model is None:
+        return None
+    chosen = _profile_for(topic, purpose)
+    profile = chosen or model.profile
+    if owner is not None and (key := own_key_for(owner, profile)):
+        profile = replace(profile, api_key=key)
+    return model if profile is model.profile else get_llm(profile)
+
+
+def _profile_for(topic: Topic | None, purpose: str) -> LlmProfile | None:
+    """Return the profile of the model chosen for the topic or the purpose; None for the default."""
+    row = stored(MODEL)
+    others = other_models(row)
+    if not others:
+        return None
+    wanted = MODEL_OF_TOPIC[-1](topic) if topic is not None else ""
+    task = TASK_OF.get(purpose, "")
+    for other in others:
+        if other.model == wanted if wanted else task and task in other.tasks:
+            return other_profile(row, other)
+    return None
+
+
+# --- other models at the same endpoint ---
+
+# The tasks for which another model can be used, and the task of each purpose of a call.
+TASKS = ("plan", "read", "write", "judge", "answer")
+TASK_OF = {
+    "plan": "plan",
+    "track": "read",
+    "extract": "read",
+    "compact": "read",
+    "write": "write",
+    "summarise": "write",
+    "condense": "write",
+    "merge": "write",
+    "reflect": "write",
+    "judge": "judge",
+    "compare": "judge",
+    "ask": "answer",
+    "preview": "answer",
+}
+MOST_OTHERS = 5
+
+# Returns the model that a topic's settings name, or "". Research registers it.
+MODEL_OF_TOPIC: list[Callable[[Topic], str]] = [lambda _topic: ""]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherModel:
+    """Another model of the endpoint: people can choose it for a topic, and admins for tasks."""
+
+    model: str
+    tasks: tuple[str, ...] = ()
+    prices: dict[str, str] = field(default_factory=dict)  # as Connection.prices
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as stored in the profile of the model's connection."""
+        return {"model": self.model, "tasks": list(self.tasks), "prices": self.prices}
+
+
+def other_models(row: Connection | None = None) -> list[OtherModel]:
+    """Return the endpoint's other models, as an admin entered them; [] without a default model."""
+    row = row or stored(MODEL)
+    if not effective(row, "model"):
+        return []
+    return [
+        OtherModel(one["model"], tuple(one["tasks"]), dict(one["prices"]))
+        for one in row.profile.get("others") or []
+    ]
+
+
+def other_profile(row: Connection, other: OtherModel) -> LlmProfile | None:
+    """Return the default model's profile with another model. What a test found isn't taken over."""
+    usual = llm_profile(row)
+    if usual is None:
+        return None
+    bare = LlmProfile(
+        base_url=usual.base_url,
+        model=other.model,
+        api_key=usual.api_key,
+        kind=usual.kind,
+        price_in=stored_price(other.prices.get("in")),
+        price_out=stored_price(other.prices.get("out")),
+        timeout=usual.timeout,
+        embedding_model=usual.embedding_model,
+    )
+    configured = {name: row.profile.get(name) for name in ("json_mode", "context_tokens")}
+    return replace(bare, **{name: value for name, value in configured.items() if value})
+
+
+def names_of_models() -> list[str]:
+    """Return the names of all models that can be asked, the default one first."""
+    row = stored(MODEL)
+    usual = effective(row, "model")
+    return [usual, *(one.model for one in other_models(row))] if usual else []
+
+
+def named_model(name: str, *, owner: User) -> LanguageModel | None:
+    """Return the model of this name, or the default one; with the owner's own key if there is one."""
+    model = language_model()
+    if model is None:
+        return None
+    row = stored(MODEL)
+    found = next((one for one in other_models(row) if one.model == name), None)
+    profile = (other_profile(row, found) if found else None) or model.profile
+    if key := own_key_for(owner, profile):
+        profile = replace(profile, api_key=key)
+    return model if profile is model.profile else get_llm(profile)
+
+
+def forecast_profiles() -> tuple[LlmProfile | None, dict[str, LlmProfile]]:
+    """Return the profile to forecast a run's cost with, and that of each model by its name.
+
+    The first has the highest prices of the models that a run without a model of its own uses.
+    """
+    usual = llm_profile()
+    if usual is None:
+        return None, {}
+    row = stored(MODEL)
+    others = other_models(row)
+    named = {one.model: found for one in others if (found := other_profile(row, one))}
+    used = [usual, *(named[one.model] for one in others if one.tasks and one.model in named)]
+    prices = [(each.price_in, each.price_out) for each in used]
+    if any(None in pair for pair in prices):
+        return replace(usual, price_in=None, price_out=None), named
+    return replace(
+        usual,
+        price_in=max(pair[0] for pair in prices if pair[0] is not None),
+        price_out=max(pair[1] for pair in prices if pair[1] is not None),
+    ), named
+
+
+# --- a person's own key ---
+
+
+def model_origin() -> str:
+    """Return the scheme and host of the model's endpoint, or "" if there is no model."""
+    profile = llm_profile()
+    return _model_origin(profile.base_url, profile.kind) if profile else ""
+
+
+def own_key_for(owner: User, profile: LlmProfile) -> str:
+    """Return the person's own key for requests with this profile, or "" if there is none."""
+    row = OwnKey.objects.filter(owner=owner).first()
+    if row is None or row.origin != _model_origin(profile.base_url, profile.kind):
+        return ""
+    return row.reveal_secret()
+
+
+def save_own_key(owner: User, secret: str) -> None:
+    """Store the person's key for the model's endpoint, or delete it if `secret` is empty.
+
+    Raises ValueError if there is no endpoint that it could be for.
+    """
+    origin = model_origin()
+    with transaction.atomic():
+        if not secret:
+            OwnKey.objects.filter(owner=owner).delete()
+        elif not origin:
+            raise ValueError("no model is set up")
+        else:
+            row = OwnKey(owner=owner, origin=origin)
+            row.set_secret(secret)
+            row.save()
+        Activity.log(owner, owner.actor, "own-key-changed", subject=owner)
 
 
 def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:

@@ -138,18 +138,22 @@ def forecast_of(topic: Any, depth: str = "") -> Forecast:
 
 def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any, Forecast]:
     """Return the forecasts of the user's topics by id. Their settings must be loaded."""
-    profile = connections.llm_profile()
+    usual, named = connections.forecast_profiles()
     past = _recent_usage(user, [topic.pk for topic in topics])
-    return {
-        topic.pk: _made(topic.settings, depth or topic.settings.depth, past, profile, topic.pk)
-        for topic in topics
-    }
+    found = {}
+    for topic in topics:
+        profile = named.get(topic.settings.model, usual)
+        found[topic.pk] = _made(
+            topic.settings, depth or topic.settings.depth, past, profile, topic.pk
+        )
+    return found
 
 
 def forecast_of_new(user: User, depth: str) -> Forecast:
     """Return the forecast of a topic that doesn't exist yet, with default settings."""
     settings = TopicSettings(depth=depth)
-    return _made(settings, depth, _recent_usage(user, []), connections.llm_profile(), None)
+    profile, _named = connections.forecast_profiles()
+    return _made(settings, depth, _recent_usage(user, []), profile, None)
 
 
 Past = dict[tuple[Any, str], list[RunUsage]]

@@ -47,7 +47,13 @@ from research.services.topics.form_fields import (
     offered_domains,
 )
 from research.services.topics.settings import standing_rules
-from research.services.topics.settings.editing import SETTINGS_FIELDS, State, plain, state_of
+from research.services.topics.settings.editing import (
+    SETTINGS_FIELDS,
+    State,
+    plain,
+    settings_of,
+    state_of,
+)
 
 SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
 
@@ -367,6 +373,18 @@ def readings() -> Choices:
     ]
 
 
+def models(topic: Topic | None) -> list[tuple[str, str]]:
+    """Return the server's models. A topic's own stays a choice when it is no longer set up."""
+    usual, *others = connections.names_of_models() or [""]
+    choices = [("", _("Default (%(model)s)") % {"model": usual} if usual else _("Default"))]
+    choices += [(name, name) for name in others]
+    chosen = settings_of(topic).model if topic is not None else ""
+    if chosen and chosen not in others:
+        label = _("%(model)s (no longer set up, so the default is used)")
+        choices.append((chosen, label % {"model": chosen}))
+    return choices
+
+
 def _explained(name: str, about: str) -> SafeString:
     return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
 
@@ -516,6 +534,11 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             "The run plans its queries and waits, so you can edit them before it searches."
         ),
     )
+    model = forms.ChoiceField(
+        label=gettext_lazy("Model"),
+        required=False,
+        help_text=gettext_lazy("For everything that runs of this topic ask a model."),
+    )
     max_pages = _number(gettext_lazy("Pages per run"), 500)
     max_minutes = _number(gettext_lazy("Minutes per run"), 240)
     max_tokens = _number(gettext_lazy("Tokens per run"))
@@ -541,9 +564,15 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             "depth": depths(),
             "report_style": styles(),
             "reading": readings(),
+            "model": models(topic),
         }
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def can_choose_model(self) -> bool:
+        """Whether there is more than one model."""
+        return len(self.fields["model"].choices) > 1  # type: ignore[attr-defined]
 
     @property
     def pressed(self) -> str:
@@ -650,7 +679,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     @property
     def report_is_set(self) -> bool:
         """Whether a setting of “reading and reporting” was changed or is invalid."""
-        return self._is_set("depth", "report_style", "reading", "plan_review")
+        return self._is_set("depth", "report_style", "reading", "plan_review", "model")
 
     @property
     def notifications_changed(self) -> bool:

@@ -446,7 +446,7 @@ def _by_model(
     except ProviderNonsense as exc:
         if not _is_prose(exc.text):
             raise
-        name = connections.language_model()
+        name = connections.model_for(work.topic, "write")
         return _drafted(
             work,
             WrittenReport(body=exc.text[:MOST_BODY]),
@@ -473,7 +473,7 @@ def _writing_messages(
     settings = work.settings
     changes = [(c.citations[0], for_prompt(c.sentence)) for c in again.changes if c.is_listed]
     pages = [page for page in pages if not page.previous]
-    model = connections.language_model()
+    model = connections.model_for(work.topic, "write")
     room = (model.profile.context_tokens if model else 32_768) * 2
     notes = inputs.notes(work, pages, room // 4)
     room -= sum(len(one.text) for one in notes)

@@ -355,8 +355,8 @@ def model_gone(was: Run) -> str:
 
     Only for a run with new pages, because otherwise no model is used.
     """
-    profile = connections.llm_profile()
-    before, now = was.manifest.get("written_by", ""), profile.model if profile else EXTRACTIVE
+    model = connections.model_for(was.topic, "write")
+    before, now = was.manifest.get("written_by", ""), model.profile.model if model else EXTRACTIVE
     if not before or before == now:
         return ""
     values = {"run": was, "before": before, "now": now}

@@ -68,6 +68,7 @@ class Plan(BaseModel):
 def load_memory(work: RunContext) -> StepResult:
     """Load the topic's memory. Without live memory, the run is a baseline, whatever its number."""
     _warn_model_not_used(work)
+    _warn_of_missing_model(work)
     loaded = topic_memory.load(work.topic)
     of_run = {"is_baseline": loaded.memory is None}
     if loaded.problem:
@@ -119,6 +120,16 @@ def _warn_model_not_used(work: RunContext) -> None:
                 "The topic is marked sensitive, so no model is used. Queries are planned from templates, and the report quotes the pages."
             )
         )
+
+
+def _warn_of_missing_model(work: RunContext) -> None:
+    """Warn that the model that the topic names is no longer set up."""
+    wanted = work.settings.model
+    if wanted and (names := connections.names_of_models()) and wanted not in names:
+        told = _(
+            "The model “%(model)s” is no longer set up, so %(usual)s was used. Choose another one in the topic’s settings."
+        )
+        work.run.warn(told % {"model": wanted, "usual": names[0]})
 
 
 def plan(work: RunContext) -> StepResult:

@@ -642,7 +642,7 @@ AGENT = "research"  # the built-in agent, whose settings decide what its tracks 
 
 def explore(work: RunContext) -> StepResult:
     """Run the tracks. If none can run, the run continues as quick."""
-    model = connections.model_for(work.topic)
+    model = connections.model_for(work.topic, "track")
     if model is None:
         is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
         why = _("the topic is marked sensitive") if is_secret else _("no model is set up")

@@ -142,6 +142,11 @@ def settings_of(topic: Topic) -> TopicSettings:
     return TopicSettings.objects.filter(topic=topic).first() or TopicSettings(topic=topic)
 
 
+def model_of(topic: Topic) -> str:
+    """Return the model that the topic's settings name, or ""."""
+    return TopicSettings.objects.filter(topic=topic).values_list("model", flat=True).first() or ""
+
+
 def schedule_of(topic: Topic) -> Schedule:
     """Return the topic's schedule, or the default of a new topic."""
     return Schedule.objects.filter(topic=topic).first() or Schedule(topic=topic)
