@@ -83,7 +83,7 @@ SLOW = Failure(
     30,
     _("The database took too long"),
     _(
-        "The database needed too long for this, so it was stopped. What you saved before is safe, "
+        "This took the database too long, so it was stopped. What you saved before is safe, "
         "and nothing was changed. Try again in a minute. If you were searching, use fewer words or "
         "add a filter. If it keeps happening, ask your admin to check System status."
     ),

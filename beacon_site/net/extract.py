@@ -428,7 +428,7 @@ def explain(trouble: str) -> str:
             "The document was skipped because it unpacks to far more than its size, which may be an attack."
         ),
         "no text": _("The document has no text."),
-        "unknown zip": _("The file is damaged, or a zip file that isn’t a document."),
+        "unknown zip": _("The file is damaged, or it’s a zip file and not a document."),
         "old office": _(
             "The file has an Office format from before 2007, or a password. Save it as .docx, .pptx or .xlsx without a password."
         ),

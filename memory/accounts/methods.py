@@ -383,7 +383,7 @@ def passkey_person(request: HttpRequest, answer: str) -> User:
         if person is not None:
             count_failure(request, person)
         raise InvalidValue(
-            _("This passkey doesn’t open an account here. Sign in another way, or try again.")
+            _("This passkey doesn’t belong to an account here. Sign in another way, or try again.")
         ) from None
     Authenticator.objects.filter(pk=row.pk).update(last_used_at=timezone.now())
     return person

@@ -156,8 +156,8 @@ def check_redirect(uri: str) -> None:
         )
     if not fits:
         words = _(
-            "A redirect URI must be an https URL, an http URL of this computer such as "
-            "http://127.0.0.1/callback, or the private scheme of an app. It can have no fragment, "
+            "A redirect URI must be an https URL, an http URL on this computer such as "
+            "http://127.0.0.1/callback, or an app’s private scheme. It can’t have a fragment, "
             "username or password."
         )
         raise OAuthError("invalid_redirect_uri", words)
@@ -347,7 +347,7 @@ def asked(values: Mapping[str, Sequence[str]]) -> Asked:
     client = client_of(one["client_id"])
     uri = one["redirect_uri"]
     if {"client_id", "redirect_uri"} & set(repeated) or not _is_registered(client, uri):
-        words = _("The app asked to be called back at a URL that it didn’t register.")
+        words = _("The app’s redirect URI isn’t one that it registered.")
         raise OAuthError("invalid_request", words)
 
     def refuse(code: str, words: str) -> SentBack:

@@ -245,7 +245,7 @@ def _failed(exc: Exception) -> Refused:
     logger.warning("single sign-on failed", why=str(exc) if known else type(cause).__name__)
     return Refused(
         _(
-            "%(name)s doesn’t respond as expected, so nothing was changed and you aren’t signed in by it. Try again. If this keeps happening, contact your admin."
+            "%(name)s didn’t respond as expected, so nothing was changed and you weren’t signed in. Try again. If this keeps happening, contact your admin."
         )
         % {"name": settings.BEACON_OIDC_NAME}
     )

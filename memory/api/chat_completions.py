@@ -111,7 +111,7 @@ def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
         words = _("Nothing was sent to the model: %(why)s.") % {"why": exc}
         raise Problem(429, words, code="insufficient_quota", headers=_NO_RETRY) from exc
     except TooManyAtOnce as exc:
-        words = _("Beacon is passing on as many requests as it can. Try again in a few seconds.")
+        words = _("Beacon is handling as many requests as it can. Try again in a few seconds.")
         raise Problem(429, words, code="too_many_at_once", headers={"Retry-After": "5"}) from exc
     except CallFailed as exc:
         raise _problem_of(exc) from exc
@@ -134,7 +134,7 @@ def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
     model = connections.named_model(wanted, owner=caller.owner)
     if model is None:
         words = _(
-            "No model is connected, so there is nothing to pass this on to. Your admin can connect one in Settings → Models and search."
+            "No model is connected, so Beacon can’t answer. Your admin can connect one in Settings → Models and search."
         )
         raise Problem(503, words, code="no_model", headers=_NO_RETRY)
     have = model.profile.model

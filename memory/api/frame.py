@@ -411,7 +411,7 @@ class Body(BaseModel):
 
 
 class Held(api_shown.Textless):
-    """The write waits for a person's approval. Nothing is saved yet."""
+    """The write waits for a person's approval. Nothing has been saved yet."""
 
     proposal: str = Field(description="The proposal's ID.")
     why: str = Field("", description="Why it needs approval.")

@@ -399,7 +399,7 @@ class MountedFolder(models.Model):
         )
         MOVED = (
             "moved",
-            _lazy("The path leads to another folder than before, so nothing is read or written."),
+            _lazy("The path now leads to a different folder, so nothing is read or written."),
         )
         UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
         READ_ONLY = (
@@ -415,7 +415,7 @@ class MountedFolder(models.Model):
         NAME = "name", _lazy("its name has characters that can’t be shown")
         LINK = "link", _lazy("it’s a link, and Beacon doesn’t follow links")
         LARGE = "large", _lazy("it’s too large")
-        BINARY = "binary", _lazy("it isn’t text in UTF-8")
+        BINARY = "binary", _lazy("it isn’t UTF-8 text")
         MANY = "many", _lazy("the folder has more files than Beacon lists")
         REFUSED = "refused", _lazy("it couldn’t be stored")
 

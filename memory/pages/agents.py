@@ -618,12 +618,10 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
             most = MOST_RULES if note.kind == Note.Kind.RULE else MOST_SUMMARIES
             same = Note.objects.of(request.user).active().filter(kind=note.kind, pinned=True)
             if same.count() > most:
-                words = _(
-                    "Pinned. Only the newest %(most)d of your pinned ones fit into a context."
-                )
+                words = _("Pinned. A context includes only your %(most)d newest pinned records.")
                 return words % {"most": most}
             return _("Pinned. It’s in every context now.")
-        return _("Unpinned. It’s included if it fits the message.")
+        return _("Unpinned. It’s included only if it matches the message.")
     change = {"never": scope_excluding, "allow": scope_including}.get(act)
     if change is None:
         raise MemoryRefused(_("This action doesn’t exist. Nothing was changed."))

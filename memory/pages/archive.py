@@ -73,7 +73,9 @@ class ReadingForm(forms.Form):
     memories = forms.BooleanField(
         label=gettext_lazy("Memories"),
         required=False,
-        help_text=gettext_lazy("They wait in your Inbox. Nothing counts before you accept it."),
+        help_text=gettext_lazy(
+            "They wait in your Inbox. Nothing takes effect until you accept it."
+        ),
     )
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),

@@ -151,13 +151,13 @@ def _backups() -> Part:
     if rows and rows[0].state == BackupFile.State.FAILED:
         text = f"{rows[0].get_problem_display()} {rows[0].detail}"
         return Part(
-            name, BAD, text, _("Settings, Backups shows the last good one."), rows[0].created
+            name, BAD, text, _("Settings → Backups shows the last good one."), rows[0].created
         )
     if done:
         text = _("Restored as a test and compared.") if done.is_tested else _("Created.")
         return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)
     return Part(
-        name, GOOD, _("There is no backup yet."), _("Set a schedule under Settings, Backups.")
+        name, GOOD, _("There is no backup yet."), _("Set a schedule under Settings → Backups.")
     )
 
 

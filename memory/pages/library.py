@@ -94,7 +94,7 @@ class AddDocumentForm(AsksAboutSecrets):
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "Without text above, Beacon saves the text of the page. With text, the address is only stored as its origin."
+            "If you leave the text empty, Beacon saves the text of the page. Otherwise, the URL is only stored as the origin."
         ),
     )
     file = ManyFilesField(
@@ -110,7 +110,7 @@ class AddDocumentForm(AsksAboutSecrets):
     def clean_url(self) -> str:
         url: str = self.cleaned_data["url"].strip()
         if url and not url.startswith(("http://", "https://")):
-            raise forms.ValidationError(_("Enter an address that starts with https:// or http://."))
+            raise forms.ValidationError(_("Enter a URL that starts with https:// or http://."))
         return url
 
     def clean_file(self) -> list[UploadedFile[bytes]]:
@@ -139,9 +139,7 @@ class AddDocumentForm(AsksAboutSecrets):
             return data
         is_typed = bool(data["text"].strip() or data["url"])
         if not is_typed and not data["file"]:
-            self.add_error(
-                "text", _("Paste text, enter the address of a web page, or select a file.")
-            )
+            self.add_error("text", _("Paste text, enter the URL of a web page, or select a file."))
         elif is_typed and data["file"]:
             self.add_error(
                 "file",

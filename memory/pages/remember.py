@@ -1,6 +1,6 @@
 """Remember: one field for a new memory, whose kind is guessed, and what is already known about it.
 
-"You also know" compares any field while a person types: this one, the forms of notes and
+"Already in memory" compares any field while a person types: this one, the forms of notes and
 observations, and the new lines of a memory file.
 """
 
@@ -192,7 +192,7 @@ def open_pairs_of(record: Any) -> list[Conflict]:
     return list(rows[: contradictions.MOST_KNOWN])
 
 
-# --- You also know ---
+# --- Already in memory ---
 
 
 @require_POST
@@ -269,8 +269,8 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
     if not found:
         return
     words = ngettext(
-        "Saved, but you also know: “%(said)s”",
-        "Saved, but you also know %(n)d things that contradict it, such as “%(said)s”",
+        "Saved, but memory already says: “%(said)s”",
+        "Saved, but %(n)d things in memory contradict it, such as “%(said)s”",
         len(found),
     )
     messages.warning(request, words % {"said": found[0].said, "n": len(found)})

@@ -63,7 +63,7 @@ class EntryForm(AsksAboutSecrets):
         initial="owner",
         error_messages={"required": gettext_lazy("Enter a scope, usually owner.")},
         help_text=gettext_lazy(
-            "owner for all your sessions and agents, or session:, run:, agent: …"
+            "owner for all your sessions and agents, or session:…, run:… or agent:…"
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )

@@ -89,8 +89,8 @@ def read_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 
 @api.get(_ONE + "/report", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
 def read_run_report(request: ApiRequest, run_id: int) -> Any:
-    """Read a run's report as JSON or, by Accept, as Markdown. The 404 response contains the run's
-    state.
+    """Read a run's report as JSON or Markdown, depending on the Accept header. The 404 response
+    contains the run's state.
     """
     run = _run(request.auth, run_id)
     report = reports_of(request.auth).filter(run=run).first()

@@ -231,7 +231,7 @@ def start_run(
 
 @api.get(_ONE + "/reports/{int:number}", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
 def read_report(request: ApiRequest, slug: str, number: int) -> Any:
-    """Read the report of Run #N, as JSON or, by Accept, as Markdown."""
+    """Read the report for Run #N, as JSON or Markdown, depending on the Accept header."""
     caller = request.auth
     topic = topic_of(caller, slug)
     found = reports_of(caller).filter(run__topic=topic, run__number=number).first()

@@ -268,7 +268,7 @@ class SentenceNoteForm(AsksAboutSecrets):
         """Require the sentence, whose field is hidden."""
         words: dict[str, Any] = super().clean() or {}
         if not words.get("sentence"):
-            self.add_error(None, _("Open the note from its sentence, so that it belongs to one."))
+            self.add_error(None, _("A note must belong to a sentence. Open it from the sentence."))
         return words
 
 
@@ -318,7 +318,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     bar = filter_bar.FilterBar(
         reverse("research:topic-runs", args=[slug]), "runs", query,
-        label=_("Search runs"), placeholder=_("A number, or words of an error"), facets=facets,
+        label=_("Search runs"), placeholder=_("A number, or text from an error"), facets=facets,
         count=ngettext("%(n)d run", "%(n)d runs", total) % {"n": total},
     )  # fmt: skip
     more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}

@@ -71,7 +71,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before_and_the_next_is_whole(
     beacon.manage("backup", str(file))
     checked = beacon.manage("restore", str(file), "--check").stdout
     say(
-        f"kill -9 of a backup after {size:,} bytes of its file",
+        f"kill -9 of a backup after it wrote {size:,} bytes",
         "no incomplete file under its name; the next one is complete and deletes the rest",
         f"{left:,} bytes in a partial file, the previous backup {'is kept' if stands else 'is gone'}; "
         f"the next has {file.stat().st_size:,} bytes, {len(_halves(file))} partial files left",

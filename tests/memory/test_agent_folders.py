@@ -310,7 +310,7 @@ def test_the_page_lists_folders_files_and_problems(
         shown = page.get("/agents/folders/").content.decode()
 
     assert "Claude Code" in shown and "projects/-srv-api/memory/MEMORY.md" in shown
-    assert "1 file isn’t shown" in shown and "it isn’t text in UTF-8" in shown
+    assert "1 file isn’t shown" in shown and "it isn’t UTF-8 text" in shown
     narrowed = page.get("/agents/folders/?q=fleet").content.decode()
     assert "MEMORY.md" in narrowed and "claude/</span>CLAUDE.md" not in narrowed
     assert "No matching files" in page.get("/agents/folders/?q=zzz").content.decode()

@@ -1,4 +1,4 @@
-"""You also know: what memory already says with another value, as it's typed and as a conflict."""
+"""Already in memory: what memory already says with another value, as it's typed and as a conflict."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_rule_waits_for_a_person(alice: Any):
     answer = call(alice, "remember", **rule)
 
     assert not answer.is_error
-    assert "Nothing is saved yet" in answer.text
+    assert "Nothing has been saved yet" in answer.text
     proposal = Proposal.objects.of(alice).get(pk=answer.data["proposal"])
     assert not notes(alice, "rule")
     review_services.accept(proposal, by=alice.actor)

@@ -376,8 +376,10 @@ def test_of_too_many_pinned_rules_the_newest_are_included_and_that_is_said(
 
     page = decide(browser, f"pin:{fares.pk}", "ask")
 
-    assert "Only the newest 10 of your pinned ones fit" in text_of(page)
-    assert left_out(browser) == {fares.content: "pinned, but 10 newer ones are pinned, too"}
+    assert "A context includes only your 10 newest pinned records" in text_of(page)
+    assert left_out(browser) == {
+        fares.content: "pinned, but only the 10 newest pinned ones are included"
+    }
 
 
 def test_never_hides_it_from_one_agent_and_can_be_undone(
@@ -386,9 +388,7 @@ def test_never_hides_it_from_one_agent_and_can_be_undone(
     page = decide(browser, f"never:{fares.pk}")
 
     assert "claude no longer sees this memory" in text_of(page)
-    assert left_out(browser, agent="claude") == {
-        fares.content: "never for this agent, by your choice"
-    }
+    assert left_out(browser, agent="claude") == {fares.content: "you excluded it for this agent"}
     assert fares.content in shown(browser, agent="ask").text
     undone(browser, page)
     assert fares.content in shown(browser, agent="claude").text

@@ -53,7 +53,7 @@ def test_an_endpoint_is_saved_tested_and_used(browser: Client, server: Embedding
 
     tested = browser.post(f"{PAGE}embeddings/test/", follow=True).content.decode()
 
-    assert "“tiny” returned a vector with 4 numbers." in tested
+    assert "“tiny” returned a vector with 4 dimensions." in tested
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     assert embedders.embedder().model == "tiny"
 

@@ -179,8 +179,8 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        ({}, "Paste text, enter the address"),
-        ({"text": "  "}, "Paste text, enter the address"),
+        ({}, "Paste text, enter the URL"),
+        ({"text": "  "}, "Paste text, enter the URL"),
         ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "not both"),
         ({"file": SimpleUploadedFile("a.exe", b"MZ")}, "isn’t supported"),
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),

@@ -147,13 +147,13 @@ def test_strangers_sign_in_first(client: Client, address: str) -> None:
     assert "/sign-in/" in client.post(address, {"text": OLD}).headers["Location"]
 
 
-# --- You also know ---
+# --- Already in memory ---
 
 
 @pytest.mark.requirement("R251")
 def test_while_typing_it_says_what_is_also_known(browser: Client, known: Note) -> None:
     html = browser.post(KNOWN, {"text": NEW}, headers=HTMX).content.decode()
-    assert "You also know" in html
+    assert "Already in memory" in html
     assert OLD in html
     assert "another version" in html
     assert f"known-{known.pk}" in html
@@ -201,7 +201,7 @@ def test_a_saved_line_of_a_file_names_what_it_contradicts(
     typed["content"] = f"{typed['content']}\n- {NEW}\n"
     address = reverse("memory:file-edit", args=["facts/user.md"])
     html = browser.post(address, typed, follow=True).content.decode()
-    assert f"you also know: “{OLD}”" in html
+    assert f"memory already says: “{OLD}”" in html
 
 
 @pytest.mark.requirement("R251")

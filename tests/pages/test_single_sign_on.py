@@ -365,7 +365,7 @@ def test_a_token_with_a_wrong_claim_is_refused(
     answer = signs_in(other := Client(), provider, "sub-alice")
 
     assert answer.status_code == 403
-    assert "doesn’t respond as expected" in text_of(answer)
+    assert "didn’t respond as expected" in text_of(answer)
     assert not is_in(other)
 
 
@@ -417,13 +417,13 @@ def test_a_configuration_that_is_wrong_is_explained(
     answer = Client().post(START)
 
     assert answer.status_code == 503
-    assert "Example SSO doesn’t respond as expected" in text_of(answer)
+    assert "Example SSO didn’t respond as expected" in text_of(answer)
 
 
 def test_a_provider_that_is_down_is_explained(provider: Provider, settings: Any) -> None:
     settings.BEACON_OIDC_URL = "http://127.0.0.1:1"
 
-    assert "doesn’t respond as expected" in text_of(Client().post(START))
+    assert "didn’t respond as expected" in text_of(Client().post(START))
 
 
 def test_a_provider_that_leads_elsewhere_is_not_followed(

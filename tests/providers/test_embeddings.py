@@ -115,7 +115,7 @@ def test_an_unknown_model_is_named(embedder, server):
     ("rows", "told"),
     [
         ([[1, 0, 0, 0]], "1 vectors for 2 texts"),
-        ([[1, 0, 0, 0], [1, 0]], "2 numbers instead of 4"),
+        ([[1, 0, 0, 0], [1, 0]], "2 dimensions instead of 4"),
         ([[1, 0, 0, 0], [1, None, 0, 0]], "that isn’t a list of numbers"),
         ([[1, 0, 0, 0], []], "that isn’t a list of numbers"),
         ([[0, 0, 0, 0], [1, 0, 0, 0]], "an empty vector"),
@@ -141,7 +141,7 @@ def test_a_model_that_changes_its_dimensions_is_nonsense(embedder, server):
     embedder.embed(["one"])
     server.enqueue(vectors([1, 0]))
 
-    with pytest.raises(ProviderNonsense, match="2 numbers instead of 4"):
+    with pytest.raises(ProviderNonsense, match="2 dimensions instead of 4"):
         embedder.embed(["two"])
 
 

@@ -236,7 +236,7 @@ def unit_vectors(
             raise ProviderNonsense(text % {"who": who})
         wanted = dimensions or min(len(vectors[0]), MOST_DIMENSIONS)  # type: ignore[arg-type]
         if len(vector) != wanted:
-            text = _("%(who)s returned a vector with %(got)d numbers instead of %(wanted)d.")
+            text = _("%(who)s returned a vector with %(got)d dimensions instead of %(wanted)d.")
             told = {"who": who, "got": len(vector), "wanted": wanted}
             raise ProviderNonsense(text % told)
         size = math.hypot(*vector)

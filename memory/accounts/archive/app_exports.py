@@ -792,7 +792,7 @@ class _Shelf:
             came, row = self._digests.setdefault(one.url, digest), there.get(one.url)
             if came != digest and one.is_private:
                 told = {"title": one.title[:80], "url": one.url}
-                words = _("the file has another text with the address of “%(title)s”: %(url)s")
+                words = _("the file has a different text with the same URL as “%(title)s”: %(url)s")
                 outcome.refuse(one.where, words % told)
             elif row is None and not self._is_known(one.url, new):
                 new.append(self._document(one, content, digest))

@@ -260,7 +260,7 @@ def held_for_person(
         version_seen=target.version if target is not None else None,
     )
     text = _(
-        "Pending approval: “%(why)s”. Nothing is saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
+        "Pending approval: “%(why)s”. Nothing has been saved yet (proposal %(id)s). Don’t write it again. Continue with your task."
     ) % {"why": held, "id": proposal.pk}
     return ToolResult(text, data={"proposal": str(proposal.pk), "why": held})
 

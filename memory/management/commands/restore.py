@@ -112,7 +112,7 @@ class Command(BaseCommand):
         tables = backup.manifest.tables
         self.stdout.write(
             _(
-                "Restored into a scratch database and compared: %(tables)d tables with %(rows)s rows are as they were. The scratch database was deleted, and nothing else was changed."
+                "Restored into a scratch database and compared: %(tables)d tables with %(rows)s rows match. The scratch database was deleted, and nothing else was changed."
             )
             % {"tables": len(tables), "rows": f"{sum(table.rows for table in tables.values()):,}"}
         )

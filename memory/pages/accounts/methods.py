@@ -189,7 +189,7 @@ def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
             return redirect("memory:sign-ins")
     if row.type == methods.Type.TOTP:
         text = _(
-            "Your password will be enough to sign in. The recovery codes are deleted too. Also remove Beacon from the app."
+            "Your password will be enough to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
         )
     else:
         text = _("You can no longer sign in with this passkey. Also delete it from your device.")

@@ -213,7 +213,7 @@ def try_embedder(_by: User) -> ProbeResult:
         told = text % {"seconds": LISTING_SECONDS}
         result = ProbeResult(ok=False, message=told, ms=ms_since(began))
     else:
-        text = _("“%(model)s” returned a vector with %(size)d numbers.")
+        text = _("“%(model)s” returned a vector with %(size)d dimensions.")
         told = text % {"model": found.model, "size": size}
         result = ProbeResult(ok=True, message=told, ms=ms_since(began))
     embedders.keep_test(result)

@@ -174,7 +174,7 @@ class SnapshotForm(forms.Form):
         max_length=200,
         initial="owner",
         error_messages={"required": gettext_lazy("Enter a scope, such as owner.")},
-        help_text=gettext_lazy("owner, or run:, session:, agent: …"),
+        help_text=gettext_lazy("owner, run:…, session:… or agent:…"),
         widget=forms.TextInput(attrs=_SCOPE),
     )
     title = CleanTextField(

@@ -46,7 +46,7 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
     paths = [file.path for file in found.rows]
     bar = FilterBar(
         reverse("memory:agent-folders"), "agent-files", asked,
-        label=_("Search the files"), placeholder=_("A path, or words of a file’s beginning"),
+        label=_("Search the files"), placeholder=_("A path, or words from the start of a file"),
         facets=facets if len(folders) > 1 else [],
         count=_count(sum(one.files for one in folders)),
     )  # fmt: skip

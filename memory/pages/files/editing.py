@@ -543,7 +543,7 @@ class EpisodeForm(AsksAboutSecrets):
     )
     date = DayField(
         label=gettext_lazy("Date"),
-        help_text=gettext_lazy("Its month decides which file the entry goes to."),
+        help_text=gettext_lazy("The month determines which file the entry goes in."),
     )
     task = CleanTextField(
         label=gettext_lazy("Task"),

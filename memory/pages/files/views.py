@@ -510,7 +510,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     ]
     bar = FilterBar(
         reverse("memory:files"), "files", asked,
-        label=_("Search files"), placeholder=_("A path, or words of a summary"), facets=facets,
+        label=_("Search files"), placeholder=_("A path, or words from a summary"), facets=facets,
         count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)}, views_page="files",
     )  # fmt: skip
     bar = saved_views.with_views(request.user, bar)

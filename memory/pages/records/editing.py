@@ -353,7 +353,7 @@ class Conflict(MemoryRefused):
     def __init__(self, record: Any, seen: int, mine: Mapping[str, Any]) -> None:
         super().__init__(
             _(
-                "It has changed since you opened it, so nothing is saved yet. Your edits are below, merged with the newer version."
+                "This changed after you opened it, so nothing has been saved yet. Your edits are below, merged with the newer version."
             )
         )
         self.theirs = record

@@ -126,7 +126,7 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
     done = aside.undo_change(request.user, UUID(action), by=request.actor)
     if not done.number:
         raise MemoryRefused(_("The records have changed since then. Nothing was changed."))
-    words = ngettext("Back in quarantine.", "%(n)d are back in quarantine.", done.number)
+    words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.number)
     undo = _undo_tag(request, done) if done.left else ""
     messages.success(request, words % {"n": done.number}, extra_tags=undo)
     _say_left(request, done)

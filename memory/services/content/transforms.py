@@ -304,7 +304,7 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> TransformParams
     if n is not None and not chosen.takes_n:
         _refuse("n", _("“%(name)s” returns everything, so leave out n.") % named)
     if not isinstance(q, str):
-        _refuse("q", _("“q” must be text: the words to search for."))
+        _refuse("q", _("“q” must be a string with the words to search for."))
     q = clean(q)[0].strip()
     if q and not chosen.takes_q:
         words = _("“%(name)s” doesn’t use q. Leave it out, or use “filtered” or “excerpt”.")

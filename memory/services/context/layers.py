@@ -73,7 +73,7 @@ class _Asked:
             return _("its topic is sensitive or quarantined, so it’s never included")
         if not is_in_scopes(note.scope, self.scopes):
             if names_excluded(note.scope):
-                return _("never for this agent, by your choice")
+                return _("you excluded it for this agent")
             return _("visible only to %(scope)s") % {"scope": note.scope}
         if self.topic is not None and note.topic_id not in (None, self.topic.pk):
             return _("belongs to another topic")
@@ -165,7 +165,7 @@ def _left_out(
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
     less = _("similar to the message (%(score)s), but %(most)d others are included")
-    newer = _("pinned, but %(most)d newer ones are pinned, too") % {"most": most}
+    newer = _("pinned, but only the %(most)d newest pinned ones are included") % {"most": most}
     told = []
     for note in found[:MOST_LEFT_OUT]:
         why = asked.why_not(note) or (newer if note.pinned else beyond)

@@ -112,7 +112,7 @@ ACTS: dict[str, Act] = {
     "pause": Act(
         _pause,
         lambda _record: _lazy(
-            "Paused. Agents can’t see it, and it’s in no prompt. You find it with is:paused."
+            "Paused. Agents can’t see it, and no prompt includes it. To find it, search for is:paused."
         ),
     ),
     "resume": Act(_resume, lambda _record: _lazy("Resumed. Agents can see it again.")),

@@ -1,4 +1,4 @@
-"""Finds what memory already says about the same thing with another value: "You also know …".
+"""Finds what memory already says about the same thing with another value: "Already in memory".
 
 A person sees it while typing and after saving. A task stores the pair as a conflict, so that it
 reaches the Inbox for every writer. What runs find isn't compared with what other runs found: a

@@ -150,6 +150,6 @@ INVARIANTS += [
     ),
     Invariant(
         "run-content", _ORPHAN_CONTENT, REPAIR, _trash_content,
-        sentence=_("Each page stored for a run belongs to an existing run."),
+        sentence=_("No stored page belongs to a run that no longer exists."),
     ),
 ]  # fmt: skip
