@@ -32,6 +32,7 @@ import structlog
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.page_part import PagePart
 
 logger = structlog.get_logger(__name__)
 
@@ -338,6 +339,10 @@ class Extracted:
     language: str = ""
 
 
+class PartNotFound(ProviderRejected):
+    """The page doesn't have the part that was asked for."""
+
+
 class Extractor(ChildProcess):
     """Reads pages and feeds in child processes."""
 
@@ -352,18 +357,31 @@ class Extractor(ChildProcess):
     ) -> None:
         super().__init__(command, seconds=seconds, memory_limit=memory_limit, most=most, rest=rest)
 
-    def extract(self, content: bytes, *, content_type: str = "", url: str = "") -> Extracted:
+    def extract(
+        self,
+        content: bytes,
+        *,
+        content_type: str = "",
+        url: str = "",
+        part: PagePart | None = None,
+    ) -> Extracted:
         """Read one document: HTML, PDF, Markdown or plain text, in any charset.
+
+        With a part, only the text of that part of an HTML page.
 
         Raises ProviderRejected if it has no text or can't be read within the limits, and
         ProviderUnavailable if the reader is too busy or can't be started.
         """
         page = {"content": _encoded(content), "content_type": content_type, "url": url}
+        if part is not None:
+            page |= {"part_kind": part.kind, "part": part.wanted}
         try:
             answer = self.ask(page)
         except ChildFailed as exc:
             raise ProviderRejected(explain(exc.reason)) from exc
         trouble = str(answer.get("trouble", ""))
+        if trouble == "no part":
+            raise PartNotFound(_("The page doesn’t have the part “%(part)s”.") % {"part": part})
         if trouble:
             raise ProviderRejected(explain(trouble))
         return Extracted(
@@ -420,6 +438,7 @@ def explain(trouble: str) -> str:
     """Return why a page wasn't read, as a sentence; `trouble` is a reason of the child or ChildFailed."""
     reasons = {
         "empty": _("The page has no text. It may need JavaScript to show it."),
+        "no parts": _("Only a part was to be read, but this isn’t an HTML page."),
         "scanned": _("The PDF contains only scanned images, no text."),
         "encrypted": _("The PDF is protected by a password."),
         "damaged": _("The document is damaged and can’t be read."),

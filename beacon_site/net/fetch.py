@@ -28,6 +28,7 @@ from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.extract import Extractor, get_extractor
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
+from beacon_site.net.page_part import PagePart
 
 logger = structlog.get_logger(__name__)
 
@@ -88,8 +89,8 @@ class FetchedBytes:
 class PageFetcher(Protocol):
     """Anything that returns the text of a URL."""
 
-    def fetch(self, url: str) -> WebPage:
-        """Return the page, never an empty one.
+    def fetch(self, url: str, *, part: PagePart | None = None) -> WebPage:
+        """Return the page, never an empty one; with a part, only that part's text.
 
         Raises ProviderUnavailable if a later retry can help, and ProviderRejected if not.  The
         message says what happened and why.
@@ -116,13 +117,15 @@ class GuardedFetcher:
         self._extractor = extractor
         self._tls = tls
 
-    def fetch(self, url: str) -> WebPage:
+    def fetch(self, url: str, *, part: PagePart | None = None) -> WebPage:
         """Return the text of a page, a PDF, or a Markdown or plain text file.
 
+        With a part, only the text of that part of a page.
+
         Raises ProviderUnavailable (server down, slow, cut off, 429, 5xx) or ProviderRejected
-        (forbidden address, 404, too large, not text, empty, hostile).
+        (forbidden address, 404, too large, not text, empty, without that part, hostile).
         """
-        page = self._page(url, {})
+        page = self._page(url, {}, part)
         if page is None:
             raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
         return page
@@ -139,7 +142,9 @@ class GuardedFetcher:
             raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
         return page
 
-    def _page(self, url: str, conditions: dict[str, str]) -> WebPage | None:
+    def _page(
+        self, url: str, conditions: dict[str, str], part: PagePart | None = None
+    ) -> WebPage | None:
         """Return the page; None if the server answers that it hasn't changed."""
         started = time.monotonic()
         meter = Meter(self._limits)
@@ -152,7 +157,7 @@ class GuardedFetcher:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
             content_type = answer.headers.get("content-type", "")
             found = self._reader().extract(
-                answer.content, content_type=content_type, url=answer.final_url
+                answer.content, content_type=content_type, url=answer.final_url, part=part
             )
         except ProviderError as exc:
             logger.info("page not read", host=_host(url), why=str(exc), ms=_ms(started))
