@@ -129,6 +129,9 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     second.strike(by=owner.actor, why="only where liburing was built in")
     factories.make_call(run)
     looked_back(run)
+    plans = "Plan | Price a month\nBasic | €9\nPro | €19\nTeam | €49\nCompany | €99"
+    factories.make_watched(topic.runs.get(number=1), plans)
+    factories.make_watched(run, plans.replace("€19", "€21") + "\nSchool | €5")
     changed = factories.make_run(topic, status=Run.Status.PARTIAL, new_count=0, read_count=0)
     changed.warnings = [
         "serpapi: the key was rejected (401). Check it in Settings → Models and search."
