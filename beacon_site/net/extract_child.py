@@ -144,7 +144,8 @@ def read(
     else:
         answer = read_plain(decode(content[:TEXT_BYTES], declared))
     if not answer.get("trouble") and not answer["text"].strip():
-        answer = {"trouble": "empty" if part is None else "no part"}
+        trouble = "empty" if part is None else "no part"
+        answer = {"trouble": trouble, "has_scripts": answer.get("has_scripts", False)}
     return answer
 
 

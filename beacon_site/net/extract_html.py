@@ -128,7 +128,8 @@ def read_html(
 ) -> dict[str, Any]:
     """Return text, title, date and language of a page; raises HostileMarkup.
 
-    With a part (its kind and text, see `page_part`), the text is only that part's.
+    With a part (its kind and text, see `page_part`), the text is only that part's. `has_scripts`
+    is whether scripts may add text to a page, or a part, that has almost none.
     """
     tags = count_tags(html)
     html = join_wide_lines(html)
@@ -136,6 +137,8 @@ def read_html(
         html = f"<!DOCTYPE html>{html}"  # otherwise lxml reads only the first element
     tree = LexborHTMLParser(html)
     language = _language(tree)
+    has_scripts = tree.css_first("script") is not None
+    unscripted = " ".join(" ".join(node.text() for node in tree.css("noscript")).split())
     text = title = published = ""
     if tags <= MANY_TAGS:
         text, title, published = _by_trafilatura(html, url)
@@ -143,6 +146,8 @@ def read_html(
     if part is not None:
         text = text_of_part(tree, *part)
     elif len(text) < FEW_CHARACTERS:
+        if " ".join(text.split()) in unscripted:
+            text = ""  # it only asks for JavaScript
         plain = text_of_tree(tree)
         few = 0 < len(plain) < FEW_CHARACTERS
         text = plain if few or len(plain) > 2 * len(text) else text
@@ -151,6 +156,7 @@ def read_html(
         "title": title,
         "date": _plausible(published, today),
         "language": language or language_of(text),
+        "has_scripts": has_scripts and len(text) < (FEW_CHARACTERS if part is None else 1),
     }
 
 

@@ -1,8 +1,9 @@
 """Fetching web pages as text, through the address guard and within limits.
 
 `GuardedFetcher` opens one connection per redirect, each through `address_guard`.  It counts time
-and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  Every
-failure is a sentence for the person who reads the run.
+and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  If only scripts
+show a page's text, `browser` opens the page again, if there is a Chromium.  Every failure is a
+sentence for the person who reads the run.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import structlog
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from beacon_site.net import browser
 from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url, resolve
 from beacon_site.net.bounded import WIRE_BYTES, Limits, Meter, too_large, unpacker_for
+from beacon_site.net.browser import Rendered
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.extract import Extractor, get_extractor
+from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, get_extractor
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
 from beacon_site.net.page_part import PagePart
@@ -38,6 +41,7 @@ ACCEPT = (
 )
 # Five mebibytes in pieces of a hundred bytes.  Each piece costs work, even if it's small.
 MAX_PIECES = 50_000
+HTML = "text/html; charset=utf-8"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 READABLE = frozenset(
     {
@@ -155,26 +159,67 @@ class GuardedFetcher:
                 return None
             if not answer.content:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
-            content_type = answer.headers.get("content-type", "")
-            found = self._reader().extract(
-                answer.content, content_type=content_type, url=answer.final_url, part=part
-            )
+            found, rendered = self._read(answer, part)
         except ProviderError as exc:
             logger.info("page not read", host=_host(url), why=str(exc), ms=_ms(started))
             raise
         logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=_ms(started))
+        # The version that the server names is that of the HTML, not of what its scripts show.
+        named = {} if rendered else answer.headers
         return WebPage(
             url=url,
-            final_url=answer.final_url,
+            final_url=rendered.url if rendered else answer.final_url,
             title=found.title,
             text=found.text,
             published_at=found.published_at,
             language=found.language,
-            content_type=_media_type(content_type),
-            bytes_read=meter.wire_bytes,
-            etag=answer.headers.get("etag", ""),
-            last_modified=answer.headers.get("last-modified", ""),
+            content_type=_media_type(answer.headers.get("content-type", "")),
+            bytes_read=meter.wire_bytes + (rendered.bytes_read if rendered else 0),
+            etag=named.get("etag", ""),
+            last_modified=named.get("last-modified", ""),
         )
+
+    def _read(
+        self, answer: FetchedBytes, part: PagePart | None
+    ) -> tuple[Extracted, Rendered | None]:
+        """Return the text of a response. The browser is asked if only scripts show the text."""
+        kind = answer.headers.get("content-type", "")
+        found: Extracted | None = None
+        failure: NoText | None = None
+        try:
+            found = self._reader().extract(
+                answer.content, content_type=kind, url=answer.final_url, part=part
+            )
+        except NoText as exc:
+            failure = exc
+        if found is not None and not (found.has_scripts and browser.is_set_up()):
+            return found, None
+        if failure is not None and not failure.has_scripts:
+            raise failure
+        if failure is not None and not browser.is_set_up():
+            raise _without_browser(failure) from failure
+        try:
+            rendered = self._rendered(answer.final_url)
+            text = self._reader().extract(
+                rendered.html.encode("utf-8", "replace"),
+                content_type=HTML,
+                url=rendered.url,
+                part=part,
+            )
+        except ProviderError as exc:
+            if found is None:
+                raise
+            logger.info("page not rendered", host=_host(answer.final_url), why=str(exc))
+            return found, None
+        if found is not None and len(text.text) <= len(found.text):
+            return found, None
+        return text, rendered
+
+    def _rendered(self, url: str) -> Rendered:
+        allowed = self._allow_hosts
+        if allowed is None:
+            allowed = settings.BEACON_FETCH_ALLOW_HOSTS
+        return browser.render(url, allow_hosts=allowed, resolver=self._resolver)
 
     def get_bytes(
         self,
@@ -229,6 +274,19 @@ class GuardedFetcher:
             _("“%(host)s” redirects more than %(limit)d times, so Beacon stopped.")
             % {"host": target.host, "limit": self._limits.redirects}
         )
+
+
+def _without_browser(failure: NoText) -> NoText:
+    """Return the failure with what an admin can do."""
+    if isinstance(failure, PartNotFound):
+        words = _(
+            "%(why)s It may need JavaScript to show it. An admin can install Chromium and set BEACON_CHROMIUM."
+        )
+    else:
+        words = _(
+            "This page needs JavaScript. An admin can install Chromium and set BEACON_CHROMIUM to read such pages."
+        )
+    return type(failure)(words % {"why": failure}, has_scripts=True)
 
 
 @cache

@@ -47,7 +47,8 @@ def test_only_the_part_is_the_text(kind: str, wanted: str, text: str | None):
 
 def test_what_has_no_parts_and_what_hasnt_got_that_part():
     assert read(b"Plain text", "text/plain", "", ("css", "p")) == {"trouble": "no parts"}
-    assert read(PAGE.encode(), "text/html", "", ("css", ".none")) == {"trouble": "no part"}
+    found = read(PAGE.encode(), "text/html", "", ("css", ".none"))
+    assert found == {"trouble": "no part", "has_scripts": True}
 
 
 @pytest.mark.parametrize(
