@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -57,6 +58,9 @@ _FEATURES = (
     "DnsOverHttps",
     "WebTransport",
     "DirectSockets",
+    "PreconnectToSearch",
+    "LensOverlay",
+    "WebRtcHideLocalIpsWithMdns",  # which would ask the local network
 )
 FLAGS = (
     "--headless",
@@ -86,12 +90,32 @@ FLAGS = (
     "--use-mock-keychain",
     "--blink-settings=imagesEnabled=false",
     f"--disable-features={','.join(_FEATURES)}",
+    # The vendor's servers, which Chromium would ask at each start: the proxy refuses this address.
+    "--gaia-url=http://127.0.0.1:9/",
+    "--google-apis-url=http://127.0.0.1:9/",
+    "--google-base-url=http://127.0.0.1:9/",
     # Nothing leaves but through the proxy: no UDP, and no names are looked up.
     "--disable-quic",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # its name in other versions
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--proxy-bypass-list=<-loopback>",
 )
+
+# The profile's settings: the same for WebRTC, and nothing for the vendor's servers.
+_PREFERENCES = {
+    "net": {"network_prediction_options": 2},
+    "safebrowsing": {"enabled": False},
+    "search": {"suggest_enabled": False},
+    "signin": {"allowed": False, "allowed_on_next_startup": False},
+    "webrtc": {
+        "ip_handling_policy": "disable_non_proxied_udp",
+        "multiple_routes_enabled": False,
+        "nonproxied_udp_enabled": False,
+    },
+}
+# In case a version of Chromium ignores those settings.
+_WITHOUT = """for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport"]) delete window[name];"""
 
 # Chromium reads its pipe at descriptor 3 and writes at 4.  It ends if the pipe does.
 _LAUNCH = """
@@ -199,6 +223,9 @@ def _chromium(proxy: str) -> Iterator[_Chromium]:
 
 
 def _started(folder: str, proxy: str, *pipe: int) -> subprocess.Popen[bytes]:
+    profile = Path(folder, "Default")
+    profile.mkdir()
+    Path(profile, "Preferences").write_text(json.dumps(_PREFERENCES))
     sandbox = () if settings.BEACON_CHROMIUM_SANDBOX else ("--no-sandbox",)
     return subprocess.Popen(
         [
@@ -285,6 +312,7 @@ class _Page:
             self._ask("Browser.setDownloadBehavior", {"behavior": "deny"}, session="")
             for domain in ("Page", "Network"):
                 self._ask(f"{domain}.enable")
+            self._ask("Page.addScriptToEvaluateOnNewDocument", {"source": _WITHOUT})
             opened = self._ask("Page.navigate", {"url": url})
             if opened.get("errorText"):
                 raise ProviderUnavailable(
