@@ -303,7 +303,11 @@ class _Page:
         try:
             made = self._ask("Target.createTarget", {"url": "about:blank"})
         except _Ended as exc:
-            raise _not_started(_("it ended at once. See the sandbox in the documentation")) from exc
+            raise _not_started(
+                _(
+                    "it ended at once. As root and in most containers, it needs BEACON_CHROMIUM_SANDBOX=0"
+                )
+            ) from exc
         try:
             joined = self._ask(
                 "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}

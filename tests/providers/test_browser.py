@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,6 +16,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from beacon_site import checks
 from beacon_site.net import browser, guard_proxy
 from beacon_site.net.bounded import Limits
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
@@ -112,6 +115,12 @@ def test_a_browser_that_isnt_there_is_said(
 
     with pytest.raises(ProviderUnavailable, match="can’t be started"):
         fetcher.fetch(app(httpserver))
+
+
+def test_a_check_warns_of_a_path_that_is_no_program(settings: Any, tmp_path: Path):
+    for path, found in (("", []), (sys.executable, []), (str(tmp_path / "none"), ["beacon.W013"])):
+        settings.BEACON_CHROMIUM = path
+        assert [one.id for one in checks.chromium()] == found
 
 
 @pytest.mark.browser
@@ -242,3 +251,14 @@ def test_the_proxy_ends_with_its_connections(httpserver: HTTPServer):
     waiting.set()
     with pytest.raises(OSError):
         socket.create_connection((host, int(port)), 1).close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can't start it with its sandbox")
+def test_a_browser_that_cant_use_its_sandbox_says_so(
+    on: None, httpserver: HTTPServer, settings: Any
+):
+    settings.BEACON_CHROMIUM_SANDBOX = True
+
+    with pytest.raises(ProviderUnavailable, match="needs BEACON_CHROMIUM_SANDBOX=0"):
+        browser.render(app(httpserver), allow_hosts=hosts(httpserver))
