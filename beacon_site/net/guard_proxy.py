@@ -17,7 +17,7 @@ import httpx
 import structlog
 
 from beacon_site.net.address_guard import GuardedBackend, Resolver, check_url, resolve
-from beacon_site.net.bounded import Limits, Meter
+from beacon_site.net.bounded import MIB, Limits, Meter, too_large
 from beacon_site.net.errors import ProviderError, ProviderRejected
 
 logger = structlog.get_logger(__name__)
@@ -25,6 +25,7 @@ logger = structlog.get_logger(__name__)
 LONGEST_HEAD = 64 * 1024
 PIECE = 64 * 1024
 MOST_CONNECTIONS = 1_000  # of one page
+MOST_SENT = MIB  # by one page, through all connections
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
 # Never passed on: the proxy's own, cookies, and those that the proxy sets itself.
 _DROPPED = frozenset(
@@ -42,11 +43,19 @@ class SharedMeter(Meter):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._lock = threading.Lock()
+        self._sent = 0
 
     def count(self, received: int) -> None:
         """Add received bytes; raises ProviderRejected above the limit."""
         with self._lock:
             super().count(received)
+
+    def count_sent(self, sent: int) -> None:
+        """Add bytes that the browser sends; raises ProviderRejected above the limit."""
+        with self._lock:
+            self._sent += sent
+            if self._sent > MOST_SENT:
+                raise too_large(MOST_SENT)
 
     @property
     def is_used_up(self) -> bool:
@@ -163,6 +172,7 @@ class GuardProxy:
             else:
                 stream.write(_request(method, target, fields))
             if rest:
+                self._meter.count_sent(len(rest))
                 stream.write(rest)
             sending = threading.Thread(target=self._send, args=(client, stream), daemon=True)
             sending.start()
@@ -182,12 +192,15 @@ class GuardProxy:
         return backend.connect_tcp(host, target.port or usual)
 
     def _send(self, client: socket.socket, stream: httpcore.NetworkStream) -> None:
-        """Copy what the browser sends, until it ends."""
-        with contextlib.suppress(
-            OSError, ProviderError, httpcore.NetworkError, httpcore.TimeoutException
-        ):
+        """Copy what the browser sends, until it ends or sends too much."""
+        try:
             while piece := client.recv(PIECE):
+                self._meter.count_sent(len(piece))
                 stream.write(piece)
+        except ProviderError:  # the page's time or bytes are used up
+            _close(stream)
+        except (OSError, httpcore.NetworkError, httpcore.TimeoutException):
+            return
 
     def _receive(
         self, client: socket.socket, stream: httpcore.NetworkStream, *, has_head: bool

@@ -30,7 +30,7 @@ TEXT = "The plant in Skellefteå makes two million cells a year, which is twice 
 APP = """<html><head><title>Cells</title></head><body><noscript>Turn JavaScript on.</noscript><div id=app></div>
 <script>fetch('/data').then((r) => r.text()).then((t) => { document.getElementById('app').innerHTML =
 '<main><h1>Cells</h1><p class=news>' + t + '</p></main>'; });</script></body></html>"""
-QUICK = Limits(whole_seconds=12.0, slow_seconds=float("inf"), wire_bytes=200_000)
+QUICK = Limits(whole_seconds=9.0, slow_seconds=float("inf"), wire_bytes=200_000)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +124,7 @@ def test_a_check_warns_of_a_path_that_is_no_program(settings: Any, tmp_path: Pat
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "told"),
     [
@@ -155,6 +156,7 @@ def test_every_page_ends_and_leaves_nothing(
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_no_cookie_is_kept_and_no_key_is_in_its_environment(
     on: None, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -254,6 +256,7 @@ def test_the_proxy_ends_with_its_connections(httpserver: HTTPServer):
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can't start it with its sandbox")
 def test_a_browser_that_cant_use_its_sandbox_says_so(
     on: None, httpserver: HTTPServer, settings: Any

@@ -31,6 +31,7 @@ def carried_out(topic: Topic, providers: Providers, server: HTTPServer) -> Run:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.requirement("R373")
 def test_it_is_read_and_cited(
     topic: Topic, providers: Providers, httpserver: HTTPServer, settings: Any, chromium_path: str
