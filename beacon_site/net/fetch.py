@@ -1,9 +1,9 @@
 """Fetching web pages as text, through the address guard and within limits.
 
 `GuardedFetcher` opens one connection per redirect, each through `address_guard`.  It counts time
-and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  If only scripts
-show a page's text, `browser` opens the page again, if there is a Chromium.  Every failure is a
-sentence for the person who reads the run.
+and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  If only
+scripts show a page's text, `browser` opens the page again, if there is a Chromium.  Every failure is
+a sentence for the person who reads the run.
 """
 
 from __future__ import annotations
@@ -78,6 +78,10 @@ class WebPage:
     bytes_read: int = 0
     etag: str = ""  # the server's name for this version of the page, for later requests
     last_modified: str = ""
+
+
+class NeedsJavaScript(NoText):
+    """Only scripts show the page's text, and there is no Chromium."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,11 +286,13 @@ def _without_browser(failure: NoText) -> NoText:
         words = _(
             "%(why)s It may need JavaScript to show it. An admin can install Chromium and set BEACON_CHROMIUM."
         )
-    else:
-        words = _(
+        return PartNotFound(words % {"why": failure}, has_scripts=True)
+    return NeedsJavaScript(
+        _(
             "This page needs JavaScript. An admin can install Chromium and set BEACON_CHROMIUM to read such pages."
-        )
-    return type(failure)(words % {"why": failure}, has_scripts=True)
+        ),
+        has_scripts=True,
+    )
 
 
 @cache

@@ -52,7 +52,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     CHECK: (
         gettext_lazy("Words to search for, or a URL"),
         gettext_lazy(
-            "Every run searches for these words or reads this URL, in addition to its own plan. To read only a part of a page, add “ | css: main .prices” or “ | heading: Pricing” after its URL."
+            "Every run searches for these words or reads this URL, in addition to its own plan. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
         gettext_lazy("Enter words to search for, or the URL of a page to read."),
     ),

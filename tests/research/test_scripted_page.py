@@ -19,6 +19,8 @@ APP = """<html><head><title>Cells</title></head><body><noscript>Turn JavaScript 
 <div id=app></div><script>fetch('/data').then((r) => r.text()).then((t) => {
 document.getElementById('app').innerHTML = '<main><p>' + t + '</p></main>'; });</script></body></html>"""
 
+WARNING = "Pages that need JavaScript couldn’t be read. An admin can install Chromium and set BEACON_CHROMIUM."
+
 
 def carried_out(topic: Topic, providers: Providers, server: HTTPServer) -> Run:
     server.expect_request("/app").respond_with_data(APP, content_type="text/html")
@@ -47,7 +49,8 @@ def test_it_is_read_and_cited(
     assert cast.sentence(1) in run.report.body
 
 
-def test_without_chromium_the_run_says_why_it_wasnt_read(
+@pytest.mark.requirement("R373")
+def test_without_chromium_the_run_says_what_an_admin_can_do(
     topic: Topic, providers: Providers, httpserver: HTTPServer, settings: Any
 ):
     settings.BEACON_CHROMIUM = ""
@@ -57,3 +60,4 @@ def test_without_chromium_the_run_says_why_it_wasnt_read(
     hit = run.hits.get()
     assert hit.reading == Hit.Reading.FAILED
     assert hit.reason.startswith("This page needs JavaScript. An admin can install Chromium")
+    assert run.warnings.count(WARNING) == 1

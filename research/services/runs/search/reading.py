@@ -23,7 +23,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.fetch import PageFetcher, WebPage, get_fetcher
+from beacon_site.net.fetch import NeedsJavaScript, PageFetcher, WebPage, get_fetcher
 from beacon_site.net.page_part import part_from
 from beacon_site.providers.search import sample
 from beacon_site.text import injection
@@ -255,6 +255,12 @@ def keep(
     except ProviderError as exc:
         hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
         hit.save(update_fields=["reading", "reason", "part"])
+        if isinstance(exc, NeedsJavaScript):
+            work.run.warn(
+                _(
+                    "Pages that need JavaScript couldn’t be read. An admin can install Chromium and set BEACON_CHROMIUM."
+                )
+            )
         logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
         return
     hit.title = mask(clean(page.title)[0] or hit.title)[0][:500]

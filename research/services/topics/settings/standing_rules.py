@@ -224,8 +224,8 @@ def contradiction(
 ) -> str:
     """Return a sentence about contradicting rules, or "" if there are none.
 
-    A page with a part can't be listed twice. A page can't be both always included and never read, and a domain can't be both allowed and
-    blocked.
+    A page with a part can't be listed twice. A page can't be both always included and never read,
+    and a domain can't be both allowed and blocked.
     """
     pages = Counter(canonical_url(address_of(check)) for check in filter(is_address, checks))
     for check in filter(is_address, checks):
