@@ -371,6 +371,10 @@ class _Page:
         if method == "Page.loadEventFired":
             self._has_loaded = True
             self._quiet_since = time.monotonic()
+        elif method == "Page.frameNavigated" and not params.get("frame", {}).get("parentId"):
+            # What the page before still asked for is never reported as ended.
+            self._has_loaded = False
+            self._going.clear()
         elif method == "Network.requestWillBeSent":
             self._going.add(str(params.get("requestId")))
             self._quiet_since = time.monotonic()
