@@ -35,6 +35,12 @@ ENV PATH=/opt/beacon/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     MALLOC_ARENA_MAX=2 \
     BEACON_DATA_DIR=/data
+# A path, such as /usr/bin/chromium, adds Chromium for pages that need JavaScript (some 500 MB).
+ARG BEACON_CHROMIUM=""
+RUN if [ -n "$BEACON_CHROMIUM" ]; then \
+        apt-get update && apt-get install --yes --no-install-recommends chromium \
+        && rm -rf /var/lib/apt/lists/* && test -x "$BEACON_CHROMIUM"; \
+    fi
 COPY --from=packages /opt/beacon /opt/beacon
 # No installer is left for an intruder.
 RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \

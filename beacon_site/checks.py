@@ -6,6 +6,7 @@ The checks of settings are deployment checks.  The checks of the database and Re
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,17 @@ def backups(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     text = _("BEACON_BACKUP_S3_BUCKET is set, but django-storages and boto3 aren’t installed.")
     hint = _("Run: pip install --require-hashes -r requirements/extras.txt")
     return [Error(text, hint=hint, id="beacon.E002")]
+
+
+@register
+def chromium(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Warn if the Chromium for pages that need JavaScript isn't there."""
+    path = settings.BEACON_CHROMIUM
+    if not path or os.access(path, os.X_OK):
+        return []
+    text = _("BEACON_CHROMIUM is %(path)s, which isn’t an executable file.")
+    hint = _("Set it to the path of a Chromium, or leave it empty.")
+    return [Warning(text % {"path": path}, hint=hint, id="beacon.W013")]
 
 
 @register(Tags.database)

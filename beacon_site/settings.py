@@ -348,6 +348,8 @@ if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
         f"BEACON_SEARCH names unknown services: {', '.join(unknown)}. Use {', '.join(BY_NAME)}."
     )
 BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
+BEACON_CHROMIUM = env.text("BEACON_CHROMIUM")
+BEACON_CHROMIUM_SANDBOX = env.flag("BEACON_CHROMIUM_SANDBOX", default=True)
 BEACON_LIBRARY_DIR = env.folder("BEACON_LIBRARY_DIR")
 BEACON_MIRROR_DIR = env.folder("BEACON_MIRROR_DIR", made=True)
 BEACON_MIRROR_READ = env.flag("BEACON_MIRROR_READ", default=True)

@@ -32,6 +32,7 @@ import structlog
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.page_part import PagePart
 
 logger = structlog.get_logger(__name__)
 
@@ -336,6 +337,19 @@ class Extracted:
     title: str = ""
     published_at: date | None = None
     language: str = ""
+    has_scripts: bool = False  # which may add text to a page that has almost none
+
+
+class NoText(ProviderRejected):
+    """The page has no text; `has_scripts` is whether its scripts may add some."""
+
+    def __init__(self, message: str, *, has_scripts: bool = False) -> None:
+        super().__init__(message)
+        self.has_scripts = has_scripts
+
+
+class PartNotFound(NoText):
+    """The page doesn't have the part that was asked for."""
 
 
 class Extractor(ChildProcess):
@@ -352,18 +366,37 @@ class Extractor(ChildProcess):
     ) -> None:
         super().__init__(command, seconds=seconds, memory_limit=memory_limit, most=most, rest=rest)
 
-    def extract(self, content: bytes, *, content_type: str = "", url: str = "") -> Extracted:
+    def extract(
+        self,
+        content: bytes,
+        *,
+        content_type: str = "",
+        url: str = "",
+        part: PagePart | None = None,
+    ) -> Extracted:
         """Read one document: HTML, PDF, Markdown or plain text, in any charset.
+
+        With a part, only the text of that part of an HTML page.
 
         Raises ProviderRejected if it has no text or can't be read within the limits, and
         ProviderUnavailable if the reader is too busy or can't be started.
         """
         page = {"content": _encoded(content), "content_type": content_type, "url": url}
+        if part is not None:
+            page |= {"part_kind": part.kind, "part": part.wanted}
         try:
             answer = self.ask(page)
         except ChildFailed as exc:
             raise ProviderRejected(explain(exc.reason)) from exc
         trouble = str(answer.get("trouble", ""))
+        has_scripts = bool(answer.get("has_scripts"))
+        if trouble == "no part":
+            raise PartNotFound(
+                _("The page doesn’t have the part “%(part)s”.") % {"part": part},
+                has_scripts=has_scripts,
+            )
+        if trouble == "empty":
+            raise NoText(_("The page has no text."), has_scripts=has_scripts)
         if trouble:
             raise ProviderRejected(explain(trouble))
         return Extracted(
@@ -371,6 +404,7 @@ class Extractor(ChildProcess):
             title=valid_text(str(answer.get("title", ""))),
             published_at=_date(answer.get("date")),
             language=valid_text(str(answer.get("language", ""))),
+            has_scripts=has_scripts,
         )
 
     def read_feed(self, content: bytes, url: str) -> dict[str, Any] | None:
@@ -419,7 +453,7 @@ _NOT_TEXT = dict.fromkeys((*range(9), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7
 def explain(trouble: str) -> str:
     """Return why a page wasn't read, as a sentence; `trouble` is a reason of the child or ChildFailed."""
     reasons = {
-        "empty": _("The page has no text. It may need JavaScript to show it."),
+        "no parts": _("Only a part was to be read, but this isn’t an HTML page."),
         "scanned": _("The PDF contains only scanned images, no text."),
         "encrypted": _("The PDF is protected by a password."),
         "damaged": _("The document is damaged and can’t be read."),

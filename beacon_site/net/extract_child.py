@@ -109,13 +109,20 @@ BINARY = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"\x7fELF", b"\x1f\x8b"
 OLE = b"\xd0\xcf\x11\xe0"
 
 
-def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
-    """Return the contents of a document; its type comes from its content, then from its header."""
+def read(
+    content: bytes, content_type: str, url: str, part: tuple[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the contents of a document; its type comes from its content, then from its header.
+
+    With a part of a page (see `page_part`), the text is only that part's.
+    """
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
     declared = charset.group(1) if charset else ""
     today = datetime.now(UTC).date()
+    if part is not None and not is_html(content, kind):
+        return {"trouble": "no parts"}
     if content.startswith(b"%PDF-") or kind == "application/pdf":
         answer = read_pdf(content, today)
     elif kind in OFFICE_KINDS or content.startswith(ZIP):
@@ -131,13 +138,14 @@ def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
     elif is_html(content, kind):
         html = decode(content[:HTML_BYTES], declared).replace("\x00", "")
         try:
-            answer = read_html(html, url, today)
+            answer = read_html(html, url, today, part)
         except HostileMarkup as exc:
             answer = {"trouble": exc.args[0]}
     else:
         answer = read_plain(decode(content[:TEXT_BYTES], declared))
     if not answer.get("trouble") and not answer["text"].strip():
-        answer = {"trouble": "empty"}
+        trouble = "empty" if part is None else "no part"
+        answer = {"trouble": trouble, "has_scripts": answer.get("has_scripts", False)}
     return answer
 
 
@@ -210,7 +218,9 @@ def answer(request: dict[str, str]) -> dict[str, Any]:
         # Imported with the first feed, because most children never read one.
 
         return read_feed(base64.b64decode(request["feed"]), request["url"])
-    page = read(base64.b64decode(request["content"]), request["content_type"], request["url"])
+    part = (request["part_kind"], request["part"]) if "part" in request else None
+    content = base64.b64decode(request["content"])
+    page = read(content, request["content_type"], request["url"], part)
     if "text" in page:
         page["text"] = page["text"][:TEXT_CHARACTERS]
         page["title"] = page["title"][:300]

@@ -6,12 +6,13 @@ It runs only in the child process (`extract_child.py`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
 
 import trafilatura
 from lxml import etree
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from beacon_site.net.reflow import join_lines, join_wide_lines
 
@@ -24,6 +25,7 @@ MANY_TAGS = 30_000
 MOST_ADDED_CELLS = 3_000  # for cells that span several columns or rows
 PLACE = re.compile(r"\s*(\u241e\d+\u241e)\s*")  # marks a table in a text
 MOST_COLUMNS = 100
+MOST_MATCHES = 1_000  # elements that a selector finds
 LONGEST_CELL = 300  # characters of a cell in a table of data
 SPANS = re.compile(r"<t[dh]\b[^>]{0,500}\b(?:row|col)span", re.IGNORECASE)
 # Exceptions of readers on broken markup.  Any other ends the child, and only this page is lost.
@@ -60,6 +62,7 @@ BLOCKS = _names(
     "h3 h4 h5 h6 header hr li main nav ol p pre section table tbody td tfoot th thead tr ul "
     "center summary details body"
 )
+UNSEEN = "script,style,noscript,template,svg,iframe,head"
 NOISE = "script,style,noscript,template,svg,iframe,nav,footer,aside,form,button,select,dialog,head"
 
 
@@ -120,19 +123,31 @@ def _tag_end(html: str, position: int) -> tuple[int, int, bool]:
     return end + 1, attributes, html[end - 1 : end] == "/"
 
 
-def read_html(html: str, url: str, today: date) -> dict[str, Any]:
-    """Return text, title, date and language of a page; raises HostileMarkup."""
+def read_html(
+    html: str, url: str, today: date, part: tuple[str, str] | None = None
+) -> dict[str, Any]:
+    """Return text, title, date and language of a page; raises HostileMarkup.
+
+    With a part (its kind and text, see `page_part`), the text is only that part's. `has_scripts`
+    is whether scripts may add text to a page, or a part, that has almost none.
+    """
     tags = count_tags(html)
     html = join_wide_lines(html)
     if not WHOLE.match(html):
         html = f"<!DOCTYPE html>{html}"  # otherwise lxml reads only the first element
     tree = LexborHTMLParser(html)
     language = _language(tree)
+    has_scripts = tree.css_first("script") is not None
+    unscripted = " ".join(" ".join(node.text() for node in tree.css("noscript")).split())
     text = title = published = ""
     if tags <= MANY_TAGS:
         text, title, published = _by_trafilatura(html, url)
     title = _best_title(title, tree)
-    if len(text) < FEW_CHARACTERS:
+    if part is not None:
+        text = text_of_part(tree, *part)
+    elif len(text) < FEW_CHARACTERS:
+        if " ".join(text.split()) in unscripted:
+            text = ""  # it only asks for JavaScript
         plain = text_of_tree(tree)
         few = 0 < len(plain) < FEW_CHARACTERS
         text = plain if few or len(plain) > 2 * len(text) else text
@@ -141,6 +156,7 @@ def read_html(html: str, url: str, today: date) -> dict[str, Any]:
         "title": title,
         "date": _plausible(published, today),
         "language": language or language_of(text),
+        "has_scripts": has_scripts and len(text) < (FEW_CHARACTERS if part is None else 1),
     }
 
 
@@ -307,9 +323,14 @@ def text_of_tree(tree: LexborHTMLParser) -> str:
     for node in body.css(NOISE):
         node.decompose()
     tables = _take_tables(body)
+    return _text_of_nodes(body.traverse(include_text=True), tables)
+
+
+def _text_of_nodes(nodes: Iterable[LexborNode], tables: Mapping[str, str]) -> str:
+    """The text of nodes in the page's order, one paragraph per block element."""
     blocks: list[str] = []
     line: list[str] = []
-    for node in body.traverse(include_text=True):
+    for node in nodes:
         if node.tag == "-text":
             line.append(node.text_content or "")
         elif node.tag in BLOCKS:
@@ -320,8 +341,89 @@ def text_of_tree(tree: LexborHTMLParser) -> str:
     return PLACE.sub(lambda mark: f"\n\n{tables.get(mark[1], mark[1])}\n\n", text).strip()
 
 
-def _take_tables(body: LexborNode) -> dict[str, str]:
+# --- a part of a page ---
+
+
+def text_of_part(tree: LexborHTMLParser, kind: str, wanted: str) -> str:
+    """The text of the part that a CSS selector or a heading names, "" if the page hasn't got it.
+
+    Navigation, forms and similar count only if the part is inside them. Changes the tree.
+    """
+    body = tree.body
+    if body is None:
+        return ""
+    for node in body.css(UNSEEN):
+        node.decompose()
+    return _by_selector(body, wanted) if kind == "css" else _by_heading(body, wanted)
+
+
+def _by_selector(body: LexborNode, selector: str) -> str:
+    try:
+        matches = body.css(selector)[:MOST_MATCHES]
+    except (SelectolaxError, ValueError):
+        return ""
+    found = {node.mem_id for node in matches}
+    tables: dict[str, str] = {}
+    texts = []
+    for node in matches:
+        if any(above.mem_id in found for above in _above(node)):
+            continue  # its text is already part of the outer one's
+        tables |= _take_tables(node, len(tables))
+        texts.append(_text_of_nodes(node.traverse(include_text=True), tables))
+    return "\n\n".join(filter(None, texts))
+
+
+def _above(node: LexborNode) -> Iterator[LexborNode]:
+    parent = node.parent
+    while parent is not None:
+        yield parent
+        parent = parent.parent
+
+
+HEADINGS = "h1,h2,h3,h4,h5,h6"
+_EDGE = re.compile(r"^\W+|\W+$")
+
+
+def _by_heading(body: LexborNode, wanted: str) -> str:
+    """The text from the first such heading to the next one of its level or above."""
+    wanted = _heading_words(wanted)
+    for node in body.css(HEADINGS):
+        if _heading_words(node.text()) == wanted:
+            break
+    else:
+        return ""
+    whole = next((above for above in _above(node) if above.tag in ("article", "main")), body)
+    inside = {above.mem_id for above in _above(node)}
+    for noise in whole.css(NOISE):
+        if noise.mem_id not in inside:
+            noise.decompose()
+    tables = _take_tables(whole)
+    return _text_of_nodes(_section(whole, node), tables)
+
+
+def _section(whole: LexborNode, heading: LexborNode) -> Iterator[LexborNode]:
+    level, has_begun = heading.tag or "", False
+    for node in whole.traverse(include_text=True):
+        if node.mem_id == heading.mem_id:
+            has_begun = True
+        elif has_begun and node.tag in HEADINGS.split(",") and node.tag <= level:
+            return
+        if has_begun:
+            yield node
+
+
+def _heading_words(text: str) -> str:
+    """A heading's words, without the signs around them, such as a link to itself."""
+    return _EDGE.sub("", " ".join(text.split())).casefold()
+
+
+# --- tables, title, language, date ---
+
+
+def _take_tables(body: LexborNode, start: int = 0) -> dict[str, str]:
     """Replace each table of data with a mark, and return its rows by that mark.
+
+    The marks are numbered from `start`.
 
     A table that contains another one, or has long or single cells, is only for layout.
     """
@@ -335,7 +437,7 @@ def _take_tables(body: LexborNode) -> dict[str, str]:
         is_data = len(rows) > 1 and sum(len(cells) > 1 for cells in rows) > 0.5 * len(rows)
         if not is_data or any(len(cell) > LONGEST_CELL for cells in rows for cell in cells):
             continue
-        mark = f"\u241e{len(found)}\u241e"
+        mark = f"\u241e{start + len(found)}\u241e"
         found[mark] = "\n".join(map(" | ".join, rows))
         for child in list(table.iter(include_text=True)):
             child.decompose()

@@ -1,8 +1,9 @@
 """Fetching web pages as text, through the address guard and within limits.
 
 `GuardedFetcher` opens one connection per redirect, each through `address_guard`.  It counts time
-and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  Every
-failure is a sentence for the person who reads the run.
+and bytes with one `Meter`, decompresses with `bounded`, and reads the text with `extract`.  If only
+scripts show a page's text, `browser` opens the page again, if there is a Chromium.  Every failure is
+a sentence for the person who reads the run.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ import structlog
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from beacon_site.net import browser
 from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url, resolve
 from beacon_site.net.bounded import WIRE_BYTES, Limits, Meter, too_large, unpacker_for
+from beacon_site.net.browser import Rendered
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.extract import Extractor, get_extractor
+from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, get_extractor
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
+from beacon_site.net.page_part import PagePart
 
 logger = structlog.get_logger(__name__)
 
@@ -37,6 +41,7 @@ ACCEPT = (
 )
 # Five mebibytes in pieces of a hundred bytes.  Each piece costs work, even if it's small.
 MAX_PIECES = 50_000
+HTML = "text/html; charset=utf-8"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 READABLE = frozenset(
     {
@@ -75,6 +80,10 @@ class WebPage:
     last_modified: str = ""
 
 
+class NeedsJavaScript(NoText):
+    """Only scripts show the page's text, and there is no Chromium."""
+
+
 @dataclass(frozen=True, slots=True)
 class FetchedBytes:
     """A complete response, decompressed; header names are in lower case."""
@@ -88,8 +97,8 @@ class FetchedBytes:
 class PageFetcher(Protocol):
     """Anything that returns the text of a URL."""
 
-    def fetch(self, url: str) -> WebPage:
-        """Return the page, never an empty one.
+    def fetch(self, url: str, *, part: PagePart | None = None) -> WebPage:
+        """Return the page, never an empty one; with a part, only that part's text.
 
         Raises ProviderUnavailable if a later retry can help, and ProviderRejected if not.  The
         message says what happened and why.
@@ -116,13 +125,15 @@ class GuardedFetcher:
         self._extractor = extractor
         self._tls = tls
 
-    def fetch(self, url: str) -> WebPage:
+    def fetch(self, url: str, *, part: PagePart | None = None) -> WebPage:
         """Return the text of a page, a PDF, or a Markdown or plain text file.
 
+        With a part, only the text of that part of a page.
+
         Raises ProviderUnavailable (server down, slow, cut off, 429, 5xx) or ProviderRejected
-        (forbidden address, 404, too large, not text, empty, hostile).
+        (forbidden address, 404, too large, not text, empty, without that part, hostile).
         """
-        page = self._page(url, {})
+        page = self._page(url, {}, part)
         if page is None:
             raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
         return page
@@ -139,7 +150,9 @@ class GuardedFetcher:
             raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
         return page
 
-    def _page(self, url: str, conditions: dict[str, str]) -> WebPage | None:
+    def _page(
+        self, url: str, conditions: dict[str, str], part: PagePart | None = None
+    ) -> WebPage | None:
         """Return the page; None if the server answers that it hasn't changed."""
         started = time.monotonic()
         meter = Meter(self._limits)
@@ -150,26 +163,67 @@ class GuardedFetcher:
                 return None
             if not answer.content:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
-            content_type = answer.headers.get("content-type", "")
-            found = self._reader().extract(
-                answer.content, content_type=content_type, url=answer.final_url
-            )
+            found, rendered = self._read(answer, part)
         except ProviderError as exc:
             logger.info("page not read", host=_host(url), why=str(exc), ms=_ms(started))
             raise
         logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=_ms(started))
+        # The version that the server names is that of the HTML, not of what its scripts show.
+        named = {} if rendered else answer.headers
         return WebPage(
             url=url,
-            final_url=answer.final_url,
+            final_url=rendered.url if rendered else answer.final_url,
             title=found.title,
             text=found.text,
             published_at=found.published_at,
             language=found.language,
-            content_type=_media_type(content_type),
-            bytes_read=meter.wire_bytes,
-            etag=answer.headers.get("etag", ""),
-            last_modified=answer.headers.get("last-modified", ""),
+            content_type=_media_type(answer.headers.get("content-type", "")),
+            bytes_read=meter.wire_bytes + (rendered.bytes_read if rendered else 0),
+            etag=named.get("etag", ""),
+            last_modified=named.get("last-modified", ""),
         )
+
+    def _read(
+        self, answer: FetchedBytes, part: PagePart | None
+    ) -> tuple[Extracted, Rendered | None]:
+        """Return the text of a response. The browser is asked if only scripts show the text."""
+        kind = answer.headers.get("content-type", "")
+        found: Extracted | None = None
+        failure: NoText | None = None
+        try:
+            found = self._reader().extract(
+                answer.content, content_type=kind, url=answer.final_url, part=part
+            )
+        except NoText as exc:
+            failure = exc
+        if found is not None and not (found.has_scripts and browser.is_set_up()):
+            return found, None
+        if failure is not None and not failure.has_scripts:
+            raise failure
+        if failure is not None and not browser.is_set_up():
+            raise _without_browser(failure) from failure
+        try:
+            rendered = self._rendered(answer.final_url)
+            text = self._reader().extract(
+                rendered.html.encode("utf-8", "replace"),
+                content_type=HTML,
+                url=rendered.url,
+                part=part,
+            )
+        except ProviderError as exc:
+            if found is None:
+                raise
+            logger.info("page not rendered", host=_host(answer.final_url), why=str(exc))
+            return found, None
+        if found is not None and len(text.text) <= len(found.text):
+            return found, None
+        return text, rendered
+
+    def _rendered(self, url: str) -> Rendered:
+        allowed = self._allow_hosts
+        if allowed is None:
+            allowed = settings.BEACON_FETCH_ALLOW_HOSTS
+        return browser.render(url, allow_hosts=allowed, resolver=self._resolver)
 
     def get_bytes(
         self,
@@ -224,6 +278,21 @@ class GuardedFetcher:
             _("“%(host)s” redirects more than %(limit)d times, so Beacon stopped.")
             % {"host": target.host, "limit": self._limits.redirects}
         )
+
+
+def _without_browser(failure: NoText) -> NoText:
+    """Return the failure with what an admin can do."""
+    if isinstance(failure, PartNotFound):
+        words = _(
+            "%(why)s It may need JavaScript to show it. An admin can install Chromium and set BEACON_CHROMIUM."
+        )
+        return PartNotFound(words % {"why": failure}, has_scripts=True)
+    return NeedsJavaScript(
+        _(
+            "This page needs JavaScript. An admin can install Chromium and set BEACON_CHROMIUM to read such pages."
+        ),
+        has_scripts=True,
+    )
 
 
 @cache

@@ -15,6 +15,7 @@ from memory.models import Topic, Trust
 from memory.models.topics import TITLE_LENGTH
 from research.models import DeltaItem, Report, Run, Schedule, Step, TopicSettings
 from research.models.runs import RunStatus, RunTrigger
+from research.services.reports.watched_parts import WatchedPart, watched_parts
 from research.services.topics.settings import editing as topic_editing
 
 Line = Annotated[str, Field(max_length=2_000)]
@@ -499,6 +500,44 @@ class SourceOut(BaseModel):
         )
 
 
+class PartLine(BaseModel):
+    """A line of a watched part: `same`, `changed`, `removed` or `added`, or a `gap` of unchanged ones."""
+
+    kind: str
+    before: str
+    now: str
+
+
+class WatchedPartOut(BaseModel):
+    """A part of a page that the topic watches, compared with the last run that read it."""
+
+    url: str
+    part: str = Field(description="A CSS selector or a heading, such as `css: main .prices`.")
+    state: str = Field(description="`first`, `same`, `changed` or `unread`.")
+    reason: str = Field(description="Why it wasn't read.")
+    since: int | None = Field(description="The number of the run it is compared with.")
+    lines: list[PartLine] = Field(description="The changed lines with their context.")
+
+    @classmethod
+    def of(cls, one: WatchedPart) -> Self:
+        """Return one part of a run."""
+        return cls(
+            url=one.address,
+            part=one.part,
+            state=one.state,
+            reason=one.reason,
+            since=one.since,
+            lines=[
+                PartLine(
+                    kind=row.kind,
+                    before="".join(piece.shown for piece in row.before),
+                    now="".join(piece.shown for piece in row.after),
+                )
+                for row in one.rows
+            ],
+        )
+
+
 class ReportOut(BaseModel):
     """A run's report. `body` doesn't include the changes."""
 
@@ -520,6 +559,7 @@ class ReportOut(BaseModel):
     sources: list[SourceOut]
     sentences: list[SentenceOut] = Field(description="The cited sentences, checked.")
     remarks: list[RemarkOut]
+    watched_parts: list[WatchedPartOut] = Field(description="Only parts that the topic watches.")
 
     @classmethod
     def of(cls, report: Report) -> Self:
@@ -527,7 +567,7 @@ class ReportOut(BaseModel):
         shows(report)
         run = report.run
         made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}
-        made.add("remarks")
+        made |= {"remarks", "watched_parts"}
         numbered = {source["n"]: source for source in report.sources}
         return cls(
             run=run.pk,
@@ -541,5 +581,6 @@ class ReportOut(BaseModel):
                 RemarkOut(**{name: getattr(one, name) for name in RemarkOut.model_fields})
                 for one in report.remarks()
             ],
+            watched_parts=[WatchedPartOut.of(one) for one in watched_parts(run)],
             **{name: getattr(report, name) for name in cls.model_fields.keys() - made},
         )

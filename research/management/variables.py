@@ -275,6 +275,17 @@ VARIABLES = {
             "`host:port` pairs that the address guard allows, for services on your own network",
         ),
         Variable(
+            "BEACON_CHROMIUM",
+            "the path of a Chromium, to read pages that need JavaScript "
+            "([how](../hosting.md#pages-that-need-javascript)). If it's empty, runs say that such "
+            "pages weren't read",
+        ),
+        Variable(
+            "BEACON_CHROMIUM_SANDBOX",
+            "`0` starts Chromium without its sandbox, which it needs as root and in most "
+            "containers. Do this only if the container isolates the worker",
+        ),
+        Variable(
             "BEACON_CONTACT",
             "a contact address for the User-Agent, so that site owners can reach you",
         ),

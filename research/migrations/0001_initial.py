@@ -973,6 +973,7 @@ class Migration(migrations.Migration):
                 ("rank", models.PositiveIntegerField(default=0)),
                 ("place", models.PositiveIntegerField(default=0)),
                 ("published_at", models.DateField(blank=True, null=True)),
+                ("part", models.TextField(blank=True)),
                 (
                     "state",
                     models.CharField(

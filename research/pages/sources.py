@@ -53,7 +53,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     CHECK: (
         gettext_lazy("Words to search for, or a URL"),
         gettext_lazy(
-            "Every run searches for these words or reads this URL, in addition to its own plan."
+            "Every run searches for these words or reads this URL, in addition to its own plan. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
         gettext_lazy("Enter words to search for, or the URL of a page to read."),
     ),
@@ -105,7 +105,7 @@ class RuleRow:
     @property
     def link(self) -> Link:
         """Return the link of a URL, or an empty one for words and domains."""
-        return link_of(self.rule)
+        return link_of(standing_rules.address_of(self.rule))
 
 
 @dataclass(frozen=True, slots=True)

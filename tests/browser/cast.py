@@ -38,6 +38,7 @@ from memory.services.library import documents as library_services  # noqa: E402
 from memory.services.notes import saving as notes  # noqa: E402
 from research.models import (  # noqa: E402
     DeltaItem,
+    Hit,
     Report,
     Run,
     Step,
@@ -82,6 +83,10 @@ TITLES = {
     "rtl": "ביצועי סוללות מצב מוצק (solid-state) ושוק האנרגיה",
     "emoji": "🔋 Batteries & <b>cells</b> 👩‍🔬",
 }
+UNREAD = (
+    "The page doesn’t have the part “heading: News”. It may need JavaScript to show it. An admin can "
+    "install Chromium and set BEACON_CHROMIUM."
+)
 CHINESE = "据报道，新型固态电池的能量密度达到每公斤四百瓦时，比上一代高出百分之三十。"
 
 
@@ -121,6 +126,12 @@ def sample_topic(owner: Any) -> dict[str, str]:
 def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     """Create a report whose delta has every status, and facts in every state."""
     topic = factories.make_topic(owner, "Asynchronous I/O")
+    watched = (
+        "https://shop.example/plans | css: .prices",
+        "https://shop.example/news | heading: News",
+    )
+    for rule in watched:
+        standing_rules.add(topic, "check", rule, by=owner.actor)
     run = factories.make_second_run(topic)
     for words in ("Version 19 is planned for autumn.", "The default is io_uring on Linux."):
         TopicFact.objects.add(topic, words, by=owner.actor, url="https://example.org/plans")
@@ -129,6 +140,13 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     second.strike(by=owner.actor, why="only where liburing was built in")
     factories.make_call(run)
     looked_back(run)
+    plans = "Plan | Price a month\nBasic | €9\nPro | €19\nTeam | €49\nCompany | €99"
+    factories.make_watched(topic.runs.get(number=1), plans)
+    factories.make_watched(run, plans.replace("€19", "€21") + "\nSchool | €5")
+    factories.make_watched(
+        run, "", url="https://shop.example/news", link="https://shop.example/news", part="heading: News",
+        content_item=None, reading=Hit.Reading.FAILED, reason=UNREAD,
+    )  # fmt: skip
     changed = factories.make_run(topic, status=Run.Status.PARTIAL, new_count=0, read_count=0)
     changed.warnings = [
         "serpapi: the key was rejected (401). Check it in Settings → Models and search."

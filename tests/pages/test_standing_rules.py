@@ -184,3 +184,14 @@ def test_set_on_the_page_the_next_run_obeys_and_its_page_says_so(
     assert "1 result from site2.example blocked by your rule" in page
     assert "Always checked" in page
     assert "End of life dates" in providers.search.asked
+
+
+@pytest.mark.requirement("R370")
+def test_a_bad_part_of_a_page_is_explained_and_nothing_typed_is_lost(browser: Client, topic: Topic):
+    typed = "https://a.example/plans | css: div["
+
+    page = browser.post(RULES, {"kind": "check", "rule": typed})
+
+    assert "“div[” isn’t a valid CSS selector" in text_of(page)
+    assert f'value="{typed}"' in page.content.decode()
+    assert rules(topic)[0] == []

@@ -264,3 +264,16 @@ def test_a_conflict_of_choices_is_told_in_words(browser: Client, topic: Topic):
 
     assert "Hacker News and Library" in page
     assert re.search(r"<dd[^>]*>\s*(?:<p>)?bullets", page)
+
+
+@pytest.mark.requirement("R370")
+def test_a_part_of_a_page_is_kept_or_explained_with_what_was_typed(browser: Client, topic: Topic):
+    good = "https://a.example/plans | css: main .prices"
+    bad = "https://a.example/news | css: div["
+
+    page = browser.post(URL, opened(topic, always_check=f"{good}\n{bad}"))
+    assert "isn’t a valid CSS selector" in text_of(page)
+    assert f"{good}\n{bad}" in html.unescape(page.content.decode())
+
+    browser.post(URL, opened(topic, always_check=good))
+    assert TopicSettings.objects.get(topic=topic).always_check == [good]

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from beacon_site.text.cleaning import match_key
-from memory.models import ModelCall, Revision, Topic, TopicFact, Trust, User
+from memory.models import ContentItem, ModelCall, Revision, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH
 from research.models import DeltaItem, Hit, Report, Run, Step
 from research.services.runs.execution import pipeline
@@ -116,6 +116,17 @@ def make_hit(run: Run, place: int, **fields: Any) -> Hit:
     }
     hit: Hit = Hit.objects.create(run=run, **(given | fields))
     return hit
+
+
+def make_watched(run: Run, text: str, **fields: Any) -> Hit:
+    """Return a hit of a run that read only a part of a page, with the part's text."""
+    url = "https://shop.example/plans"
+    item = ContentItem.objects.create(
+        owner=run.topic.owner, topic=run.topic, type=ContentItem.Type.WEB_CONTENT, title="Plans",
+        url=url, content=text, size=len(text), source=run.source, trust=Trust.EXTERNAL,
+    )  # fmt: skip
+    given = {"url": url, "link": url, "domain": "shop.example", "title": "Plans"}
+    return make_hit(run, 90, **(given | {"part": "css: .prices", "content_item": item} | fields))
 
 
 def make_hits(run: Run, count: int) -> list[Hit]:

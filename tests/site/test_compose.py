@@ -168,6 +168,17 @@ def test_the_last_stage_runs_as_nobody_in_particular_and_is_handed_only_what_was
     assert "pip uninstall" in last
 
 
+def test_the_image_has_chromium_only_if_its_path_is_set():
+    build = OURS["worker"]["build"]
+    last = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+
+    assert build["args"] == {"BEACON_CHROMIUM": OURS["worker"]["environment"]["BEACON_CHROMIUM"]}
+    assert filled(build["args"]["BEACON_CHROMIUM"]) == ""
+    assert re.search(r'^ARG BEACON_CHROMIUM=""\nRUN if \[ -n "\$BEACON_CHROMIUM" \]', last, re.M)
+    # Chromium leaves orphaned processes, which the container's first process must reap.
+    assert all(service["init"] for service in OURS.values())
+
+
 def test_a_container_of_ours_writes_to_its_volume_alone():
     for service in OURS.values():
         assert service["read_only"] is True and service["tmpfs"] == ["/tmp"]

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected
 from beacon_site.net.fetch import WebPage
+from beacon_site.net.page_part import PagePart
 from beacon_site.providers.llm.base import Answer, LlmProfile, Message, OnText, Tool, unit_vectors
 from beacon_site.providers.llm.openai_reply import estimate
 from beacon_site.providers.llm.structured import SchemaMismatch, parse_answer
@@ -216,9 +217,13 @@ class FakeFetcher:
         """Add pages, or exceptions, for the next fetches of any URL."""
         self._script.add(answers)
 
-    def fetch(self, url: str) -> WebPage:
-        """Return the page of `url`; the first line of a text is its title."""
+    def fetch(self, url: str, *, part: PagePart | None = None) -> WebPage:
+        """Return the page of `url`; the first line of a text is its title.
+
+        A part of a page has its own text, at `url | part`.
+        """
         self.history.append(url)
+        url = url if part is None else f"{url} | {part}"
         found = self._script.next() or self.pages.get(url)
         if isinstance(found, BaseException):
             raise found

@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.fetch import WebPage
+from beacon_site.net.page_part import PagePart
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 
 logger = structlog.get_logger(__name__)
@@ -170,8 +171,8 @@ class SampleFetcher:
 
     batch: int = REPEATS_ONLY
 
-    def fetch(self, url: str) -> WebPage:
-        """Return the article at `url`; `final_url` is its published URL.
+    def fetch(self, url: str, *, part: PagePart | None = None) -> WebPage:
+        """Return the article at `url`, always the whole one; `final_url` is its published URL.
 
         Raises ProviderRejected for every other URL.
         """

@@ -31,6 +31,7 @@ from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, R
 from research.models.reports import Remark
 from research.models.runs import RunQuerySet
 from research.services.reports.delta_rows import Quote, SourceRow, changed_of
+from research.services.reports.watched_parts import watched_parts
 from research.services.runs import page, presenters
 from research.services.runs.context import applied_rules
 from research.services.runs.presenters import manifest_rows
@@ -117,7 +118,8 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
 
     If a state has many hits, only the first are shown, unless `in_full` is set.
 
-    It takes eight queries, one more for a deep run, and one more if a reflection changed something.
+    It takes eight queries, one more for a deep run, one more if a reflection changed something, and
+    two more if the topic watches parts of pages.
     """
     found = article(run)
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
@@ -131,6 +133,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,
         "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
+        "parts": watched_parts(run, found_hits),
         "hit_count": sum(group.count for group in hits),
         "found_count": sum(_was_found(hit) for hit in found_hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),

@@ -23,6 +23,7 @@ from memory.services.review import proposals as review_services
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.context.run_context import RunContext
 from research.services.topics.settings.standing_rules import (
+    address_of,
     is_address,
     place_of,
     places_of,
@@ -40,7 +41,7 @@ MOST_NAMED = 5  # places named in one sentence; the others are counted
 def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
     """Return the rules for the planning prompt, as data."""
     return {
-        "always_check": [for_prompt(rule) for rule in settings.always_check],
+        "always_check": [for_prompt(address_of(rule)) for rule in settings.always_check],
         "not_at": [for_prompt(shown(place)) for place in places_of(settings)],
     }
 
@@ -109,7 +110,8 @@ def add_pages(work: RunContext) -> None:
 
 def _pages_to_read(settings: TopicSettings) -> list[str]:
     """Return the URLs that the run reads by rule: always included, or given to this run."""
-    return [*filter(is_address, settings.always_check), *settings.read_next]
+    pages = map(address_of, filter(is_address, settings.always_check))
+    return [*pages, *settings.read_next]
 
 
 def is_always(settings: TopicSettings, hit: Hit) -> bool:
@@ -215,7 +217,7 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Appl
     settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
     pages = {hit.url: hit for hit in hits}
     checked = [
-        (rule, _rule_outcome(rule, pages.get(canonical_url(rule)), queries))
+        (rule, _rule_outcome(rule, pages.get(canonical_url(address_of(rule))), queries))
         for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
     said = left_out_in_words(left_out(settings, hits))
@@ -229,7 +231,7 @@ def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> 
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {
-        Hit.Reading.READ: _("read"),
+        Hit.Reading.READ: _("read, only this part") if hit.part else _("read"),
         Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
         Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
         Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},

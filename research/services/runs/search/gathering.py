@@ -496,7 +496,7 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
     The topic's own rules can't contradict each other, and override those for all topics.
     """
     checks = filter(standing_rules.is_address, settings.always_check)
-    return hit.url in map(canonical_url, checks)
+    return any(canonical_url(standing_rules.address_of(check)) == hit.url for check in checks)
 
 
 def _sort_hits(work: RunContext, found: list[Hit]) -> None:

@@ -195,7 +195,11 @@ def last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentIte
 
 
 def versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
-    """Return the last two texts that earlier runs of the topic read of each page, the later first."""
+    """Return the last two texts that earlier runs of the topic read of each page, the later first.
+
+    Texts of another part of the page aren't versions of the same text.
+    """
+    parts = {page_of(hit.link): hit.part for hit in hits}
     wanted = Q(url__in=[hit.url for hit in hits])
     for hit in hits:
         name = page_of(hit.link)
@@ -208,6 +212,8 @@ def versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentIte
     found: dict[str, list[ContentItem]] = {}
     for hit in earlier.select_related("content_item").order_by("-pk"):
         item = hit.content_item
+        if hit.part != parts.get(page_of(hit.link), ""):
+            continue
         if item is not None and item.content and item.trashed_at is None:
             texts = found.setdefault(page_of(hit.link), [])
             if len(texts) < 2 and all(other.content != item.content for other in texts):

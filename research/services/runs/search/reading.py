@@ -23,11 +23,12 @@ from django.utils.translation import ngettext
 
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.fetch import PageFetcher, WebPage, get_fetcher
+from beacon_site.net.fetch import NeedsJavaScript, PageFetcher, WebPage, get_fetcher
+from beacon_site.net.page_part import part_from
 from beacon_site.providers.search import sample
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
-from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.secret_scanner import mask
 from memory.models import Activity, ContentItem, Topic, Trust
 from memory.models.actors import Actor
@@ -45,7 +46,7 @@ from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.search import known_pages
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings import standing_rules
-from research.services.topics.settings.standing_rules import check_from, is_address
+from research.services.topics.settings.standing_rules import is_address, page_from
 
 # --- error pages, sign-in forms and CAPTCHAs ---
 
@@ -121,6 +122,7 @@ def read(work: RunContext) -> StepResult:
     marks: dict[int, set[int]] = {}
     most = depth_of(work.settings).text
     left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
+    set_parts(work, left)
     last = _last_versions(work, left)
     calls = fetching(work, left, last)
     done = len(wanted) - len(left)
@@ -145,9 +147,12 @@ def read(work: RunContext) -> StepResult:
 
 
 def noting_version(get: Callable[[], WebPage], hit: Hit, versions: Versions) -> WebPage:
-    """Return the page, and record the version that its server names."""
+    """Return the page, and record the version that its server names.
+
+    Not of a part: the version would be taken for that of the last text of the whole page.
+    """
     page = get()
-    if page.etag or page.last_modified:
+    if (page.etag or page.last_modified) and not hit.part:
         versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
     return page
 
@@ -173,6 +178,16 @@ def _to_read(work: RunContext) -> list[Hit]:
     return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
 
 
+def set_parts(work: RunContext, hits: Sequence[Hit]) -> None:
+    """Note on each hit the only part of its page to read, if the topic names one.
+
+    The sample's pages are always read as a whole.
+    """
+    for hit in hits:
+        part = standing_rules.part_at(work.settings, hit.url)
+        hit.part = str(part) if part and not sample.is_sample_url(hit.link) else ""
+
+
 def _last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return the last texts that earlier runs read of the hits that aren't new, by the page's name."""
     known = [hit for hit in hits if hit.state in _READ_BEFORE]
@@ -191,6 +206,7 @@ def fetching(
     In a recheck, all pages count as known. `last` is the result of `known_pages.last_versions`.
     """
     fetcher = get_fetcher()
+    set_parts(work, hits)
     known = [hit for hit in hits if is_recheck or hit.state in _READ_BEFORE]
     if last is None:
         last = known_pages.last_versions(work, known) if known else {}
@@ -199,7 +215,7 @@ def fetching(
     calls: list[Callable[[], WebPage]] = []
     for hit in hits:
         call: Callable[[], WebPage] = partial(_fetch, hit, fetcher, work)
-        if hit.pk in again:
+        if hit.pk in again and not hit.part:
             call = known_pages.conditional(hit, stored.get(hit.url), fetcher, call)
         calls.append(call)
     return calls
@@ -212,6 +228,8 @@ def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
         return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
     if hit.link.startswith("library:"):
         return library_services.text_of(work.topic.owner, hit.link)
+    if hit.part:
+        return fetcher.fetch(hit.link, part=part_from(hit.part))
     return fetcher.fetch(hit.link)
 
 
@@ -236,7 +254,13 @@ def keep(
             raise ProviderRejected(why)
     except ProviderError as exc:
         hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
-        hit.save(update_fields=["reading", "reason"])
+        hit.save(update_fields=["reading", "reason", "part"])
+        if isinstance(exc, NeedsJavaScript):
+            work.run.warn(
+                _(
+                    "Pages that need JavaScript couldn’t be read. An admin can install Chromium and set BEACON_CHROMIUM."
+                )
+            )
         logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
         return
     hit.title = mask(clean(page.title)[0] or hit.title)[0][:500]
@@ -248,7 +272,7 @@ def keep(
         hit.reading = Hit.Reading.QUARANTINED
         hit.reason = _("possible prompt injection: %(why)s") % {"why": smell}
     hit.content_item = _content_item(work, hit, text, last)
-    hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
+    hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item", "part"])
 
 
 def _content_item(
@@ -302,6 +326,7 @@ def _read(
             % {"count": quarantine_reason}
         )
     _warn_not_compared(work, wanted)
+    _warn_without_part(work, wanted)
     new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
     _warn_unread_pages(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
@@ -368,6 +393,16 @@ def _warn_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
         work.run.warn(said % {"n": len(cut), "most": f"{MOST_TEXT:,}", "pages": pages})
 
 
+def _warn_without_part(work: RunContext, wanted: Sequence[Hit]) -> None:
+    """Warn about each page of which only a part is read, if that part wasn't read."""
+    for hit in wanted:
+        if hit.part and hit.reading == Hit.Reading.FAILED and hit.state != Hit.State.KNOWN:
+            work.run.warn(
+                _("Nothing was read from %(page)s. %(why)s")
+                % {"page": shorten(hit.link, 120), "why": hit.reason}
+            )
+
+
 def _in_words(pages: int, again: int, same: int) -> str:
     read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
     if again:
@@ -419,7 +454,8 @@ def readings(work: RunContext) -> list[PageText]:
     Pages that were read are included up to the topic's depth of reading. Unless the run is
     stopping, the best snippets of pages that couldn't be read or exceeded the budget are included,
     too, at most as many as pages can be read, because eight services find hundreds.
-    Near-duplicates, quarantined, known and blocked pages are left out. A deep run only has pages:
+    Near-duplicates, quarantined, known and blocked pages are left out, and so are snippets of pages
+    of which only a part is read. A deep run only has pages:
     those that its tracks opened, and those always included.
     """
     is_usable = Q(state__in=[Hit.State.NEW, Hit.State.RETURNING])
@@ -431,7 +467,7 @@ def readings(work: RunContext) -> list[PageText]:
     for hit in hits.order_by("place"):
         if hit.reading == Hit.Reading.READ:
             usable.append(hit)
-        elif hit.snippet and not pages_alone and snippets < work.budget.pages:
+        elif hit.snippet and not hit.part and not pages_alone and snippets < work.budget.pages:
             usable.append(hit)
             snippets += 1
     most = depth_of(work.settings).text
@@ -508,7 +544,7 @@ def _checked(address: str) -> str:
             _("“%(text)s” isn’t a URL. Enter one that begins with http:// or https://.")
             % {"text": address[:200]}
         )
-    page = check_from(address)
+    page = page_from(one_line(clean(address)[0]))
     if page.startswith("library:"):
         return page
     try:

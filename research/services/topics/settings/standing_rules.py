@@ -4,17 +4,21 @@ Data flow: a line that a person typed, or the source of a fact or hit -> `check_
 -> a list in the topic's settings, changed like any edit (`topic_editing`) -> the snapshot that a
 run takes -> `research.services.runs.context.applied_rules`.
 
-“Never read” uses the settings' lists of blocked domains and blocked pages.
+“Never read” uses the settings' lists of blocked domains and blocked pages. An always-included URL
+can name a part of its page: `https://example.org/plans | css: main .prices`.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from beacon_site.net.page_part import InvalidPart, PagePart, part_from
 from beacon_site.text.canonical_urls import canonical_url, is_in_domain
 from beacon_site.text.cleaning import clean, one_line
 from memory.models import Topic
@@ -33,6 +37,7 @@ MOST_PLACES = 200  # per list, as in the settings form
 LONGEST_CHECK = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
 LONGEST_ADDRESS = 2000
 _PAGES = ("http://", "https://", "library:")
+_PART = re.compile(r"\s+\|\s*|\s*\|\s+")  # not a “|” inside a URL
 
 
 def is_address(text: str) -> bool:
@@ -47,7 +52,9 @@ def check_from(text: str) -> str:
     """
     text = one_line(clean(text)[0])
     if is_address(text):
-        return _page_from(text)
+        page, part = _page_and_part(text)
+        page = page_from(page)
+        return page if part is None else _with_part(page, part)
     if not any(map(str.isalnum, text)):
         raise InvalidValue(_("Enter a search query, or a URL that begins with https://."))
     if len(text) > LONGEST_CHECK:
@@ -58,6 +65,41 @@ def check_from(text: str) -> str:
     return text
 
 
+def _page_and_part(rule: str) -> tuple[str, str | None]:
+    """Return a rule's URL, and the text of its part, or None without one."""
+    found = _PART.search(rule)
+    return (rule[: found.start()], rule[found.end() :]) if found else (rule, None)
+
+
+def _with_part(page: str, part: str) -> str:
+    if page.startswith("library:"):
+        raise InvalidValue(
+            _("Only web pages have parts. Remove “| %(part)s”.") % {"part": part[:80]}
+        )
+    try:
+        return f"{page} | {part_from(part)}"
+    except InvalidPart as exc:
+        raise InvalidValue(str(exc)) from exc
+
+
+def address_of(rule: str) -> str:
+    """Return a stored rule's URL without the page's part; words and domains are unchanged."""
+    return _page_and_part(rule)[0] if is_address(rule) else rule
+
+
+def part_of(rule: str) -> PagePart | None:
+    """Return the part of the page that a stored rule names, if any."""
+    _page, part = _page_and_part(rule) if is_address(rule) else (rule, None)
+    return part_from(part) if part else None
+
+
+def part_at(settings: TopicSettings, url: str) -> PagePart | None:
+    """Return the part that is read of the page with this canonical URL, or None for all of it."""
+    rules = filter(is_address, settings.always_check)
+    found = (part_of(rule) for rule in rules if canonical_url(address_of(rule)) == url)
+    return next(filter(None, found), None)
+
+
 def place_from(text: str) -> str:
     """Return the normalized rule for “never read”: a domain, or a page's canonical URL.
 
@@ -65,7 +107,7 @@ def place_from(text: str) -> str:
     """
     text = one_line(clean(text)[0])
     if is_address(text):
-        return canonical_url(_page_from(text))
+        return canonical_url(page_from(text))
     try:
         return domain_from(text)
     except NotADomain as exc:
@@ -77,7 +119,8 @@ def place_from(text: str) -> str:
         ) from exc
 
 
-def _page_from(text: str) -> str:
+def page_from(text: str) -> str:
+    """Return the normalized URL of a page. Raises InvalidValue."""
     if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
         raise InvalidValue(
             _("“%(text)s…” isn’t a valid URL. Don’t use spaces or more than %(most)d characters.")
@@ -181,11 +224,17 @@ def contradiction(
 ) -> str:
     """Return a sentence about contradicting rules, or "" if there are none.
 
-    A page can't be both always included and never read, and a domain can't be both allowed and
-    blocked.
+    A page with a part can't be listed twice. A page can't be both always included and never read,
+    and a domain can't be both allowed and blocked.
     """
+    pages = Counter(canonical_url(address_of(check)) for check in filter(is_address, checks))
     for check in filter(is_address, checks):
-        if place := place_of(canonical_url(check), places):
+        page = canonical_url(address_of(check))
+        if pages[page] > 1 and part_of(check):
+            return _(
+                "“%(page)s” is always included twice. Use one line for each page. A CSS selector can name several parts, separated by commas."
+            ) % {"page": address_of(check)[:200]}
+        if place := place_of(page, places):
             return _(
                 "“%(check)s” is always included, but “%(place)s” is never read. Remove one of the two."
             ) % {"check": check[:200], "place": shown(place)[:200]}

@@ -1,0 +1,429 @@
+"""Pages that need JavaScript, read by a headless Chromium that can reach only public addresses.
+
+A URL -> Chromium with an empty profile, whose only way out is a `GuardProxy` -> the page's scripts
+run until the network is quiet -> the document as HTML.  Chromium is controlled over its debugging
+pipe.  It and all its processes are killed afterwards, or at a limit of time, memory or bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import structlog
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from beacon_site.net.address_guard import Resolver, check_url, is_allowed, resolve
+from beacon_site.net.bounded import MIB, Limits, too_large
+from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.guard_proxy import GuardProxy, SharedMeter
+from beacon_site.net.http import user_agent
+
+logger = structlog.get_logger(__name__)
+
+# A page with its scripts and styles is larger and slower than its HTML.
+LIMITS = Limits(whole_seconds=30.0, slow_seconds=float("inf"), wire_bytes=20 * MIB)
+LOAD_SECONDS = 15.0  # then the page is read as it is
+QUIET_SECONDS = 1.0  # without any request, after the page has loaded
+QUEUE_SECONDS = 90.0
+MEMORY_LIMIT = 1536 * MIB  # resident, of all processes; they share some of it
+LONGEST_MESSAGE = 24 * MIB
+CHECK_SECONDS = 0.2
+
+# These would search the local network, ask the vendor's servers, or go around the proxy.
+_FEATURES = (
+    "MediaRouter",
+    "DialMediaRouteProvider",
+    "CastMediaRouteProvider",
+    "OptimizationHints",
+    "AutofillServerCommunication",
+    "Translate",
+    "NetworkTimeServiceQuerying",
+    "CertificateTransparencyComponentUpdater",
+    "AsyncDns",
+    "DnsOverHttps",
+    "WebTransport",
+    "DirectSockets",
+    "PreconnectToSearch",
+    "LensOverlay",
+    "WebRtcHideLocalIpsWithMdns",  # which would ask the local network
+)
+FLAGS = (
+    "--headless",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--no-pings",
+    "--mute-audio",
+    "--hide-scrollbars",
+    "--disable-gpu",
+    "--disable-3d-apis",
+    "--disable-dev-shm-usage",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--disable-component-update",
+    "--disable-background-networking",
+    "--disable-client-side-phishing-detection",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-file-system",
+    "--disable-notifications",
+    "--deny-permission-prompts",
+    "--metrics-recording-only",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--blink-settings=imagesEnabled=false",
+    f"--disable-features={','.join(_FEATURES)}",
+    # The vendor's servers, which Chromium would ask at each start: the proxy refuses this address.
+    "--gaia-url=http://127.0.0.1:9/",
+    "--google-apis-url=http://127.0.0.1:9/",
+    "--google-base-url=http://127.0.0.1:9/",
+    # Nothing leaves but through the proxy: no UDP, and no names are looked up.
+    "--disable-quic",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # its name in other versions
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--proxy-bypass-list=<-loopback>",
+)
+
+# The profile's settings: the same for WebRTC, and nothing for the vendor's servers.
+_PREFERENCES = {
+    "net": {"network_prediction_options": 2},
+    "safebrowsing": {"enabled": False},
+    "search": {"suggest_enabled": False},
+    "signin": {"allowed": False, "allowed_on_next_startup": False},
+    "webrtc": {
+        "ip_handling_policy": "disable_non_proxied_udp",
+        "multiple_routes_enabled": False,
+        "nonproxied_udp_enabled": False,
+    },
+}
+# In case a version of Chromium ignores those settings.
+_WITHOUT = """for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport"]) delete window[name];"""
+
+# Chromium reads its pipe at descriptor 3 and writes at 4.  It ends if the pipe does.
+_LAUNCH = """
+import fcntl, os, resource, sys
+came, went = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(came, 3)
+os.dup2(went, 4)
+os.closerange(5, 256)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+_turn = threading.Semaphore(1)  # a Chromium takes several hundred megabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A page after its scripts ran: its HTML, and the URL that it led to."""
+
+    html: str
+    url: str
+    bytes_read: int = 0
+
+
+def is_set_up() -> bool:
+    """Return whether pages that need JavaScript can be read (BEACON_CHROMIUM)."""
+    return bool(settings.BEACON_CHROMIUM)
+
+
+def render(
+    url: str,
+    *,
+    allow_hosts: frozenset[str] = frozenset(),
+    resolver: Resolver = resolve,
+    limits: Limits = LIMITS,
+) -> Rendered:
+    """Open a page in Chromium and return it after its scripts ran.
+
+    Its scripts reach a host of `allow_hosts` only if the page itself is there.  Raises
+    ProviderRejected (forbidden address, too large, scripts that don't end) or ProviderUnavailable
+    (Chromium is busy or can't be started, or the server can't be reached).
+    """
+    target = check_url(url, allow_hosts)
+    own_port = target.port or (443 if target.scheme == "https" else 80)
+    is_exempt = is_allowed(target.raw_host.decode("ascii"), own_port, allow_hosts)
+    own = {f"{target.host.lower()}:{own_port}", f"[{target.host.lower()}]:{own_port}"}
+    allowed = allow_hosts & own if is_exempt else frozenset()
+    if not _turn.acquire(timeout=QUEUE_SECONDS):
+        raise ProviderUnavailable(
+            _("Too many pages are waiting for the browser, so this one was skipped.")
+        )
+    started = time.monotonic()
+    try:
+        meter = SharedMeter(limits)
+        with (
+            GuardProxy(meter, allow_hosts=allowed, resolver=resolver) as proxy,
+            _chromium(proxy.address) as chromium,
+        ):
+            html, final = _Page(chromium, meter).read(str(target))
+            if meter.is_used_up:
+                raise too_large(limits.wire_bytes)
+        check_url(final, allow_hosts)  # also refuses the browser's own error pages
+    finally:
+        _turn.release()
+    ms = round((time.monotonic() - started) * 1000)
+    logger.info(
+        "page rendered", host=target.host, bytes=meter.wire_bytes, refused=proxy.refused, ms=ms
+    )
+    return Rendered(html, final, meter.wire_bytes)
+
+
+# --- the process ---
+
+
+@dataclass(slots=True)
+class _Chromium:
+    process: subprocess.Popen[bytes]
+    to: int  # the descriptor that it reads
+    of: int  # the descriptor that it writes
+
+
+@contextlib.contextmanager
+def _chromium(proxy: str) -> Iterator[_Chromium]:
+    """Start Chromium with an empty profile, and kill all its processes at the end."""
+    with tempfile.TemporaryDirectory(
+        prefix="beacon-browser-", ignore_cleanup_errors=True
+    ) as folder:
+        read_by_it, to = os.pipe()
+        of, written_by_it = os.pipe()
+        try:
+            chromium = _Chromium(_started(folder, proxy, read_by_it, written_by_it), to, of)
+        except OSError as exc:
+            os.close(to)
+            os.close(of)
+            raise _not_started(exc.strerror or str(exc)) from exc
+        finally:
+            os.close(read_by_it)
+            os.close(written_by_it)
+        try:
+            yield chromium
+        finally:
+            _kill(chromium.process)
+            os.close(to)
+            os.close(of)
+
+
+def _started(folder: str, proxy: str, *pipe: int) -> subprocess.Popen[bytes]:
+    profile = Path(folder, "Default")
+    profile.mkdir()
+    Path(profile, "Preferences").write_text(json.dumps(_PREFERENCES))
+    sandbox = () if settings.BEACON_CHROMIUM_SANDBOX else ("--no-sandbox",)
+    return subprocess.Popen(
+        [
+            sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, pipe), settings.BEACON_CHROMIUM,
+            *FLAGS, *sandbox,
+            f"--user-agent={user_agent()}",
+            f"--user-data-dir={folder}",
+            f"--proxy-server=http://{proxy}",
+            "about:blank",
+        ],
+        pass_fds=pipe,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        # No keys and passwords.
+        env={"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder},
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill Chromium and what it started, some of which may have left its process group."""
+    others = _children(process.pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for other in others:
+        with contextlib.suppress(psutil.Error):
+            other.kill()
+    process.wait()
+    psutil.wait_procs(others, timeout=2)
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.Error:
+        return []
+
+
+def _memory(pid: int) -> int:
+    total = 0
+    for one in _children(pid):
+        with contextlib.suppress(psutil.Error):
+            total += one.memory_info().rss
+    return total
+
+
+def _not_started(why: str) -> ProviderUnavailable:
+    return ProviderUnavailable(
+        _("The browser for pages that need JavaScript can’t be started: %(why)s.") % {"why": why}
+    )
+
+
+# --- the page ---
+
+
+class _Page:
+    """One page, over Chromium's debugging protocol: JSON messages that end with a zero byte."""
+
+    def __init__(self, chromium: _Chromium, meter: SharedMeter) -> None:
+        self._chromium = chromium
+        self._meter = meter
+        self._ends_at = time.monotonic() + meter.limits.whole_seconds
+        self._checked_at = 0.0
+        self._buffer = bytearray()
+        self._last = 0  # the number of the last message
+        self._session = ""
+        self._going: set[str] = set()  # requests without an answer
+        self._quiet_since = 0.0
+        self._has_loaded = False
+
+    def read(self, url: str) -> tuple[str, str]:
+        """Open the page, wait for its scripts, and return its HTML and its URL."""
+        try:
+            made = self._ask("Target.createTarget", {"url": "about:blank"})
+        except _Ended as exc:
+            raise _not_started(
+                _(
+                    "it ended at once. As root and in most containers, it needs BEACON_CHROMIUM_SANDBOX=0"
+                )
+            ) from exc
+        try:
+            joined = self._ask(
+                "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
+            )
+            self._session = joined["sessionId"]
+            self._ask("Browser.setDownloadBehavior", {"behavior": "deny"}, session="")
+            for domain in ("Page", "Network"):
+                self._ask(f"{domain}.enable")
+            self._ask("Page.addScriptToEvaluateOnNewDocument", {"source": _WITHOUT})
+            opened = self._ask("Page.navigate", {"url": url})
+            if opened.get("errorText"):
+                raise ProviderUnavailable(
+                    _("The browser couldn’t open the page: %(why)s.")
+                    % {"why": str(opened["errorText"])[:80]}
+                )
+            self._wait()
+            tree = self._ask("Page.getFrameTree")
+            root = self._ask("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
+            html = self._ask("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
+        except (_Ended, KeyError, TypeError) as exc:
+            raise ProviderRejected(_("The page crashed the browser, so it was skipped.")) from exc
+        return str(html), str(tree["frameTree"]["frame"]["url"])
+
+    def _wait(self) -> None:
+        """Wait until the page has loaded and its scripts ask for nothing more, but not forever."""
+        until = time.monotonic() + LOAD_SECONDS
+        self._quiet_since = time.monotonic()
+        while (now := time.monotonic()) < until:
+            if self._has_loaded and not self._going and now - self._quiet_since > QUIET_SECONDS:
+                return
+            self._take(self._next(min(until, now + CHECK_SECONDS)))
+
+    def _ask(
+        self, method: str, params: dict[str, Any] | None = None, *, session: str | None = None
+    ) -> dict[str, Any]:
+        """Send a command and return its result."""
+        number = self._send(method, params or {}, self._session if session is None else session)
+        while True:
+            message = self._next(self._ends_at)
+            if message.get("id") == number:
+                if "error" in message:
+                    raise _Ended
+                result = message.get("result")
+                return result if isinstance(result, dict) else {}
+            self._take(message)
+
+    def _send(self, method: str, params: dict[str, Any], session: str) -> int:
+        self._last += 1
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        try:
+            os.write(self._chromium.to, json.dumps(message).encode() + b"\0")
+        except OSError as exc:
+            raise _Ended from exc
+        return self._last
+
+    def _take(self, message: dict[str, Any]) -> None:
+        """Note an event of the page."""
+        method, params = message.get("method", ""), message.get("params") or {}
+        if method == "Page.loadEventFired":
+            self._has_loaded = True
+            self._quiet_since = time.monotonic()
+        elif method == "Page.frameNavigated" and not params.get("frame", {}).get("parentId"):
+            # What the page before still asked for is never reported as ended.
+            self._has_loaded = False
+            self._going.clear()
+        elif method == "Network.requestWillBeSent":
+            self._going.add(str(params.get("requestId")))
+            self._quiet_since = time.monotonic()
+        elif method in ("Network.loadingFinished", "Network.loadingFailed"):
+            self._going.discard(str(params.get("requestId")))
+            self._quiet_since = time.monotonic()
+        elif method == "Page.javascriptDialogOpening":
+            self._send("Page.handleJavaScriptDialog", {"accept": False}, self._session)
+
+    def _next(self, until: float) -> dict[str, Any]:
+        """Return the next message, or {} at `until`. Raises at a limit, or if Chromium ended."""
+        while (end := self._buffer.find(b"\0")) < 0:
+            self._check_limits()
+            left = min(until, self._ends_at) - time.monotonic()
+            if left <= 0 and until < self._ends_at:
+                return {}
+            ready, _w, _x = select.select(
+                [self._chromium.of], [], [], max(0, min(left, CHECK_SECONDS))
+            )
+            if not ready:
+                continue
+            piece = os.read(self._chromium.of, 1 << 20)
+            if not piece:
+                raise _Ended
+            self._buffer += piece
+            if len(self._buffer) > LONGEST_MESSAGE:
+                raise too_large(LONGEST_MESSAGE)
+        raw = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            message = json.loads(raw)
+        except ValueError as exc:
+            raise _Ended from exc
+        return message if isinstance(message, dict) else {}
+
+    def _check_limits(self) -> None:
+        now = time.monotonic()
+        if now > self._ends_at:
+            raise ProviderRejected(_("The page’s scripts took too long, so they were stopped."))
+        if now - self._checked_at < CHECK_SECONDS:
+            return
+        self._checked_at = now
+        if self._meter.is_used_up:
+            raise too_large(self._meter.limits.wire_bytes)
+        if _memory(self._chromium.process.pid) > MEMORY_LIMIT:
+            raise ProviderRejected(
+                _("The page’s scripts took too much memory, so they were stopped.")
+            )
+
+
+class _Ended(Exception):
+    """Chromium ended, or its answer makes no sense."""
