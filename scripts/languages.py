@@ -48,7 +48,9 @@ KEYWORDS: dict[str, Any] = {
 _IMPORTED = re.compile(r"^\s*from django\.utils\.translation import (.+?)$", re.MULTILINE)
 _AS = re.compile(r"(\w+) as (\w+)")
 PLACEHOLDER = re.compile(
-    r"%\(\w+\)[sdr]|%[sd%]|\{[\w.:]*\}|</?[a-zA-Z][^>]*>|`[^`]*`|https?://[^\s\"”»)」]+"
+    r"%\(\w+\)[sdr]|%[sd%]|\{[\w.:]*\}|</?[a-zA-Z][^>]*>|`[^`]*`"
+    # A URL, without the punctuation that follows it: Japanese and Chinese have their own.
+    r"|https?://(?:[!#-(*-~]*[0-9A-Za-z/])?"
 )
 _NEVER = datetime(2026, 1, 1, tzinfo=UTC)  # Babel would write the current time into each catalog
 Key = tuple[str | None, str | tuple[str, ...]]  # context and message
