@@ -25,6 +25,7 @@ from memory.models import ModelCall
 from research.models import Run
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import SourceRow
+from research.services.reports.pdf_document import as_pdf
 from research.services.reports.word_document import as_docx
 from research.services.runs import presenters
 from research.services.runs.reporting import sentences as report_sentences
@@ -225,6 +226,7 @@ KINDS: dict[str, tuple[str, Callable[[Run], str | bytes]]] = {
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         as_docx,
     ),
+    "report.pdf": ("application/pdf", as_pdf),
     "sources.csv": ("text/csv; charset=utf-8; header=present", as_csv),
     "references.bib": ("application/x-bibtex; charset=utf-8", as_bibtex),
     "references.ris": ("application/x-research-info-systems; charset=utf-8", as_ris),
