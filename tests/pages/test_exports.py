@@ -382,3 +382,19 @@ def test_exporting_changes_nothing_and_its_queries_are_fixed(browser: Client, ru
 
     assert len(many) == len(few) <= 11
     assert Report.objects.filter(run=run).values().get() == before
+
+
+@pytest.mark.requirement("R353")
+def test_files_of_a_report_by_template_link_their_citations(browser: Client, topic: Topic):
+    run = make_run(topic, settings={"report_template": "{{ new }}\n## Read\n{{ sources }}"})
+    sources = [make_source(1, "A", link="https://a.example/1"), make_source(2, "B")]
+    body = "- It sails. [2]\n\n## Read\n\n1. [A](https://a.example/1) · a.example\n2. B · b.example\n\n## End\n\n1. one"
+    make_report(run, body=body, sources=sources)
+
+    page = get(browser, run, "report.html").content.decode()
+    assert page.count('id="source-2"') == 1 and 'href="#source-2"' in page
+    assert re.search(r'<li id="source-1"[^>]*><a href="https://a.example/1"', page)
+    assert "<h2>Sources</h2>" not in page and 'id="what-changed"' not in page
+
+    links = pdf_links(get(browser, run, "report.pdf").content)
+    assert [isinstance(link, list) for link in links] == [True, False]

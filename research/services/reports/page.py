@@ -269,7 +269,9 @@ def _with_unsupported(html: str) -> SafeString:
 def _contents(
     report: Report, headings: Sequence[tuple[str, str]], sources: Sequence[SourceRow]
 ) -> list[tuple[str, str]]:
-    found = [("what-changed", report.delta_heading)] if report.delta else []
+    found = []
+    if report.delta and not report.places_changes:
+        found.append(("what-changed", report.delta_heading))
     found += headings
     if sources:
         found.append(("sources", _("Sources")))

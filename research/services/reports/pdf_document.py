@@ -57,9 +57,9 @@ def as_pdf(run: Run) -> bytes:
     report = run.report
     text = report.as_markdown()
     tokens = tokens_of(text)
-    first, last = _sources_at(tokens) if report.sources else (0, 0)
-    items = sum(token.type == "list_item_open" for token in tokens[first:last])
-    writer = _Writer(_Fonts(text), frozenset(range(1, items + 1)))
+    first, last = _sources_at(tokens, len(report.sources))
+    numbers = range(1, len(report.sources) + 1) if last else ()
+    writer = _Writer(_Fonts(text), frozenset(numbers))
     writer.write(tokens[:first])
     writer.at_sources = True
     writer.write(tokens[first:last])
@@ -284,14 +284,17 @@ class _Writer(FileWriter):
         return "".join(made)
 
 
-def _sources_at(tokens: list[Token]) -> tuple[int, int]:
-    """Return where the list of sources begins and ends: it's the last list with numbers."""
-    lists = [n for n, one in enumerate(tokens) if one.type == "ordered_list_open" and not one.level]
-    if not lists:
-        return 0, 0
-    first = lists[-1]
-    closed = (n for n in range(first, len(tokens)) if tokens[n].type == "ordered_list_close")
-    return first, next(n for n in closed if not tokens[n].level) + 1
+def _sources_at(tokens: list[Token], count: int) -> tuple[int, int]:
+    """Return where the list of sources begins and ends: the last with numbers and `count` items."""
+    found = (0, 0)
+    first = 0
+    for at, token in enumerate(tokens):
+        if token.type == "ordered_list_open" and not token.level:
+            first = at
+        if token.type == "ordered_list_close" and not token.level:
+            items = sum(one.type == "list_item_open" and one.level == 1 for one in tokens[first:at])
+            found = (first, at + 1) if items == count else found
+    return found
 
 
 def _in_bold(line: Line) -> Line:
