@@ -17,6 +17,11 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(found.strip() for found in _PLACEHOLDER.findall(text)))
 
 
+def count_of(text: str) -> int:
+    """Return the number of placeholders."""
+    return len(_PLACEHOLDER.findall(text))
+
+
 def has_open_braces(text: str) -> bool:
     """Whether double braces are left without their pair."""
     rest = _PLACEHOLDER.sub("", text)

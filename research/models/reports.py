@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import as_words, link
-from beacon_site.text.placeholders import names_in
+from beacon_site.text.placeholders import alone
 from memory.models import Conflict, Observation, Recalled, Topic, TopicFact, Trust
 from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet
@@ -335,9 +335,9 @@ class Report(Recalled):
         return replace(super().search_marks(), topic_id=self.run.topic_id)
 
     @property
-    def _placed(self) -> list[str]:
-        """Return the names in the template that its run used."""
-        return names_in(self.run.settings.get("report_template") or "")
+    def _placed(self) -> set[str]:
+        """Return the names of the blocks in the template that its run used."""
+        return set(map(alone, (self.run.settings.get("report_template") or "").splitlines()))
 
     @property
     def places_changes(self) -> bool:
@@ -346,7 +346,7 @@ class Report(Recalled):
 
     @property
     def places_sources(self) -> bool:
-        """Whether the body ends with its sources, or has them elsewhere, by a template."""
+        """Whether the body has the list of sources, by a template."""
         return "sources" in self._placed
 
     @property

@@ -22,7 +22,10 @@ from docx.table import Table
 from beacon_site.text.markdown import render
 from memory.models import Topic, User
 from research.models import Hit, Report, Run
+from research.models.reports import source_lines
+from research.services.reports import pdf_document
 from research.services.reports.exporting import KINDS
+from research.services.reports.file_writer import Piece
 from tests.research.factories import (
     make_call,
     make_hit,
@@ -249,6 +252,26 @@ def test_a_pdf_shows_the_scripts_it_has_fonts_for_and_says_which_it_lacks(
     assert "This PDF has no font for some characters" in text
 
 
+@pytest.mark.requirement("R352")
+def test_a_chinese_word_in_a_japanese_report_gets_a_font_that_has_it():
+    fonts = pdf_document._Fonts("日本語のテキスト: 电池、한국어")
+
+    found = dict(fonts.stretches("池电한ש𠮷", "Courier"))
+
+    assert found["池"] == pdf_document.JAPANESE and found["电"] == pdf_document.CHINESE
+    assert found["한"] == pdf_document.KOREAN
+    assert found["□□"] == pdf_document.SANS and fonts.has_missing
+
+
+@pytest.mark.requirement("R352")
+@pytest.mark.parametrize("text", ["x" * 9_000, "a b\n" * 3_000, "\t" * 9_000, "电" * 9_000])
+def test_a_paragraph_over_many_pages_is_written_in_parts(text: str):
+    parts = list(pdf_document._parts([Piece(text, bold=True)]))
+
+    assert "".join(piece.text for part in parts for piece in part) == text
+    assert max(sum(pdf_document._length(p.text) for p in part) for part in parts) < 4_000
+
+
 @pytest.mark.requirement("R61")
 def test_exported_html_is_sanitised(browser: Client, topic: Topic):
     run = make_run(topic)
@@ -385,16 +408,24 @@ def test_exporting_changes_nothing_and_its_queries_are_fixed(browser: Client, ru
 
 
 @pytest.mark.requirement("R353")
-def test_files_of_a_report_by_template_link_their_citations(browser: Client, topic: Topic):
-    run = make_run(topic, settings={"report_template": "{{ new }}\n## Read\n{{ sources }}"})
+def test_a_report_by_template_lists_its_sources_once_where_it_places_them(
+    browser: Client, topic: Topic
+):
+    run = make_run(topic, settings={"report_template": "{{ new }}\n## Read\n{{ sources }}\n## End"})
     sources = [make_source(1, "A", link="https://a.example/1"), make_source(2, "B")]
-    body = "- It sails. [2]\n\n## Read\n\n1. [A](https://a.example/1) · a.example\n2. B · b.example\n\n## End\n\n1. one"
-    make_report(run, body=body, sources=sources)
+    end = "## End\n\nIt ends.\n\n1. one\n2. two"
+    report = make_report(run, sources=sources)
+    body = f"- It sails. [2]\n\n## Read\n\n{source_lines(report.sources)}\n\n{end}"
+    Report.objects.filter(pk=report.pk).update(body=body)
+    places = ["It sails.", ">Read</h2>", 'id="source-1"', ">End</h2>", "It ends."]
 
-    page = get(browser, run, "report.html").content.decode()
-    assert page.count('id="source-2"') == 1 and 'href="#source-2"' in page
-    assert re.search(r'<li id="source-1"[^>]*><a href="https://a.example/1"', page)
-    assert "<h2>Sources</h2>" not in page and 'id="what-changed"' not in page
+    file = get(browser, run, "report.html").content.decode()
+    page = browser.get(f"/topics/{topic.slug}/runs/{run.pk}/").content.decode()
+    article = page[page.index('id="report"') : page.index("</article>")]
+    for shown in (file, article):
+        assert shown.count('id="source-1"') == shown.count("https://a.example/1") == 1
+        assert sorted(places, key=shown.index) == places
+        assert 'href="#source-2"' in shown and ">Sources" not in shown
 
     links = pdf_links(get(browser, run, "report.pdf").content)
-    assert [isinstance(link, list) for link in links] == [True, False]
+    assert [isinstance(link, list) for link in links] == [True, False, False]

@@ -38,8 +38,8 @@ def contents(run: Run, **more: Any) -> template.Contents:
     return template.Contents(**values | more)
 
 
-def laid_out(run: Run, text: str, most: int | None = None, **more: Any) -> str:
-    settings = TopicSettings(topic=run.topic, report_template=text, report_most=most)
+def laid_out(run: Run, layout: str, most: int | None = None, **more: Any) -> str:
+    settings = TopicSettings(topic=run.topic, report_template=layout, report_most=most)
     return template.laid_out(settings, contents(run, **more))
 
 
@@ -98,6 +98,8 @@ def test_markdown_in_a_word_is_text(topic: Topic):
         ("{{ }}", "“{{  }}” isn’t a placeholder."),
         ("New: {{ new }}", "“{{ new }}” needs its own line"),
         ("- {{ sources }}", "“{{ sources }}” needs its own line"),
+        ("{{ new }}\n{{new}}", "“{{ new }}” can only be used once."),
+        ("{{ date }}" * 101, "at most 100 placeholders inside sentences"),
         ("{{ new", "Some double braces have no pair."),
         ("{{ {{ topic }} }}", "Some double braces have no pair."),
     ],
@@ -111,6 +113,34 @@ def test_what_is_no_placeholder_is_explained(typed: str, said: str):
 def test_other_template_languages_are_text(topic: Topic, typed: str):
     assert template.problems_of(typed) == []
     assert laid_out(make_run(topic), typed) == typed
+
+
+def test_a_hostile_template_gets_a_short_answer():
+    problems = template.problems_of("".join(f"{{{{ {n}{'x' * 90} }}}}" for n in range(99)))
+
+    assert len(problems) == template.MOST_PROBLEMS
+    assert max(map(len, problems)) < 400
+
+
+def test_a_block_is_placed_once_however_the_template_came_here(topic: Topic):
+    assert laid_out(make_run(topic), "{{ text }}\n" * 900) == "All of it."
+
+
+def test_blocks_are_placed_as_they_are(topic: Topic):
+    code = "```\n# a\n\n\n\nb\n```"
+
+    assert (
+        laid_out(make_run(topic), "# T\n\n\n\n{{ text }}\nEnd", text=code)
+        == f"## T\n\n{code}\n\nEnd"
+    )
+
+
+def test_sources_never_continue_the_numbers_of_a_list_above_them(topic: Topic):
+    body = laid_out(make_run(topic), "{{ text }}\n{{ sources }}", text="1. a\n\n1. b")
+
+    first, second = render(body).split("</ol>")[:2]
+    assert first.count("<li>") == second.count("<li>") == 2
+    assert render(body).count("<p>") == 2  # of the first list, which is loose
 
 
 def test_a_template_with_every_name_has_no_problem():

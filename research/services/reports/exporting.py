@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -157,10 +156,7 @@ def html_by(template: str, run: Run, **more: Any) -> str:
     """Render the report with a template that extends research/export.html."""
     report = run.report
     said = report_sentences.said_of(report, report_sentences.FILE)
-    body, _headings = report_page.body_of(report, said)
-    sources = report_page.sources_of(report)
-    if report.places_sources:
-        body, sources = _with_targets(body, len(sources)), []
+    body = report_page.body_of(report, said)
     return render_to_string(
         template,
         {
@@ -169,28 +165,15 @@ def html_by(template: str, run: Run, **more: Any) -> str:
             "delta": by_direction(render(report.delta))
             if report.delta and not report.places_changes
             else "",
-            "body": body,
-            "sources": sources,
+            "body": body.html,
+            "body_rest": body.rest,
+            "sources": report_page.sources_of(report),
             "written_by": presenters.written_by(report),
             "style": style(),
             "language": get_language() or "en",
         }
         | more,
     )
-
-
-_NUMBERED = re.compile(r"(<ol[^>]*>\s*)((?:<li>(?:(?!</?[ou]l).)*?</li>\s*)+)(?=</ol>)", re.DOTALL)
-
-
-def _with_targets(body: SafeString, count: int) -> SafeString:
-    """Return a body that has its list of sources itself, so that citations lead to its items."""
-    lists = [one for one in _NUMBERED.finditer(body) if one[2].count("<li>") == count]
-    if not lists:
-        return body
-    found, numbers = lists[-1], itertools.count(1)
-    items = re.sub("<li>", lambda _li: f'<li id="source-{next(numbers)}">', found[2])
-    # Only our own ids were added to the safe HTML.
-    return mark_safe(body[: found.start(2)] + items + body[found.end(2) :])  # noqa: S308  # nosec B308, B703
 
 
 def style() -> SafeString:

@@ -1,7 +1,7 @@
 """A report as a PDF file, from the same Markdown as its other exports.
 
-Latin, Greek and Cyrillic letters are embedded. Chinese, Japanese and Korean use the standard fonts
-that every PDF reader brings along. Characters of other scripts are shown as □, and a note says so.
+Latin, Greek and Cyrillic letters are embedded. Chinese, Japanese and Korean use standard fonts that
+the PDF reader supplies. Characters of other scripts are shown as □, and a note says so.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
+from operator import contains
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
@@ -20,6 +21,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from beacon_site.embedded import places
+from beacon_site.text.cleaning import normal_form
 from beacon_site.text.markdown import tokens_of
 from research.services.reports.file_writer import FileWriter, Line, Piece, Place
 
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 FONTS = places.ASSETS / "static/vendor"
 SANS, BOLD, ITALIC = "source-sans-pdf", "source-sans-pdf-bold", "source-sans-pdf-italic"
 CHINESE, JAPANESE, KOREAN = "STSong-Light", "HeiseiMin-W3", "HYSMyeongJo-Medium"
+# The character sets of these fonts.
+CODECS = {CHINESE: "gbk", JAPANESE: "cp932", KOREAN: "cp949"}
+CODE = "Courier"  # of every PDF reader, with the characters of CODE_SET
+CODE_SET = "cp1252"
 MISSING = "□"
 
 INDENT = 18  # points for each level of a list or quotation
@@ -43,7 +49,10 @@ MARGIN = 62
 INK, MUTED, LINK = "#1b1b1f", "#62626b", "#0b57a4"
 NARROWEST = 46  # points; a table with narrower columns is written as lines
 MOST_CELLS = 3_000  # of tables in a report; each takes about 1 ms, so the rest is written as lines
+LONGEST = 2_000  # characters; a longer paragraph is cut, since each page of it takes longer
+LINE = 80  # characters that a line break counts as
 
+_UNIT = re.compile(r"[^\n]{0,400}(?: |\n|$)|[^\n]{1,400}")
 _CITATION = re.compile(r"\[(\d{1,3})\]")
 _KANA = re.compile(r"[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
 _HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
@@ -57,7 +66,7 @@ def as_pdf(run: Run) -> bytes:
     report = run.report
     text = report.as_markdown()
     tokens = tokens_of(text)
-    first, last = _sources_at(tokens, len(report.sources))
+    first, last = _sources_at(tokens, [str(source["domain"]) for source in report.sources])
     numbers = range(1, len(report.sources) + 1) if last else ()
     writer = _Writer(_Fonts(text), frozenset(numbers))
     writer.write(tokens[:first])
@@ -90,33 +99,45 @@ class _Fonts:
 
     def __init__(self, text: str) -> None:
         _register()
-        letters = _EAST_ASIAN.findall(text)
-        self.han = CHINESE
+        letters = len(_EAST_ASIAN.findall(text))
+        # Chinese characters look different in Japanese and Korean, and the fonts lack some.
+        self.han = [CHINESE]
         for font, script in ((KOREAN, _HANGUL), (JAPANESE, _KANA)):
-            if len(script.findall(text)) * 20 > len(letters):
-                self.han = font
+            if len(script.findall(text)) * 20 > letters:
+                self.han.insert(0, font)
         self.has_missing = False
 
     def stretches(self, text: str, font: str) -> Iterator[Stretch]:
         """Yield the text in parts, each with the font that has its characters."""
-        pairs = (self._of(character, font) for character in unicodedata.normalize("NFC", text))
+        pairs = (self._of(character, font) for character in normal_form(text, "NFC"))
         for name, found in groupby(pairs, key=lambda pair: pair[1]):
             if part := "".join(character for character, _font in found):
                 yield Stretch(part, name)
 
     def _of(self, character: str, font: str) -> tuple[str, str]:
+        if font == CODE and not _is_in(CODE_SET, character):
+            font = SANS
         if character in "\n\t" or ord(character) in _covered():
             return ("" if character == "\xad" else character), font
         if _EAST_ASIAN.match(character):
-            if _HANGUL.match(character):
-                return character, KOREAN
-            return character, JAPANESE if _KANA.match(character) else self.han
+            for name in dict.fromkeys((*self.han, JAPANESE, KOREAN)):
+                if _is_in(CODECS[name], character):
+                    return character, name
         if character.isspace():
             return " ", font
         if unicodedata.category(character) in ("Cf", "Cc", "Mn", "Me"):
             return "", font
         self.has_missing = True
         return MISSING, SANS
+
+
+@lru_cache(maxsize=50_000)
+def _is_in(codec: str, character: str) -> bool:
+    try:
+        character.encode(codec)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @cache
@@ -183,17 +204,20 @@ class _Writer(FileWriter):
         self.flowables.append(made)
 
     def paragraph(self, line: Line, place: Place) -> None:
-        markup = self._markup(line)
-        if self.at_sources and place.number is not None and place.depth == 1:
-            markup = f'<a name="source-{place.number}"/>{markup}'
-        self.flowables.append(
-            self._paragraph(
-                markup,
-                left=min(place.depth, DEEPEST) * INDENT,
-                mark=place.mark,
-                after=2.5 if place.in_list else 7,
+        parts = list(_parts(line))
+        for n, part in enumerate(parts):
+            markup = self._markup(part)
+            if self.at_sources and place.number is not None and place.depth == 1 and not n:
+                markup = f'<a name="source-{place.number}"/>{markup}'
+            after = 2.5 if place.in_list else 1 if all(piece.code for piece in part) else 7
+            self.flowables.append(
+                self._paragraph(
+                    markup,
+                    left=min(place.depth, DEEPEST) * INDENT,
+                    mark="" if n else place.mark,
+                    after=after if n == len(parts) - 1 else 0,
+                )
             )
-        )
 
     def table(self, rows: list[list[Line]]) -> None:
         width = max(map(len, rows))
@@ -252,7 +276,7 @@ class _Writer(FileWriter):
         return "".join(map(self._piece, line)).strip(" ")
 
     def _piece(self, piece: Piece) -> str:
-        font = BOLD if piece.bold else ITALIC if piece.italic else SANS
+        font = CODE if piece.code else BOLD if piece.bold else ITALIC if piece.italic else SANS
         if piece.link or piece.code:
             made = self._text(piece.text, font)
         else:
@@ -284,17 +308,39 @@ class _Writer(FileWriter):
         return "".join(made)
 
 
-def _sources_at(tokens: list[Token], count: int) -> tuple[int, int]:
-    """Return where the list of sources begins and ends: the last with numbers and `count` items."""
+def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:
+    """Return where the list of sources begins and ends: the last one with these domains."""
     found = (0, 0)
     first = 0
     for at, token in enumerate(tokens):
         if token.type == "ordered_list_open" and not token.level:
             first = at
         if token.type == "ordered_list_close" and not token.level:
-            items = sum(one.type == "list_item_open" and one.level == 1 for one in tokens[first:at])
-            found = (first, at + 1) if items == count else found
+            items = [one.content for one in tokens[first:at] if one.type == "inline"]
+            if len(items) == len(domains) and all(map(contains, items, domains)):
+                found = (first, at + 1)
     return found
+
+
+def _parts(line: Line) -> Iterator[Line]:
+    """Yield a line, in several parts if it's very long."""
+    if sum(_length(piece.text) for piece in line) <= LONGEST:
+        yield line
+        return
+    part: Line = []
+    length = 0
+    for piece in line:
+        for unit in filter(None, _UNIT.findall(piece.text)):
+            if part and length + _length(unit) > LONGEST:
+                yield part
+                part, length = [], 0
+            part.append(replace(piece, text=unit))
+            length += _length(unit)
+    yield part
+
+
+def _length(text: str) -> int:
+    return len(text) + LINE * text.count("\n") + 3 * text.count("\t")
 
 
 def _in_bold(line: Line) -> Line:

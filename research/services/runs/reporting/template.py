@@ -7,7 +7,8 @@ for it: changes -> one list per block -> `laid_out`. It can only place parts tha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,8 +19,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import as_words
-from beacon_site.text.placeholders import alone, filled, has_open_braces, names_in
+from beacon_site.text.placeholders import alone, count_of, filled, has_open_braces, names_in
 from research.models import DeltaItem, Run, TopicSettings
 from research.models.reports import source_lines
 from research.services.runs.reporting import merged_deltas
@@ -27,6 +29,10 @@ from research.services.runs.reporting.delta import Change
 
 LONGEST = 10_000  # characters
 MOST_ITEMS = 200  # of a block
+MOST_WORDS = 100  # placeholders inside sentences; an objective can have thousands of characters
+MOST_PROBLEMS = 5  # explained at once
+
+_NUMBERED = re.compile(r"^ *\d+[.)] ", re.MULTILINE)
 
 Status = DeltaItem.Status
 _LISTS: dict[str, str] = {
@@ -78,33 +84,64 @@ class Contents:
 
 def problems_of(template: str) -> list[str]:
     """Return what is wrong with a template, as sentences for the person who typed it."""
-    problems = []
+    lines = template.splitlines()
+    inside = "\n".join(line for line in lines if alone(line) not in BLOCKS)
+    problems = [*_unknown(template), *_inside(inside)]
+    placed = Counter(name for line in lines if (name := alone(line)) in BLOCKS)
+    for name, times in placed.items():
+        if times > 1:
+            said = _("“{{ %(name)s }}” can only be used once.")
+            problems.append(said % {"name": name})
+    if count_of(inside) > MOST_WORDS:
+        said = _("A template can have at most %(most)d placeholders inside sentences.")
+        problems.append(said % {"most": MOST_WORDS})
+    if has_open_braces(template):
+        problems.append(_("Some double braces have no pair. Write {{ new }}, for example."))
+    return problems[:MOST_PROBLEMS]
+
+
+def _unknown(template: str) -> Iterator[str]:
     known = BLOCKS | WORDS
     for name in names_in(template):
         if name not in known:
             said = _("“{{ %(name)s }}” isn’t a placeholder. Available: %(names)s.")
-            problems.append(said % {"name": name, "names": ", ".join(known)})
-    inside = [line for line in template.splitlines() if alone(line) not in BLOCKS]
-    for name in names_in("\n".join(inside)):
+            yield said % {"name": shorten(name, 60), "names": ", ".join(known)}
+
+
+def _inside(sentences: str) -> Iterator[str]:
+    for name in names_in(sentences):
         if name in BLOCKS:
             said = _("“{{ %(name)s }}” needs its own line, because it’s a list or a paragraph.")
-            problems.append(said % {"name": name})
-    if has_open_braces(template):
-        problems.append(_("Some double braces have no pair. Write {{ new }}, for example."))
-    return problems
+            yield said % {"name": name}
 
 
 def laid_out(settings: TopicSettings, contents: Contents) -> str:
     """Return the body by the topic's template, in Markdown."""
     blocks = _blocks(contents, settings.report_most)
     words = _words(settings, contents)
-    lines = []
+    parts: list[str] = []
     for line in settings.report_template.splitlines():
         name = alone(line)
-        lines.append(f"\n{blocks[name]}\n" if name in blocks else filled(line, words))
-    body = re.sub(r"\n\s*\n\s*\n+", "\n\n", "\n".join(lines)).strip()
-    # The page shows the title itself, so the body's headings begin at the second level.
-    return re.sub(r"^# ", "## ", body, flags=re.MULTILINE)
+        if name in BLOCKS:
+            # Each block once, however the template came here, so that a body can't become huge.
+            added = ["", *_apart(parts, name, blocks.pop(name, "")), ""]
+        else:
+            # The page shows the title itself, so the body's headings begin at the second level.
+            added = [re.sub(r"^# ", "## ", filled(line, words))]
+        for part in added:
+            if part.strip() or (parts and parts[-1]):
+                parts.append(part)
+    return "\n".join(parts).strip()
+
+
+def _apart(before: Sequence[str], name: str, block: str) -> Iterator[str]:
+    """Yield a block. The numbers of sources can't continue a numbered list above it.
+
+    A definition of a link that nothing uses ends the list, and isn't shown.
+    """
+    if name == "sources" and any(map(_NUMBERED.search, before)):
+        yield "[//]: #\n"
+    yield block
 
 
 def _blocks(contents: Contents, most: int | None) -> dict[str, str]:
