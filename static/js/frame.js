@@ -76,7 +76,7 @@
     target.scrollIntoView();
   };
   addEventListener("hashchange", unfold);
-  unfold();
+  addEventListener("load", unfold); // before it, a browser may not know the target yet
 
   // <article data-mark-read="/url/">: read after two seconds on screen. With data-mark-read-on="act" (the
   // page opened by itself after a run was watched) only after a key, a click or scrolling.

@@ -427,5 +427,8 @@ def test_a_report_by_template_lists_its_sources_once_where_it_places_them(
         assert sorted(places, key=shown.index) == places
         assert 'href="#source-2"' in shown and ">Sources" not in shown
 
+    assert article.count('id="what-changed"') == 1  # links lead to the fold, which a script opens
+    assert '<details class="fold no-print" id="what-changed">' in article
+
     links = pdf_links(get(browser, run, "report.pdf").content)
     assert [isinstance(link, list) for link in links] == [True, False, False]
