@@ -416,7 +416,7 @@ def test_a_report_by_template_lists_its_sources_once_where_it_places_them(
     end = "## End\n\nIt ends.\n\n1. one\n2. two"
     report = make_report(run, sources=sources)
     body = f"- It sails. [2]\n\n## Read\n\n{source_lines(report.sources)}\n\n{end}"
-    Report.objects.filter(pk=report.pk).update(body=body)
+    Report.objects.filter(pk=report.pk).update(body=body, delta="- **New:** It sails. [2]")
     places = ["It sails.", ">Read</h2>", 'id="source-1"', ">End</h2>", "It ends."]
 
     file = get(browser, run, "report.html").content.decode()
