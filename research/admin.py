@@ -116,6 +116,8 @@ class TopicSettingsAdmin(TopicRowAdmin):
     MASKED = (
         "objective",
         "focus",
+        "report_template",
+        "report_tone",
         "intent",
         "feeds",
         "allow_domains",

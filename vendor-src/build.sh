@@ -22,6 +22,7 @@ take modern-normalize modern-normalize.css static/vendor modern-normalize.css
 take modern-normalize license static/vendor modern-normalize.LICENSE.txt
 take @fontsource-variable/source-sans-3 LICENSE static/vendor source-sans.LICENSE.txt
 take @fontsource-variable/source-serif-4 LICENSE static/vendor source-serif.LICENSE.txt
+take source-sans LICENSE.md static/vendor source-sans-pdf.LICENSE.txt
 take axe-core axe.min.js tests/vendor axe.min.js
 take axe-core LICENSE tests/vendor axe.LICENSE.txt
 take axe-core LICENSE-3RD-PARTY.txt tests/vendor axe.LICENSE-3RD-PARTY.txt

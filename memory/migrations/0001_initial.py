@@ -3345,7 +3345,7 @@ class Migration(migrations.Migration):
                             ),
                             (
                                 "moved",
-                                "The path leads to another folder than before, so nothing is read or written.",
+                                "The path now leads to a different folder, so nothing is read or written.",
                             ),
                             ("unreadable", "The folder can’t be read."),
                             (

@@ -69,6 +69,15 @@ class TopicFields(Body):
     block_pages: list[Line] | None = Field(None, max_length=200)
     always_check: list[Line] | None = Field(None, max_length=5)
     report_style: Style | None = None
+    report_template: str | None = Field(
+        None,
+        max_length=LONGEST,
+        description="Markdown with placeholders such as {{ new }}. Empty: by the style.",
+    )
+    report_most: Annotated[int, Field(ge=1, le=200)] | None = Field(
+        None, description="The maximum number of items in each list of the template."
+    )
+    report_tone: str | None = Field(None, max_length=200, description="For the model.")
     reading: Reading | None = None
     plan_review: PlanReview | None = None
     intent: str | None = Field(
@@ -173,6 +182,9 @@ class TopicOut(BaseModel):
     always_check: list[str]
     engine: str
     report_style: TopicSettings.Style
+    report_template: str
+    report_most: int | None
+    report_tone: str
     reading: TopicSettings.Reading
     model: str
     plan_review: TopicSettings.PlanReview

@@ -357,6 +357,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "report_template",
+                    models.TextField(blank=True, verbose_name="report template"),
+                ),
+                (
+                    "report_most",
+                    models.PositiveSmallIntegerField(
+                        blank=True, null=True, verbose_name="items per block"
+                    ),
+                ),
+                (
+                    "report_tone",
+                    models.CharField(blank=True, max_length=200, verbose_name="tone"),
+                ),
+                (
                     "reading",
                     models.CharField(
                         choices=[("skim", "skim"), ("normal", "normal"), ("thorough", "thorough")],

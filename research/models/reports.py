@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple, Self
@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import as_words, link
+from beacon_site.text.placeholders import alone
 from memory.models import Conflict, Observation, Recalled, Topic, TopicFact, Trust
 from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet
@@ -334,6 +335,21 @@ class Report(Recalled):
         return replace(super().search_marks(), topic_id=self.run.topic_id)
 
     @property
+    def _placed(self) -> set[str]:
+        """Return the names of the blocks in the template that its run used."""
+        return set(map(alone, (self.run.settings.get("report_template") or "").splitlines()))
+
+    @property
+    def places_changes(self) -> bool:
+        """Whether the body has the changes, by a template, so that files don't list them again."""
+        return not {"new", "changed", "contradicted", "gone"}.isdisjoint(self._placed)
+
+    @property
+    def places_sources(self) -> bool:
+        """Whether the body has the list of sources, by a template."""
+        return "sources" in self._placed
+
+    @property
     def masthead(self) -> str:
         """Return the line below the title: `Run #N · date · new n · known m`."""
         return _("Run #%(number)s · %(date)s · new %(new)d · known %(known)d") % {
@@ -346,15 +362,11 @@ class Report(Recalled):
     def as_markdown(self) -> str:
         """Return the whole report as Markdown, as used by the page, export, command and REST."""
         parts = [f"# {self.title}", self.masthead]
-        if self.delta:
+        if self.delta and not self.places_changes:
             parts += [f"## {self.delta_heading}", f"*{self.delta_since}*", self.delta]
         parts.append(self.body)
-        if self.sources:
-            lines = [
-                f"{s['n']}. {link(s['title'], _opening(s['link']))} · {s['domain']}"
-                for s in self.sources
-            ]
-            parts += ["## " + _("Sources"), "\n".join(lines)]
+        if self.sources and not self.places_sources:
+            parts += ["## " + _("Sources"), source_lines(self.sources)]
         remarks = [f"- {_in_words(remark)}" for remark in self.remarks()]
         if remarks:
             parts += ["## " + _("Verified and corrected"), "\n".join(remarks)]
@@ -404,6 +416,13 @@ def _in_words(remark: Remark) -> str:
     if remark.right:
         return _("Corrected by %(name)s on %(day)s: “%(sentence)s” Correct: %(right)s") % values
     return _("Marked as wrong by %(name)s on %(day)s: “%(sentence)s”") % values
+
+
+def source_lines(sources: Iterable[Mapping[str, Any]]) -> str:
+    """Return a report's sources as a numbered list in Markdown."""
+    return "\n".join(
+        f"{s['n']}. {link(s['title'], _opening(s['link']))} · {s['domain']}" for s in sources
+    )
 
 
 def _opening(address: str) -> str:

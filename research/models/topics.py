@@ -38,6 +38,9 @@ class TopicSettings(models.Model):
         "always_check",
         "engine",
         "report_style",
+        "report_template",
+        "report_most",
+        "report_tone",
         "reading",
         "model",
     )
@@ -112,6 +115,10 @@ class TopicSettings(models.Model):
     report_style = models.CharField(
         _("report style"), max_length=10, choices=Style, default=Style.STANDARD
     )
+    # Markdown with placeholders (`research.services.runs.reporting.template`). Empty: by the style.
+    report_template = models.TextField(_("report template"), blank=True)
+    report_most = models.PositiveSmallIntegerField(_("items per block"), null=True, blank=True)
+    report_tone = models.CharField(_("tone"), max_length=200, blank=True)
     reading = models.CharField(
         _("pages to read"), max_length=8, choices=Reading, default=Reading.NORMAL
     )

@@ -206,7 +206,9 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     if found["changed"].unasked and found["quiet_text"]:
         # The number of withheld changes is private.
         found["quiet_text"] = _("Nothing new to announce.")
-    return {name: found[name] for name in ("report", "quiet_text", "body", "contents")} | {
+    return {
+        name: found[name] for name in ("report", "quiet_text", "body", "body_rest", "contents")
+    } | {
         "run": run,
         "listed": [_row_outside(row) for row in found["changed"].listed],
         "sources": sources,

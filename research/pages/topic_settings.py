@@ -34,6 +34,7 @@ from research.models import Run, Schedule, TopicSettings
 from research.services.budgets import forecasting
 from research.services.budgets.budget import DEFAULTS
 from research.services.intent.feedback import Trial, tried
+from research.services.reports import preview as report_preview
 from research.services.runs.execution.starting import NotNow, create_topic, start_run
 from research.services.runs.search import searching
 from research.services.schedules import scheduling
@@ -210,7 +211,7 @@ _CHOICES: dict[str, type[TextChoices]] = {
     "plan_review": TopicSettings.PlanReview,
     "over_limit": TopicSettings.OverLimit,
 }
-_NOT_SAVING = ("show_runs", "use_domains", "try_intent")
+_NOT_SAVING = ("show_runs", "use_domains", "try_intent", "preview_report")
 
 
 @login_required
@@ -372,6 +373,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
     trial = _trial(request, topic, form)
     shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}
+    shown["preview_report"] = _report_preview(request, topic, form)
     if not request.htmx:
         shown["head"] = topic_page.head_of(topic)
     return _show(request, "topic_settings", form, topic=topic, **shown)
@@ -384,6 +386,17 @@ def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | Non
         return None
     typed = form.cleaned_data
     return tried(topic, typed["intent"], typed["tell_also"], by=request.actor)
+
+
+def _report_preview(
+    request: BeaconRequest, topic: Topic, form: TopicForm
+) -> report_preview.Preview | None:
+    """Lay out the last report by the template in the form, if requested."""
+    names = ("objective", "report_template", "report_most")
+    if "preview_report" not in request.POST or not form.is_bound or set(names) & set(form.errors):
+        return None
+    typed = {name: form.cleaned_data[name] for name in names}
+    return report_preview.preview_of(topic, TopicSettings(topic=topic, **typed))
 
 
 def _rebased(

@@ -66,6 +66,18 @@
   );
   showTheme();
 
+  // A link to a closed fold, or to something in one, opens it.
+  const unfold = () => {
+    const target = document.querySelector(":target");
+    const folds = [];
+    for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) folds.push(fold);
+    if (!folds.some((fold) => !fold.open)) return;
+    folds.forEach((fold) => (fold.open = true));
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  addEventListener("load", unfold); // before it, a browser may not know the target yet
+
   // <article data-mark-read="/url/">: read after two seconds on screen. With data-mark-read-on="act" (the
   // page opened by itself after a run was watched) only after a key, a click or scrolling.
   const markRead = (element) => {

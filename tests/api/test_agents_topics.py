@@ -30,7 +30,8 @@ FIELDS: dict[str, Any] = {
     "languages": ["de"], "services": [], "feeds": ["https://evil.example/feed"],
     "allow_domains": ["evil.example"], "block_domains": ["good.example"],
     "block_pages": ["https://good.example/a"], "always_check": ["https://evil.example/a"],
-    "report_style": "executive", "reading": "thorough", "labels": ["x"], "private": True, "stale_days": 9,
+    "report_style": "executive", "report_template": "## New\n{{ new }}", "report_most": 3,
+    "report_tone": "plain", "reading": "thorough", "labels": ["x"], "private": True, "stale_days": 9,
 }  # fmt: skip
 PERSONS: dict[str, Any] = {
     "plan_review": "no", "max_pages": 500, "max_minutes": 240, "max_tokens": 2_000_000_000,

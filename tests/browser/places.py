@@ -53,6 +53,22 @@ def _reordered(visitor: Visitor) -> None:
     _unfold(visitor)
 
 
+def _report_template(visitor: Visitor, text: str, shown: str) -> None:
+    _unfold(visitor)
+    visitor.page.locator("[name=report_template]").fill(text)
+    visitor.page.locator("#preview-report").click()
+    visitor.page.locator(shown).first.wait_for()
+
+
+def _report_preview(visitor: Visitor) -> None:
+    text = "# New in {{ topic }}\n{{ new }}\n\n# Changed\n{{ changed }}\n\n# Read\n{{ sources }}"
+    _report_template(visitor, text, "#report-preview[data-focus]")
+
+
+def _bad_report_template(visitor: Visitor) -> None:
+    _report_template(visitor, "New: {{ new }}\n{{ owner.password }}", "#reporting .errorlist")
+
+
 def _no_code(visitor: Visitor) -> None:
     visitor.page.locator("[name=code]").fill("x")
     visitor.page.locator("[name=password]").fill("guess")
@@ -253,6 +269,11 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place(f"topic {name} {tab.strip('/') or 'read'}", f"/topics/{cast[name + ' slug']}/{tab}")
         for name in ("long", "rtl", "chinese", "emoji")
         for tab in ("", "facts/", "sources/")
+    ]
+    settings = f"/topics/{cast['sample']}/settings/"
+    found += [
+        Place("topic report preview", settings, FULL, _report_preview),
+        Place("topic report template wrong", settings, FULL, _bad_report_template),
     ]
     pages = f"/topics/{cast['topic']}/sources/?by=page"
     found.append(Place("topic aio source pages", pages, FULL, _unfold))

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import docx
 import lxml.html
+import pypdf
 import pytest
 from django.db import connection
 from django.test import Client
@@ -21,7 +22,10 @@ from docx.table import Table
 from beacon_site.text.markdown import render
 from memory.models import Topic, User
 from research.models import Hit, Report, Run
+from research.models.reports import source_lines
+from research.services.reports import pdf_document
 from research.services.reports.exporting import KINDS
+from research.services.reports.file_writer import Piece
 from tests.research.factories import (
     make_call,
     make_hit,
@@ -145,6 +149,129 @@ def test_odd_markup_still_gives_a_word_document(browser: Client, topic: Topic, b
     assert words(get(browser, run, "report.docx").content)
 
 
+def pdf_text(content: bytes) -> str:
+    """Return the text of a PDF, without the page numbers at the foot of each page."""
+    pages = (page.extract_text().strip() for page in pypdf.PdfReader(io.BytesIO(content)).pages)
+    return "\n".join(re.sub(r"\d+ / \d+$", "", page) for page in pages)
+
+
+def pdf_links(content: bytes) -> list[Any]:
+    """Return the URLs and the places in the file (as lists) that a PDF links to."""
+    found = []
+    for page in pypdf.PdfReader(io.BytesIO(content)).pages:
+        for note in page.get("/Annots", []):
+            link = note.get_object()
+            found.append(link["/A"]["/URI"] if "/A" in link else list(link["/Dest"]))
+    return found
+
+
+@pytest.mark.requirement("R351")
+def test_the_report_as_pdf_has_the_words_of_its_html(browser: Client, topic: Topic):
+    run = make_run(topic)
+    make_report(run, body=MARKDOWN, sources=[make_source(1, "A & B <i>", link="https://a.example")])
+
+    answer = get(browser, run, "report.pdf")
+    html = lxml.html.fromstring(str(render(run.report.as_markdown())))
+    said = [word for word in pdf_text(answer.content).split() if word != "•"]
+
+    expected = "".join(html.itertext()).split()
+    assert [word for word in said if not re.fullmatch(r"\d+\.", word)] == expected
+    assert answer["Content-Type"] == "application/pdf"
+    assert answer["Content-Disposition"].endswith('-report.pdf"')
+
+
+@pytest.mark.requirement("R351")
+def test_the_report_as_pdf_has_bookmarks_links_and_metadata(browser: Client, topic: Topic):
+    run = make_run(topic)
+    body = MARKDOWN + "\n##### Deeper\n\n[x](javascript:alert(1)) [y](/topics/) [99]\n"
+    make_report(run, body=body, sources=[make_source(1, "A", link="https://a.example/1")])
+
+    content = get(browser, run, "report.pdf").content
+    pdf = pypdf.PdfReader(io.BytesIO(content))
+    title, (prices, (deeper,), sources) = pdf.outline
+
+    assert pdf.metadata and pdf.metadata.title == title.title == run.report.title
+    assert (prices.title, deeper.title, sources.title) == ("Prices", "Deeper", "Sources")
+    assert pdf.root_object["/Lang"] == "en"
+    citation, *urls = sorted(pdf_links(content), key=lambda link: isinstance(link, str))
+    assert citation[0].get_object()["/Type"] == "/Page"
+    assert urls == ["https://agency.example/a", "https://a.example/1"]
+
+
+HOSTILE = """<b>bold</b> &amp;lt; <img src="file:///etc/passwd"/> <font color="__import__('os')">
+
+[a](javascript:alert(1)) [b](https://a.example/"><img>) `</font></para>` <a name="x"/>
+"""
+
+
+@pytest.mark.requirement("R352")
+def test_markup_in_a_report_is_text_in_its_pdf(browser: Client, topic: Topic):
+    run = make_run(topic)
+    make_report(run, title="<i>T</i> & more", body=HOSTILE, sources=[])
+
+    content = get(browser, run, "report.pdf").content
+    text = pdf_text(content)
+
+    assert "<i>T</i> & more" in text and '<b>bold</b> &lt; <img src="file:///etc/passwd"/>' in text
+    assert "</font></para>" in text and '<a name="x"/>' in text
+    assert pdf_links(content) == ["https://a.example/%22%3E%3Cimg%3E"]
+
+
+@pytest.mark.requirement("R352")
+@pytest.mark.parametrize("body", ["x" * 10_000, "| a | b |\n|---|---|\n| " + "x" * 10_000 + " | c |", "| a | b |\n|---|---|\n| " + "xx " * 4_000 + "| c |"])  # fmt: skip
+def test_what_fits_on_no_line_or_page_is_cut_into_several(browser: Client, topic: Topic, body: str):
+    run = make_run(topic)
+    make_report(run, body=body, sources=[])
+
+    text = pdf_text(get(browser, run, "report.pdf").content)
+
+    assert text.count("x") >= 8_000
+
+
+@pytest.mark.parametrize("body", ["| a |\n|---|\n| b | c |\n\n| x | y |\n|---|---|\n| z |", "*" * 30_000, "- " * 200, "> " * 99, "", "|" + " a |" * 60 + "\n|" + "---|" * 60, "1. a\n\n1) b", "## \n\n###### a"])  # fmt: skip
+def test_odd_markup_still_gives_a_pdf(browser: Client, topic: Topic, body: str):
+    run = make_run(topic)
+    make_report(run, body=body)
+
+    assert run.report.title in pdf_text(get(browser, run, "report.pdf").content)
+
+
+@pytest.mark.requirement("R352")
+def test_a_pdf_shows_the_scripts_it_has_fonts_for_and_says_which_it_lacks(
+    browser: Client, topic: Topic
+):
+    run = make_run(topic)
+    known = "Ελληνικά · Русский · Tiếng Việt · Łódź · 人工智能的发展 · 日本語のテキスト · 한국어"
+    make_report(run, body=known, sources=[])
+    text = pdf_text(get(browser, run, "report.pdf").content)
+    assert known in text and "□" not in text and "no font" not in text
+
+    Report.objects.filter(run=run).update(body="Known words · שלום")
+    text = pdf_text(get(browser, run, "report.pdf").content)
+    assert "Known words · □□□□" in text
+    assert "This PDF has no font for some characters" in text
+
+
+@pytest.mark.requirement("R352")
+def test_a_chinese_word_in_a_japanese_report_gets_a_font_that_has_it():
+    fonts = pdf_document._Fonts("日本語のテキスト: 电池、한국어")
+
+    found = dict(fonts.stretches("池电한ש𠮷", "Courier"))
+
+    assert found["池"] == pdf_document.JAPANESE and found["电"] == pdf_document.CHINESE
+    assert found["한"] == pdf_document.KOREAN
+    assert found["□□"] == pdf_document.SANS and fonts.has_missing
+
+
+@pytest.mark.requirement("R352")
+@pytest.mark.parametrize("text", ["x" * 9_000, "a b\n" * 3_000, "\t" * 9_000, "电" * 9_000])
+def test_a_paragraph_over_many_pages_is_written_in_parts(text: str):
+    parts = list(pdf_document._parts([Piece(text, bold=True)]))
+
+    assert "".join(piece.text for part in parts for piece in part) == text
+    assert max(sum(pdf_document._length(p.text) for p in part) for part in parts) < 4_000
+
+
 @pytest.mark.requirement("R61")
 def test_exported_html_is_sanitised(browser: Client, topic: Topic):
     run = make_run(topic)
@@ -227,6 +354,9 @@ def test_references_as_csl_json_name_the_day_they_were_read(browser: Client, cit
     assert page["id"] != document["id"] and "URL" not in document
 
 
+READERS = {"report.docx": lambda content: " ".join(words(content)), "report.pdf": pdf_text}
+
+
 def test_chinese_stays_readable_in_every_file(browser: Client, alice: User):
     run = make_run(make_topic(alice, "人工智能"))
     source = make_source(1, "人工智能新闻")
@@ -235,8 +365,8 @@ def test_chinese_stays_readable_in_every_file(browser: Client, alice: User):
 
     for kind in KINDS:
         content = get(browser, run, kind).content
-        text = " ".join(words(content)) if kind == "report.docx" else content.decode()
-        assert "人工智能" in text
+        read = READERS.get(kind, bytes.decode)
+        assert "人工智能" in read(content)
 
 
 def test_an_unknown_kind_is_explained(browser: Client, run: Run):
@@ -244,7 +374,7 @@ def test_an_unknown_kind_is_explained(browser: Client, run: Run):
 
     assert answer.status_code == 404
     assert (
-        "report.md, report.html, report.docx, sources.csv, references.bib"
+        "report.md, report.html, report.docx, report.pdf, sources.csv, references.bib"
         in answer.content.decode()
     )
 
@@ -275,3 +405,30 @@ def test_exporting_changes_nothing_and_its_queries_are_fixed(browser: Client, ru
 
     assert len(many) == len(few) <= 11
     assert Report.objects.filter(run=run).values().get() == before
+
+
+@pytest.mark.requirement("R353")
+def test_a_report_by_template_lists_its_sources_once_where_it_places_them(
+    browser: Client, topic: Topic
+):
+    run = make_run(topic, settings={"report_template": "{{ new }}\n## Read\n{{ sources }}\n## End"})
+    sources = [make_source(1, "A", link="https://a.example/1"), make_source(2, "B")]
+    end = "## End\n\nIt ends.\n\n1. one\n2. two"
+    report = make_report(run, sources=sources)
+    body = f"- It sails. [2]\n\n## Read\n\n{source_lines(report.sources)}\n\n{end}"
+    Report.objects.filter(pk=report.pk).update(body=body, delta="- **New:** It sails. [2]")
+    places = ["It sails.", ">Read</h2>", 'id="source-1"', ">End</h2>", "It ends."]
+
+    file = get(browser, run, "report.html").content.decode()
+    page = browser.get(f"/topics/{topic.slug}/runs/{run.pk}/").content.decode()
+    article = page[page.index('id="report"') : page.index("</article>")]
+    for shown in (file, article):
+        assert shown.count('id="source-1"') == shown.count("https://a.example/1") == 1
+        assert sorted(places, key=shown.index) == places
+        assert 'href="#source-2"' in shown and ">Sources" not in shown
+
+    assert article.count('id="what-changed"') == 1  # links lead to the fold, which a script opens
+    assert '<details class="fold no-print" id="what-changed">' in article
+
+    links = pdf_links(get(browser, run, "report.pdf").content)
+    assert [isinstance(link, list) for link in links] == [True, False, False]

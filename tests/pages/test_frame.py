@@ -43,11 +43,13 @@ def test_vendored_files_are_the_ones_whose_sums_were_written_down(folder: str) -
 
 @pytest.mark.parametrize("folder", ["static/vendor", "tests/vendor"])
 def test_every_vendored_script_and_style_has_a_sum_and_a_licence(folder: str) -> None:
-    code = [p.name for p in (ROOT / folder).iterdir() if p.suffix in {".js", ".css", ".woff2"}]
+    code = [
+        p.name for p in (ROOT / folder).iterdir() if p.suffix in {".js", ".css", ".woff2", ".ttf"}
+    ]
     sums = (ROOT / folder / "SHA256SUMS").read_text()
     missing = []
     for name in code:
-        package = re.split(r"[.](?:min|css|js|woff2)|-ext|-italic", name)[0]
+        package = re.split(r"[.](?:min|css|js|woff2|ttf)|-ext|-italic|-bold", name)[0]
         if name not in sums or not (ROOT / folder / f"{package}.LICENSE.txt").exists():
             missing.append(name)
     assert missing == []

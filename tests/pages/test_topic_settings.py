@@ -15,7 +15,7 @@ from research.models import Schedule, TopicSettings
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.topic_form import TopicForm, initial_of
 from tests.pages.topic_cast import make, text_of
-from tests.research.factories import make_fact, make_run
+from tests.research.factories import make_fact, make_report, make_run
 
 URL = "/topics/sailing/settings/"
 HTMX = {"HX-Request": "true"}
@@ -277,3 +277,66 @@ def test_a_part_of_a_page_is_kept_or_explained_with_what_was_typed(browser: Clie
 
     browser.post(URL, opened(topic, always_check=good))
     assert TopicSettings.objects.get(topic=topic).always_check == [good]
+
+
+# --- report template ------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R354")
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_a_template_with_unknown_names_is_explained_and_kept(
+    browser: Client, topic: Topic, headers: dict[str, str]
+):
+    typed = "## Mine\n{{ new }}\n{{ owner.password }} & <b>\n"
+
+    page = browser.post(URL, opened(topic, report_template=typed), headers=headers)
+
+    shown = html.unescape(page.content.decode())
+    assert "“{{ owner.password }}” isn’t a placeholder. Available: summary, text, new," in shown
+    assert typed in shown.replace("\r\n", "\n")
+    assert not TopicSettings.objects.exclude(report_template="").exists()
+
+
+def test_a_template_is_stored_with_its_revision(browser: Client, topic: Topic):
+    browser.post(
+        URL, opened(topic, report_template="{{ new }}", report_most="5", report_tone="plain")
+    )
+
+    stored = TopicSettings.objects.get(topic=topic)
+    assert (stored.report_template, stored.report_most, stored.report_tone) == (
+        "{{ new }}", 5, "plain",
+    )  # fmt: skip
+    assert Revision.objects.filter(record_id=topic.pk).latest("id").after["report_most"] == 5
+
+
+@pytest.mark.requirement("R355")
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_a_preview_shows_the_last_report_and_saves_nothing(
+    browser: Client, topic: Topic, headers: dict[str, str]
+):
+    run = make_run(topic)
+    make_report(run, body="Ships sail.")
+    typed = opened(topic, report_template="# Mine of {{ topic }}\n{{ text }}", objective="Else")
+
+    page = browser.post(URL, typed | {"preview_report": "1"}, headers=headers).content.decode()
+
+    assert "Preview of Run #1" in page
+    assert re.search(r"<h4[^>]*>Mine of Sailing</h4>\s*<p[^>]*>Ships sail.</p>", page)
+    assert "{{ text }}</textarea>" in page and "Else</textarea>" in page
+    stored = TopicSettings.objects.get(topic=topic)
+    assert (stored.report_template, stored.objective) == ("", "Know the rules")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "No template"), ("{{ neu }}", "isn’t a placeholder"), ("{{ new }}", "No report yet")],
+)
+def test_a_preview_that_has_nothing_to_show_says_so(
+    browser: Client, topic: Topic, text: str, said: str
+):
+    if text != "{{ new }}":
+        make_report(make_run(topic))
+
+    page = browser.post(URL, opened(topic, report_template=text, preview_report="1"))
+
+    assert said in html.unescape(page.content.decode())

@@ -25,6 +25,7 @@ from memory.models import ModelCall
 from research.models import Run
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import SourceRow
+from research.services.reports.pdf_document import as_pdf
 from research.services.reports.word_document import as_docx
 from research.services.runs import presenters
 from research.services.runs.reporting import sentences as report_sentences
@@ -155,14 +156,17 @@ def html_by(template: str, run: Run, **more: Any) -> str:
     """Render the report with a template that extends research/export.html."""
     report = run.report
     said = report_sentences.said_of(report, report_sentences.FILE)
-    body, _headings = report_page.body_of(report, said)
+    body = report_page.body_of(report, said)
     return render_to_string(
         template,
         {
             "run": run,
             "report": report,
-            "delta": by_direction(render(report.delta)) if report.delta else "",
-            "body": body,
+            "delta": by_direction(render(report.delta))
+            if report.delta and not report.places_changes
+            else "",
+            "body": body.html,
+            "body_rest": body.rest,
             "sources": report_page.sources_of(report),
             "written_by": presenters.written_by(report),
             "style": style(),
@@ -225,6 +229,7 @@ KINDS: dict[str, tuple[str, Callable[[Run], str | bytes]]] = {
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         as_docx,
     ),
+    "report.pdf": ("application/pdf", as_pdf),
     "sources.csv": ("text/csv; charset=utf-8; header=present", as_csv),
     "references.bib": ("application/x-bibtex; charset=utf-8", as_bibtex),
     "references.ris": ("application/x-research-info-systems; charset=utf-8", as_ris),

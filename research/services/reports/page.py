@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import unescape
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import F, OuterRef, Prefetch, Q
@@ -28,7 +28,7 @@ from beacon_site.text.numbers import grouped
 from memory.models import Topic
 from memory.pages import reflections as reflection_page
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
-from research.models.reports import Remark
+from research.models.reports import Remark, source_lines
 from research.models.runs import RunQuerySet
 from research.services.reports.delta_rows import Quote, SourceRow, changed_of
 from research.services.reports.watched_parts import watched_parts
@@ -49,6 +49,8 @@ from research.services.runs.search import known_pages, searching
 MOST_HITS = 100  # of each state, before "show all"
 LEAST_HEADINGS = 3  # with fewer headings, there is no table of contents
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+_MARK = "\ue0f0"  # of private use, so it's in no word
+_SOURCES_HERE = re.compile(rf"<p[^>]*>{_MARK}</p>\n?")
 # Keep a citation on the same line as the word before it.
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
 
@@ -97,7 +99,7 @@ def article(
     told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
     changed = changed_of(list(told), sources)
     said.add_delta_sentences(changed.listed)
-    body, headings = body_of(report, said)
+    body = body_of(report, said)
     return {
         "run": run,
         "topic": run.topic,
@@ -106,8 +108,9 @@ def article(
         "sources": sources,
         "changed": changed,
         "quiet_text": render(report.delta) if report.delta and not changed.listed else "",
-        "body": body,
-        "contents": _contents(report, headings, sources),
+        "body": body.html,
+        "body_rest": body.rest,
+        "contents": _contents(report, body, sources),
         "written_by": presenters.written_by(report),
         "said": said,
     }
@@ -227,14 +230,23 @@ def _quote(stored: dict[str, Any]) -> Quote:
     )
 
 
-def body_of(
-    report: Report, said: SentenceNotes | None = None
-) -> tuple[SafeString, list[tuple[str, str]]]:
-    """Return the body as safe HTML with linked citations, and its sections (id, title).
+class Body(NamedTuple):
+    """A report's body as safe HTML, and its sections (id, title).
+
+    If its template places the sources, `html` is what comes before them and `rest` what follows.
+    """
+
+    html: SafeString
+    rest: SafeString | None
+    headings: list[tuple[str, str]]
+
+
+def body_of(report: Report, said: SentenceNotes | None = None) -> Body:
+    """Return the body with linked citations, without the list of sources.
 
     With `said`, each sentence gets a span, followed by its checks and remarks.
     """
-    html = render(report.body)
+    html = render(_without_sources(report))
     if "<h2>" not in html:
         # The body's headings begin at ##. The page shows them at the level of "what changed".
         html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)  # nosec B308, B703
@@ -251,7 +263,21 @@ def body_of(
     made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
     # Only our own ids and links were added to the safe HTML.
     safe = mark_safe(made)  # noqa: S308  (see above)  # nosec B308, B703
-    return _with_unsupported(by_direction(safe)), headings
+    before, *after = _SOURCES_HERE.split(_with_unsupported(by_direction(safe)), maxsplit=1)
+    # A paragraph of its own was cut out of safe HTML.
+    parts = [mark_safe(part) for part in (before, *after)]  # noqa: S308  (see above)  # nosec B308, B703
+    return Body(parts[0], parts[1] if after else None, headings)
+
+
+def _without_sources(report: Report) -> str:
+    """Return the body in Markdown, with a mark where a template placed the list of sources.
+
+    Pages and files show that list with links, quotes and targets of citations.
+    """
+    body = str(report.body).replace(_MARK, "")
+    if not report.places_sources or not report.sources:
+        return body
+    return body.replace(source_lines(report.sources), f"{_MARK}\n", 1)
 
 
 def _raised(found: re.Match[str]) -> str:
@@ -270,12 +296,12 @@ def _with_unsupported(html: str) -> SafeString:
     return mark_safe(html.replace(mark, tag))  # noqa: S308  (see above)  # nosec B308, B703
 
 
-def _contents(
-    report: Report, headings: Sequence[tuple[str, str]], sources: Sequence[SourceRow]
-) -> list[tuple[str, str]]:
-    found = [("what-changed", report.delta_heading)] if report.delta else []
-    found += headings
-    if sources:
+def _contents(report: Report, body: Body, sources: Sequence[SourceRow]) -> list[tuple[str, str]]:
+    found = []
+    if report.delta and not report.places_changes:
+        found.append(("what-changed", report.delta_heading))
+    found += body.headings
+    if sources and body.rest is None:
         found.append(("sources", _("Sources")))
     return found if len(found) >= LEAST_HEADINGS else []
 

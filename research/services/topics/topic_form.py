@@ -31,6 +31,7 @@ from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS
 from research.services.intent.feedback import MOST_ALSO
+from research.services.runs.reporting import template as report_templates
 from research.services.runs.search import searching
 from research.services.schedules import cron as schedules_cron
 from research.services.schedules import scheduling
@@ -422,6 +423,17 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     )
 
 
+class ReportTemplateField(CleanTextField):
+    """A template whose placeholders all exist and are where they can be."""
+
+    def clean(self, value: Any) -> str:
+        """Raise ValidationError with every problem."""
+        text = str(super().clean(value)).replace("\r\n", "\n")
+        if problems := report_templates.problems_of(text):
+            raise ValidationError(problems)
+        return text
+
+
 class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     """A topic with its settings and schedule. Typed text is kept when there are errors."""
 
@@ -518,6 +530,28 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Report style"),
         usual=TopicSettings.Style.STANDARD,
         widget=forms.RadioSelect,
+    )
+    report_template = ReportTemplateField(
+        label=gettext_lazy("Report template"),
+        required=False,
+        max_length=report_templates.LONGEST,
+        widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "spellcheck": "false"}),
+        help_text=gettext_lazy(
+            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave "
+            "empty to use the style. Works without a model."
+        ),
+    )
+    report_most = _number(
+        gettext_lazy("Items per block"),
+        report_templates.MOST_ITEMS,
+        help_text=gettext_lazy("For the lists in the template. Leave empty for all."),
+    )
+    report_tone = CleanTextField(
+        label=gettext_lazy("Tone"),
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"dir": "auto"}),
+        help_text=gettext_lazy("For the model, such as “plain, for engineers”."),
     )
     reading = UsualChoiceField(
         label=gettext_lazy("Pages to read"),
@@ -679,7 +713,13 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     @property
     def report_is_set(self) -> bool:
         """Whether a setting of “reading and reporting” was changed or is invalid."""
-        return self._is_set("depth", "report_style", "reading", "plan_review", "model")
+        own = ("report_template", "report_most", "report_tone")
+        return self._is_set("depth", "report_style", "reading", "plan_review", "model", *own)
+
+    @property
+    def placeholders(self) -> list[tuple[str, Any]]:
+        """Return the names that a report template can contain, each with what it's replaced by."""
+        return [*report_templates.BLOCKS.items(), *report_templates.WORDS.items()]
 
     @property
     def notifications_changed(self) -> bool:

@@ -169,6 +169,7 @@ class WriteOutput(TypedDict):
     is_extractive: bool
     is_quiet: bool
     quiet: str
+    checked: str  # what was checked again, for a template
     heading: str
     since: str
     fell_back: bool  # a model failed, so the report was written without it

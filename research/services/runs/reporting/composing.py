@@ -414,7 +414,9 @@ def compose(
             % {"count": dropped}
         )
     quiet_text = nothing_new(work, memory, pages, again) if is_quiet else ""
-    return _numbered(work, memory, pages, draft, changes, standing, known, quiet_text)
+    output = _numbered(work, memory, pages, draft, changes, standing, known, quiet_text)
+    output["checked"] = quiet_text or " ".join(checked)
+    return output
 
 
 def _reported_before(work: RunContext) -> frozenset[str]:
@@ -636,6 +638,7 @@ def _numbered(
         "is_extractive": draft.is_extractive,
         "is_quiet": bool(quiet_text),
         "quiet": quiet_text,
+        "checked": "",
         "heading": heading(work, memory) if memory else "",
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
         "fell_back": False,

@@ -201,14 +201,18 @@ def as_markdown(
     listed = [change for change in changes if change.is_listed]
     if not listed:
         return quiet
-    return "\n".join(_bullet(change, by_number) for change in listed)
+    return "\n".join(bullet(change, by_number) for change in listed)
 
 
-def _bullet(change: Change, by_number: Mapping[int, Mapping[str, Any]]) -> str:
+def bullet(
+    change: Change, by_number: Mapping[int, Mapping[str, Any]], *, with_label: bool = True
+) -> str:
+    """Return a change as a list item, with its sources and its old version."""
     marks = "".join(f"[{number}]" for number in change.citations)
     source = next((by_number[n] for n in change.citations if n in by_number), {})
     now = " ".join(filter(None, [change.sentence, marks, _stands(source, change.quote, change)]))
-    line = f"- **{_label(change)}:** {now}"
+    label = _label(change) if with_label or change.unsure else ""
+    line = f"- **{label}:** {now}" if label else f"- {now}"
     if change.status in (Status.CHANGED, Status.CONTRADICTED):
         old = change.previous_source
         before = _("before: %(text)s") % {"text": change.previous_text}

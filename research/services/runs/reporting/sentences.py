@@ -27,7 +27,7 @@ from beacon_site.text.cleaning import is_visible, one_line, plain, without_citat
 from beacon_site.text.markdown import render
 from beacon_site.text.sentences import language_of, split
 from research.models import DeltaItem, Report
-from research.models.reports import Remark
+from research.models.reports import Remark, source_lines
 from research.services.runs.reporting import report_text
 
 _BLOCKS = frozenset(
@@ -327,12 +327,18 @@ def sentences_of(report: Report) -> list[ReportSentence]:
             report_text.sentence_key(item.sentence), item.sentence, item.citations, in_delta=True
         )
         found.setdefault(one.key, one)
-    for text in _body_sentences(report.body):
+    for text in _body_sentences(_own_words(report)):
         bare = bare_sentence(text)
         if is_visible(bare):
             key = report_text.sentence_key(bare)
             found.setdefault(key, ReportSentence(key, bare, report_text.cited([text])))
     return list(found.values())
+
+
+def _own_words(report: Report) -> str:
+    """Return the body without the list of sources, which a template can place in it."""
+    body: str = report.body
+    return body.replace(source_lines(report.sources), "", 1) if report.places_sources else body
 
 
 def _body_sentences(body: str) -> Iterator[str]:

@@ -490,6 +490,7 @@ def _writing_messages(
         "objective": settings.objective,
         "focus": settings.focus,
         "time_frame": settings.get_time_frame_display() if inputs.since(settings) else "",
+        "tone": for_prompt(one_line(settings.report_tone)),
         "style": _STYLE_PROMPTS.get(settings.report_style, ""),
         "today": timezone.localdate().isoformat(),
         "notes": notes,

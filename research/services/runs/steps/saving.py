@@ -37,7 +37,7 @@ from research.services.runs.context.outputs import (
 from research.services.runs.context.run_context import Cancelled, RunContext, StepKind, StepResult
 from research.services.runs.reporting import delta as delta_items
 from research.services.runs.reporting import merged_deltas as delta_text
-from research.services.runs.reporting import report_text
+from research.services.runs.reporting import report_text, template
 from research.services.runs.reporting.delta import Change, Status
 from research.services.runs.search import gathering, known_pages, reading
 from research.services.runs.steps import judging
@@ -113,7 +113,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         if topic.trashed_at is not None:
             raise Cancelled(_("the topic was moved to Trash"))
         number = topic.run_count + 1
-        report = _report(work, written, at)
+        report = _report(work, written, number, at)
         facts, problem = _remember(work, topic, written, number, at)
         if inputs.known(work) is not None:
             delta_items.store(work.run, written.changes)
@@ -139,7 +139,7 @@ def _note_affected(run: Run, topic: Topic) -> None:
         logger.exception("affected lines not stored", run=run.pk)
 
 
-def _report(work: RunContext, written: _StepOutputs, at: datetime) -> Report:
+def _report(work: RunContext, written: _StepOutputs, number: int, at: datetime) -> Report:
     write = written.write
     memory = inputs.known(work)
     body = written.verify["body"]
@@ -147,7 +147,7 @@ def _report(work: RunContext, written: _StepOutputs, at: datetime) -> Report:
         owner=work.topic.owner,
         run=work.run,
         title=work.topic.title,
-        body=body,
+        body=_by_template(work, written, number, at) or body,
         summary=report_text.first_paragraph(body),
         delta=_delta(written) if memory else "",
         delta_heading=write["heading"],
@@ -169,6 +169,25 @@ def _report(work: RunContext, written: _StepOutputs, at: datetime) -> Report:
     report.save(force_insert=True)
     Report.follow([report])
     return report
+
+
+def _by_template(work: RunContext, written: _StepOutputs, number: int, at: datetime) -> str:
+    """Return the body by the topic's template, or an empty text without one."""
+    if not work.settings.report_template.strip():
+        return ""
+    body = written.verify["body"]
+    contents = template.Contents(
+        run=work.run,
+        number=number,
+        at=at,
+        text=body,
+        summary=report_text.first_paragraph(body),
+        changes=written.changes,
+        sources=written.verify["sources"],
+        checked=written.write["checked"],
+        since=written.write["since"],
+    )
+    return template.laid_out(work.settings, contents)
 
 
 def _delta(written: _StepOutputs) -> str:

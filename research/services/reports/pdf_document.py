@@ -1,0 +1,409 @@
+"""A report as a PDF file, from the same Markdown as its other exports.
+
+Latin, Greek and Cyrillic letters are embedded. Chinese, Japanese and Korean use standard fonts that
+the PDF reader supplies. Characters of other scripts are shown as □, and a note says so.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, lru_cache
+from itertools import groupby
+from operator import contains
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from beacon_site.embedded import places
+from beacon_site.text.cleaning import normal_form
+from beacon_site.text.markdown import tokens_of
+from research.services.reports.file_writer import FileWriter, Line, Piece, Place
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+    from reportlab.pdfgen.canvas import Canvas
+    from reportlab.platypus import Flowable
+
+    from research.models import Run
+
+FONTS = places.ASSETS / "static/vendor"
+SANS, BOLD, ITALIC = "source-sans-pdf", "source-sans-pdf-bold", "source-sans-pdf-italic"
+CHINESE, JAPANESE, KOREAN = "STSong-Light", "HeiseiMin-W3", "HYSMyeongJo-Medium"
+# The character sets of these fonts.
+CODECS = {CHINESE: "gbk", JAPANESE: "cp932", KOREAN: "cp949"}
+CODE = "Courier"  # of every PDF reader, with the characters of CODE_SET
+CODE_SET = "cp1252"
+MISSING = "□"
+
+INDENT = 18  # points for each level of a list or quotation
+DEEPEST = 10  # levels; deeper ones aren't indented further
+SIZES = {1: 20, 2: 15, 3: 12.5}  # of headings, in points
+TEXT, SMALL = 10.5, 9
+MARGIN = 62
+INK, MUTED, LINK = "#1b1b1f", "#62626b", "#0b57a4"
+NARROWEST = 46  # points; a table with narrower columns is written as lines
+MOST_CELLS = 3_000  # of tables in a report; each takes about 1 ms, so the rest is written as lines
+LONGEST = 2_000  # characters; a longer paragraph is cut, since each page of it takes longer
+LINE = 80  # characters that a line break counts as
+
+_UNIT = re.compile(r"[^\n]{0,400}(?: |\n|$)|[^\n]{1,400}")
+_CITATION = re.compile(r"\[(\d{1,3})\]")
+_KANA = re.compile(r"[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
+_HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
+_EAST_ASIAN = re.compile(r"[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")  # fmt: skip
+
+
+def as_pdf(run: Run) -> bytes:
+    """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers."""
+    from reportlab.platypus import SimpleDocTemplate  # only here, since it takes 0.3 s to load
+
+    report = run.report
+    text = report.as_markdown()
+    tokens = tokens_of(text)
+    first, last = _sources_at(tokens, [str(source["domain"]) for source in report.sources])
+    numbers = range(1, len(report.sources) + 1) if last else ()
+    writer = _Writer(_Fonts(text), frozenset(numbers))
+    writer.write(tokens[:first])
+    writer.at_sources = True
+    writer.write(tokens[first:last])
+    writer.at_sources = False
+    writer.write(tokens[last:])
+    out = io.BytesIO()
+    document = SimpleDocTemplate(
+        out, title=report.title, subject=run.topic.title, author="Beacon", creator="Beacon", lang=get_language() or "en",
+        leftMargin=MARGIN, rightMargin=MARGIN, topMargin=MARGIN, bottomMargin=MARGIN,
+    )  # fmt: skip
+    document.afterFlowable = _Bookmarks(document)
+    document.build(writer.story(), canvasmaker=_numbered_canvas())
+    return out.getvalue()
+
+
+# --- Fonts ---
+
+
+class Stretch(NamedTuple):
+    """Characters in the same font."""
+
+    text: str
+    font: str
+
+
+class _Fonts:
+    """Chooses a font for each character, and notes whether one had none."""
+
+    def __init__(self, text: str) -> None:
+        _register()
+        letters = len(_EAST_ASIAN.findall(text))
+        # Chinese characters look different in Japanese and Korean, and the fonts lack some.
+        self.han = [CHINESE]
+        for font, script in ((KOREAN, _HANGUL), (JAPANESE, _KANA)):
+            if len(script.findall(text)) * 20 > letters:
+                self.han.insert(0, font)
+        self.has_missing = False
+
+    def stretches(self, text: str, font: str) -> Iterator[Stretch]:
+        """Yield the text in parts, each with the font that has its characters."""
+        pairs = (self._of(character, font) for character in normal_form(text, "NFC"))
+        for name, found in groupby(pairs, key=lambda pair: pair[1]):
+            if part := "".join(character for character, _font in found):
+                yield Stretch(part, name)
+
+    def _of(self, character: str, font: str) -> tuple[str, str]:
+        if font == CODE and not _is_in(CODE_SET, character):
+            font = SANS
+        if character in "\n\t" or ord(character) in _covered():
+            return ("" if character == "\xad" else character), font
+        if _EAST_ASIAN.match(character):
+            for name in dict.fromkeys((*self.han, JAPANESE, KOREAN)):
+                if _is_in(CODECS[name], character):
+                    return character, name
+        if character.isspace():
+            return " ", font
+        if unicodedata.category(character) in ("Cf", "Cc", "Mn", "Me"):
+            return "", font
+        self.has_missing = True
+        return MISSING, SANS
+
+
+@lru_cache(maxsize=50_000)
+def _is_in(codec: str, character: str) -> bool:
+    try:
+        character.encode(codec)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@cache
+def _register() -> None:
+    """Load the fonts, once per process."""
+    from reportlab.pdfbase import pdfmetrics
+    from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+    from reportlab.pdfbase.ttfonts import TTFont
+
+    for name in (SANS, BOLD, ITALIC):
+        pdfmetrics.registerFont(TTFont(name, FONTS / f"{name}.ttf"))
+    for name in (CHINESE, JAPANESE, KOREAN):
+        pdfmetrics.registerFont(UnicodeCIDFont(name))
+
+
+@cache
+def _covered() -> frozenset[int]:
+    """Return the code points that all three embedded fonts have."""
+    from reportlab.pdfbase import pdfmetrics
+
+    _register()
+    faces = [set(pdfmetrics.getFont(name).face.charToGlyph) for name in (SANS, BOLD, ITALIC)]
+    return frozenset(set.intersection(*faces))
+
+
+# --- Blocks ---
+
+
+class _Writer(FileWriter):
+    """Writes the blocks as reportlab's flowables. Authors' text is always escaped in its markup."""
+
+    def __init__(self, fonts: _Fonts, sources: frozenset[int]) -> None:
+        super().__init__()
+        self.fonts = fonts
+        self.sources = sources  # the numbers that citations can link to
+        self.flowables: list[Flowable] = []
+        self.cells = self.headings = 0
+        self.at_sources = False
+
+    def story(self) -> list[Flowable]:
+        """Return the flowables, after a note if the fonts lack some characters."""
+        if not self.fonts.has_missing:
+            return self.flowables
+        said = _(
+            "This PDF has no font for some characters and shows them as □. "
+            "The Word, HTML and Markdown exports have them."
+        )
+        note = self._paragraph(self._markup([Piece(said)]), size=SMALL, colour=MUTED, after=10)
+        return [note, *self.flowables]
+
+    def heading(self, level: int, line: Line) -> None:
+        size = SIZES.get(level, 11)
+        self.headings += 1
+        key = f"heading-{self.headings}"
+        made = self._paragraph(
+            f'<a name="{key}"/>{self._markup(_in_bold(line))}',
+            size=size,
+            font=BOLD,
+            before=size * 0.9,
+            after=size * 0.35,
+        )
+        made.keepWithNext = 1
+        made.heading = (level, key, "".join(piece.text for piece in line))
+        self.flowables.append(made)
+
+    def paragraph(self, line: Line, place: Place) -> None:
+        parts = list(_parts(line))
+        for n, part in enumerate(parts):
+            markup = self._markup(part)
+            if self.at_sources and place.number is not None and place.depth == 1 and not n:
+                markup = f'<a name="source-{place.number}"/>{markup}'
+            after = 2.5 if place.in_list else 1 if all(piece.code for piece in part) else 7
+            self.flowables.append(
+                self._paragraph(
+                    markup,
+                    left=min(place.depth, DEEPEST) * INDENT,
+                    mark="" if n else place.mark,
+                    after=after if n == len(parts) - 1 else 0,
+                )
+            )
+
+    def table(self, rows: list[list[Line]]) -> None:
+        width = max(map(len, rows))
+        self.cells += width * len(rows)
+        if width * NARROWEST > _text_width() or self.cells > MOST_CELLS:
+            for row in rows:
+                line = [piece for cell in row for piece in (*cell, Piece(" · "))][:-1]
+                self.paragraph(line, Place())
+            return
+        self.flowables.append(self._table_of(rows, width))
+
+    def _table_of(self, rows: list[list[Line]], width: int) -> Flowable:
+        from reportlab.platypus import Table
+
+        cells = [
+            [
+                self._paragraph(self._markup(line if n else _in_bold(line)), size=SMALL, after=0)
+                for line in (*row, *([[]] * (width - len(row))))
+            ]
+            for n, row in enumerate(rows)
+        ]
+        style = [
+            ("GRID", (0, 0), (-1, -1), 0.5, "#c8c8d0"),
+            ("BACKGROUND", (0, 0), (-1, 0), "#f1f1f5"),
+            ("VALIGN", (0, 0), (-1, -1), "TOP"),
+        ]
+        return Table(
+            cells, _widths(rows, width), style=style, repeatRows=1, splitInRow=1,
+            spaceBefore=4, spaceAfter=10,
+        )  # fmt: skip
+
+    def _paragraph(
+        self,
+        markup: str,
+        *,
+        size: float = TEXT,
+        font: str = SANS,
+        colour: str = INK,
+        left: float = 0,
+        mark: str = "",
+        before: float = 0,
+        after: float = 7,
+    ) -> Any:
+        from reportlab.lib.styles import ParagraphStyle
+        from reportlab.platypus import Paragraph
+
+        style = ParagraphStyle(
+            "report", fontName=font, fontSize=size, leading=size * 1.4, textColor=colour,
+            leftIndent=left, bulletIndent=max(0, left - INDENT + 3), bulletFontName=SANS, bulletFontSize=size,
+            spaceBefore=before, spaceAfter=after, wordWrap="CJK" if _EAST_ASIAN.search(markup) else None,
+        )  # fmt: skip
+        return Paragraph(markup, style, bulletText=mark or None)
+
+    def _markup(self, line: Line) -> str:
+        """Return a line in the markup of reportlab's paragraphs."""
+        return "".join(map(self._piece, line)).strip(" ")
+
+    def _piece(self, piece: Piece) -> str:
+        font = CODE if piece.code else BOLD if piece.bold else ITALIC if piece.italic else SANS
+        if piece.link or piece.code:
+            made = self._text(piece.text, font)
+        else:
+            made = self._cited(piece.text, font)
+        if piece.code:
+            made = f'<font color="{MUTED}">{made}</font>'
+        if piece.struck:
+            made = f"<strike>{made}</strike>"
+        if piece.link:
+            made = f"<a href={quoteattr(piece.link)} color={quoteattr(LINK)}>{made}</a>"
+        return made
+
+    def _cited(self, text: str, font: str) -> str:
+        """Return a text in which marks such as [1] lead to that source."""
+        parts = _CITATION.split(text)  # every other part is a number
+        made = []
+        for n, part in enumerate(parts):
+            words = self._text(f"[{part}]" if n % 2 else part, font)
+            if n % 2 and int(part) in self.sources:
+                words = f'<a href="#source-{int(part)}" color="{LINK}">{words}</a>'
+            made.append(words)
+        return "".join(made)
+
+    def _text(self, text: str, font: str) -> str:
+        made = []
+        for part, name in self.fonts.stretches(text, font):
+            words = escape(part.expandtabs(4)).replace("  ", " \xa0").replace("\n", "<br/>")
+            made.append(f'<font name="{name}">{words}</font>')
+        return "".join(made)
+
+
+def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:
+    """Return where the list of sources begins and ends: the last one with these domains."""
+    found = (0, 0)
+    first = 0
+    for at, token in enumerate(tokens):
+        if token.type == "ordered_list_open" and not token.level:
+            first = at
+        if token.type == "ordered_list_close" and not token.level:
+            items = [one.content for one in tokens[first:at] if one.type == "inline"]
+            if len(items) == len(domains) and all(map(contains, items, domains)):
+                found = (first, at + 1)
+    return found
+
+
+def _parts(line: Line) -> Iterator[Line]:
+    """Yield a line, in several parts if it's very long."""
+    if sum(_length(piece.text) for piece in line) <= LONGEST:
+        yield line
+        return
+    part: Line = []
+    length = 0
+    for piece in line:
+        for unit in filter(None, _UNIT.findall(piece.text)):
+            if part and length + _length(unit) > LONGEST:
+                yield part
+                part, length = [], 0
+            part.append(replace(piece, text=unit))
+            length += _length(unit)
+    yield part
+
+
+def _length(text: str) -> int:
+    return len(text) + LINE * text.count("\n") + 3 * text.count("\t")
+
+
+def _in_bold(line: Line) -> Line:
+    return [replace(piece, bold=True) for piece in line]
+
+
+def _text_width() -> float:
+    from reportlab.lib.pagesizes import A4
+
+    return float(A4[0]) - 2 * MARGIN - 12  # 12: of the frame
+
+
+def _widths(rows: list[list[Line]], width: int) -> list[float]:
+    """Return the columns' widths, by the length of their text."""
+    longest = [8] * width
+    for row in rows:
+        for n, line in enumerate(row):
+            longest[n] = min(50, max(longest[n], sum(len(piece.text) for piece in line)))
+    spare = _text_width() - width * NARROWEST
+    return [NARROWEST + spare * share / sum(longest) for share in longest]
+
+
+# --- Pages ---
+
+
+class _Bookmarks:
+    """Adds each heading to the outline, when it's on a page."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+        self.level = -1
+
+    def __call__(self, flowable: Flowable) -> None:
+        if not (heading := getattr(flowable, "heading", None)):
+            return
+        level, key, words = heading
+        self.level = min(level - 1, self.level + 1)  # a PDF's outline can't skip a level
+        self.document.canv.addOutlineEntry(words, key, self.level)
+
+
+@cache
+def _numbered_canvas() -> type[Canvas]:
+    """Return a canvas that writes `n / m` at the foot of each page, when it knows how many."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    class Numbered(Canvas):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.setViewerPreference("DisplayDocTitle", "true")
+            self.pages: list[dict[str, Any]] = []
+
+        def showPage(self) -> None:
+            self.pages.append(dict(self.__dict__))
+            self._startPage()
+
+        def save(self) -> None:
+            for number, page in enumerate(self.pages, 1):
+                self.__dict__.update(page)
+                self.setFont(SANS, SMALL)
+                self.setFillColor(MUTED)
+                middle = self._pagesize[0] / 2
+                self.drawCentredString(middle, MARGIN / 2, f"{number} / {len(self.pages)}")
+                super().showPage()
+            super().save()
+
+    return Numbered
