@@ -15,6 +15,7 @@ from memory.api import (
     observations,
     proposals,
     recall,
+    related,
     scratchpad,
     sessions,
     trash,
@@ -38,6 +39,7 @@ api.add_router("/notes", notes.api)
 api.add_router("/observations", observations.api)
 api.add_router("/sessions", sessions.api)
 api.add_router("/recall", recall.api)
+api.add_router("/related", related.api)
 api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/library", library.api)

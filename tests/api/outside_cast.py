@@ -48,7 +48,7 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
     document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
     return {
-        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
+        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
         "document_id": document.pk, "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
     }  # fmt: skip

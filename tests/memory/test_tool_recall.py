@@ -204,3 +204,20 @@ def test_what_agents_observe_is_counted_nowhere_twice(alice: Any):
 
     assert Use.objects.of(alice).count() == 1
     assert Observation.objects.of(alice).get().version == 1
+
+
+@pytest.mark.requirement("R367")
+def test_retrieve_also_lists_related_records(alice: Any):
+    one = write_note(alice, "log", "Hetzner runs our Prometheus.", by=AGENT)
+    near = write_observation(alice, "finding", "Prometheus at Hetzner was down.", by=AGENT)
+    secret = write_note(
+        alice, "log", "Hetzner, Prometheus.", by=alice.actor, sensitivity="sensitive"
+    )
+
+    answer = call(alice, "retrieve", id=str(one.pk), related=5)
+
+    assert [found["id"] for found in answer.data["related"]] == [str(near.pk)]
+    assert f"- [observation:{near.pk}] (Shares the words" in answer.text
+    assert str(secret.pk) not in answer.text
+    assert Use.objects.of(alice).get(record_id=near.pk).place == "session:7"
+    assert "Related" not in call(alice, "retrieve", id=str(one.pk)).text
