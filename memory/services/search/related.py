@@ -7,6 +7,7 @@ count. Every other rule, such as leaving out Trash and expired records, is that 
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,10 @@ MOST_WORDS = 12  # the rarest words that are looked up
 FEW = 8  # records that can share a word in a small memory before it counts as frequent
 RARE, DISTINCT = 0.05, 0.005  # shares of all records with a rare word, and with one that is enough
 FEW_ENOUGH = 3  # the same for a word that is enough
+FEW_TOLD = 4  # words that the reason names, the rarest first
 SPARE = 20  # more candidates, since some are left out
+
+_ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")  # its parts are no reason
 
 # What no agent gets.
 FOR_AGENTS = (
@@ -64,7 +68,7 @@ class Related:
     @property
     def why(self) -> str:
         """Return why it is related, in words."""
-        told = {"words": ", ".join(self.words)}
+        told = {"words": ", ".join(self.words[:FEW_TOLD])}
         if self.meaning and self.words:
             return _("Similar meaning, shares the words %(words)s") % told
         return _("Similar meaning") if self.meaning else _("Shares the words %(words)s") % told
@@ -104,7 +108,7 @@ def related_to(
     most four queries plus three for each type.
     """
     limit = max(0, min(limit, MOST))
-    text = text_of(record)[:MOST_READ]
+    text = _ADDRESS.sub(" ", text_of(record)[:MOST_READ])
     if not limit or not text.strip():
         return []
     filters = FOR_AGENTS if is_agent else ()
@@ -178,6 +182,7 @@ def _alike(text: str, asked: Narrowing, limit: int, found: _Found) -> dict[str, 
         for space in bm25_sql.spaces_of(asked.owner, types, chosen)
         if space.language == owner_language
     ]
+    place = {term: n for n, term in enumerate(chosen)}  # the rarest first
     jobs = [_job(space, list(chosen), asked, limit) for space in spaces]
     for job, ranked in zip(jobs, bm25_sql.ranked(jobs), strict=True):
         name = job.space.record_type
@@ -185,7 +190,8 @@ def _alike(text: str, asked: Narrowing, limit: int, found: _Found) -> dict[str, 
         for one in ranked:
             key = (name, one.record_id)
             if _is_alike(one, enough) or key in found.distances:
-                found.raw[key], found.terms[key] = one.score, one.matched
+                found.raw[key] = one.score
+                found.terms[key] = tuple(sorted(one.matched, key=place.__getitem__))
     surface: dict[str, str] = {}
     for span in query_spans(text, owner_language):
         surface.setdefault(span.text, text[span.start : span.end])
