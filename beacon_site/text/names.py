@@ -1,7 +1,7 @@
 """Names in a text (people, companies, products, places), found by their capital letters, without a model.
 
 A capital letter within a sentence marks a name. At the beginning of a sentence, a heading or an item
-it may mark any word, so such names are stored apart (`MAYBE`). Whether they are names is decided by
+it can mark any word, so such names are stored apart (`MAYBE`). Whether they are names is decided by
 how often the word occurs with a capital letter in all of an owner's texts (memory.services.search.names).
 """
 
@@ -117,7 +117,7 @@ _CALENDAR = frozenset(
         "tomorrow",
     ]
 )
-# Words at the beginning of a sentence that are no part of a name after them.
+# Words at the beginning of a sentence that never belong to a name after them.
 _NO_NAMES = STOP_WORDS | frozenset(
     [
         "after",

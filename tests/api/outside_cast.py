@@ -79,5 +79,9 @@ def send(
     """Send the operation's request to the rows in `there`."""
     method, path = OPERATIONS[name]
     path = address(path, {**there, "session_id": there.get("session_id", "")})
-    path += {"recall": "?q=quokkafern", "clear_content": "?scope=run:none"}.get(name, "")
+    path += {
+        "recall": "?q=quokkafern",
+        "show_about": "?name=quokkafern",
+        "clear_content": "?scope=run:none",
+    }.get(name, "")
     return program.send(method, path, body, **headers)

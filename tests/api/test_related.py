@@ -39,3 +39,21 @@ def test_an_agent_gets_nothing_hidden_from_it(agent: Program, alice: Any) -> Non
     for record in hidden:
         assert agent.get(f"/related/{record.pk}").status_code in (403, 404)
     problem(agent.get("/related/00000000-0000-4000-8000-000000000000"), 404)
+
+
+@pytest.mark.requirement("R368")
+def test_a_client_gets_everything_about_a_name(agent: Program, alice: Any) -> None:
+    agent.post("/notes", {"content": "We run Grafana at Hetzner."})
+    agent.post("/observations", {"findings": ["Hetzner has Grafana."], "source": "x"})
+    hidden = Note.objects.create(owner=alice, content="Hetzner, Acme.", sensitivity="sensitive")
+    Note.follow([hidden])
+
+    told = agent.get("/about?name=hetzner&limit=1").json()
+
+    assert (told["name"], told["total"]) == ("hetzner", 2)
+    assert told["counts"] == {"note": 1, "observation": 1}
+    assert [one["name"] for one in told["beside"]] == ["Grafana"]
+    more = agent.get(f"/about?name=hetzner&limit=1&cursor={told['next']}").json()
+    assert {told["items"][0]["type"], more["items"][0]["type"]} == {"note", "observation"}
+    assert more["next"] is None
+    problem(agent.get("/about?name=%3F"), 422)

@@ -51,6 +51,9 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act | None]]:
     return [
         ("record", record, None),
         ("record related", cast["record related"], None),
+        ("names", "/memory/names/", None),
+        ("names about", "/memory/about/?name=Courier", None),
+        ("names about none", "/memory/about/?name=Zanzibar", None),
         ("record menu", record, _menu),
         ("record chain", cast["record chain"], None),
         ("record replaced", cast["record replaced"], None),

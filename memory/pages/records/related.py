@@ -13,13 +13,17 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from memory.models import MemoryFile
 from memory.services.records.kinds import kind_of
+from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
-from memory.services.search.related import USUAL, Related, related_to
+from memory.services.search.names import known_in
+from memory.services.search.related import USUAL, Related, related_to, text_of
 
 MOST = 30
+MOST_NAMES = 12
 FILE = "file"
 
 
@@ -50,6 +54,13 @@ def record_of(owner: Any, type: str, pk: UUID) -> Any:
     record = get_object_or_404(rows, pk=pk)
     record.owner = owner
     return record
+
+
+def names_of(record: Any) -> list[str]:
+    """Return the names in a record."""
+    owner = record.owner
+    found = known_in(owner, names_in(text_of(record), language_of(owner)))
+    return [one.name for one in found[:MOST_NAMES]]
 
 
 @require_safe

@@ -167,6 +167,7 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     context = {"page": page, "record": page.record, "in_panel": in_panel, "here": list_of(request)}
     if not in_panel and page.record.trashed_at is None:
         context["related"] = related.rows_of(page.record)
+        context["names"] = related.names_of(page.record)
     return render(request, template, context)
 
 

@@ -35,7 +35,7 @@ FEW_ENOUGH = 3  # the same for a word that is enough
 FEW_TOLD = 4  # words that the reason names, the rarest first
 SPARE = 20  # more candidates, since some are left out
 
-_ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")  # its parts are no reason
+_ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")  # its parts say nothing about the subject
 
 # What no agent gets.
 FOR_AGENTS = (
