@@ -165,6 +165,7 @@ _NO_NAMES = STOP_WORDS | frozenset(
         "las",
     ]
 )
+_NEVER = _NO_NAMES | _CALENDAR
 NOUNS_CAPITALIZED = frozenset({"de"})  # languages in which a capital letter marks any noun
 
 
@@ -203,7 +204,7 @@ class _Token:
     def is_plain(self) -> bool:
         """Whether it is a word that is never a name by itself."""
         word = self.text.casefold().replace("’", "'")
-        return len(word) < 2 or word in _NO_NAMES or word in _CALENDAR
+        return len(word) < 2 or not {word, word.removesuffix("s")}.isdisjoint(_NEVER)
 
 
 def name_key(text: str) -> str:

@@ -52,7 +52,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act | None]]:
         ("record", record, None),
         ("record related", cast["record related"], None),
         ("names", "/memory/names/", None),
-        ("names about", "/memory/about/?name=Courier", None),
+        ("names about", "/memory/about/?name=PostgreSQL", None),
         ("names about none", "/memory/about/?name=Zanzibar", None),
         ("record menu", record, _menu),
         ("record chain", cast["record chain"], None),

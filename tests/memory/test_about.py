@@ -34,7 +34,7 @@ def sure(text: str, language: str = "en") -> list[str]:
     [
         ("We moved from AWS S3 to Hetzner Cloud.", ["AWS S3", "Hetzner Cloud"]),
         ("Ask Ada Lovelace's brother or the Bank of America.", ["Ada Lovelace", "Bank of America"]),
-        ("On Monday I met O'Reilly in March.", ["O'Reilly"]),
+        ("On Mondays I met O'Reilly in March.", ["O'Reilly"]),
         ("Check the limit. Use it twice. - Prefer tea", []),
         ("OpenAI and GPT-4 use C++ and Node.js.", ["OpenAI", "GPT-4", "C++", "Node.js"]),
         ("See https://Example.org/Foo or `Foo.Bar` at /Users/Bob.", []),
