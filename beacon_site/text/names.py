@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from beacon_site.text.terms import ENGLISH, STOP_WORDS, folded, quoted
 
@@ -22,41 +23,21 @@ MOST_NAMES = 60  # of one text
 MOST_WORDS = 4  # of one name; a longer row of capital letters is a title
 LONGEST_NAME = 60  # characters
 
-_NO_PROSE = re.compile(
-    r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)"  # code
-    r"|`[^`\n]{1,200}`"
-    r"|<[^<>\n]{1,300}>"
-    r"|\b\w+@[\w.\-]+"
-    r"|[^\s(\[]*[/\\][^\s)\]]*",  # addresses and paths
-    re.MULTILINE | re.DOTALL,
+# What is left out, by a sign without which a text can't contain it.
+_NO_PROSE = (
+    (("```", "~~~"), re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)),
+    (("`",), re.compile(r"`[^`\n]{1,200}`")),
+    (("<",), re.compile(r"<[^<>\n]{1,300}>")),
+    (("@",), re.compile(r"\b\w+@[\w.\-]+")),
+    (("/", "\\"), re.compile(r"(?<![^\s(\[])[^\s(\[/\\]*[/\\][^\s)\]]*")),  # addresses and paths
 )
 _WORD = re.compile(r"[^\W\d_][^\W_]*(?:['’\-&+][^\W_]+|\.[a-z]{2,3}\b)*(?:\+\+|#)?")
-_BEGINS = re.compile(r"[.!?:;…•|*>]")  # between two words: the second one begins something
+_BEGINS = frozenset(".!?:;…•|*>")  # before a word: it begins something
 _ITEM = re.compile(r"\s*(?:[-*+•>]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
-_JOINS = re.compile(r"[ \u00a0]")
-_BETWEEN = frozenset(
-    [
-        "of",
-        "de",
-        "del",
-        "della",
-        "di",
-        "da",
-        "do",
-        "dos",
-        "du",
-        "la",
-        "le",
-        "van",
-        "von",
-        "der",
-        "den",
-        "zu",
-        "y",
-    ]
-)
+_SMALL = "of|de|del|della|di|da|do|dos|du|la|le|van|von|der|den|zu|y"
+_JOINS = re.compile(rf"[ \u00a0](?:(?P<small>(?:{_SMALL})(?: (?:{_SMALL}))?) )?")  # within a name
 _CALENDAR = frozenset(
     [
         "monday",
@@ -182,23 +163,24 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _Word:
+    """A word with a capital letter; `begins` a sentence or an item, `small` words before it."""
+
     text: str
     start: int
     end: int
-    begins: bool  # a sentence or an item
-
-    @property
-    def is_capital(self) -> bool:
-        return self.text[:1].isupper() or self.is_marked
+    begins: bool
 
     @property
     def is_marked(self) -> bool:
         """Whether its own letters mark it as a name, such as OpenAI, iPhone or GPT-4."""
-        small = any(char.islower() for char in self.text)
-        later = any(char.isupper() for char in self.text[1:])
-        digit = any(char.isdigit() for char in self.text)
-        return (small and later and "-" not in self.text) or (digit and self.text[:1].isupper())
+        text = self.text
+        if text.isalpha() and text[1:].islower():  # most words
+            return False
+        has_small = text.upper() != text
+        has_later = text[1:].lower() != text[1:]
+        has_digit = not text.isalpha() and any(char.isdigit() for char in text)
+        return (has_small and has_later and "-" not in text) or (has_digit and text[:1].isupper())
 
     @property
     def is_plain(self) -> bool:
@@ -207,6 +189,7 @@ class _Token:
         return len(word) < 2 or not {word, word.removesuffix("s")}.isdisjoint(_NEVER)
 
 
+@lru_cache(maxsize=20_000)
 def name_key(text: str) -> str:
     """Return the key of a name: without case, accents and outer signs."""
     words = re.split(r"[|\s]+", text.strip(" \t\n.,;:!?\"'“”„()[]*_"))
@@ -216,7 +199,10 @@ def name_key(text: str) -> str:
 def names_in(text: str, language: str = ENGLISH) -> list[Name]:
     """Return the text's names, each once, in the order of the text."""
     found: dict[str, Name] = {}
-    plain = _NO_PROSE.sub(" x ", text[:MOST_READ])
+    plain = text[:MOST_READ]
+    for signs, pattern in _NO_PROSE:
+        if any(sign in plain for sign in signs):
+            plain = pattern.sub(" x ", plain)
     for line in plain.split("\n"):
         for name in _of_line(line, language):
             key = name.key
@@ -251,68 +237,74 @@ def name_query(key: str) -> str:
 
 
 def _of_line(line: str, language: str) -> Iterator[Name]:
-    if line.isascii() and line.islower():
+    if line.islower():
         return
-    is_heading = _HEADING.match(line) is not None
-    capitals = sum(char.isupper() for char in line)
-    if capitals > 20 and capitals * 2 > len(line):  # all in capital letters
-        return
-    for group in _groups(_tokens(line), line):
-        yield from _of_group(group, is_heading, language)
+    words = _capitals(line)
+    if len(words) > MOST_WORDS:
+        capitals = sum(map(str.isupper, line))
+        if capitals > 20 and capitals * 2 > len(line):  # all in capital letters
+            return
+    is_heading = bool(words) and _HEADING.match(line) is not None
+    for group in _groups(words, line):
+        yield from _of_group(group, line, is_heading, language)
 
 
-def _tokens(line: str) -> list[_Token]:
+def _capitals(line: str) -> list[_Word]:
+    """Return the words with a capital letter."""
     start = found.end() if (found := _ITEM.match(line)) else 0
-    tokens: list[_Token] = []
+    words: list[_Word] = []
     for match in _WORD.finditer(line, start):
-        text = _POSSESSIVE.sub("", match.group())
-        between = line[tokens[-1].end : match.start()] if tokens else ""
-        begins = not tokens or _BEGINS.search(between) is not None
-        tokens.append(_Token(text, match.start(), match.start() + len(text), begins))
-    return tokens
+        text = match.group()
+        if text.islower() or text.lower() == text:
+            continue
+        text = _POSSESSIVE.sub("", text)
+        at = match.start()
+        word = _Word(text, at, at + len(text), _begins(line, start, at))
+        if text[0].isupper() or word.is_marked:
+            words.append(word)
+    return words
 
 
-def _groups(tokens: Sequence[_Token], line: str) -> Iterator[list[_Token]]:
-    """Yield the runs of capitalized words, with the small words between them."""
-    group: list[_Token] = []
-    between: list[_Token] = []
-    for token in tokens:
-        last = (between or group)[-1] if group else None
-        if last is not None and not _JOINS.fullmatch(line[last.end : token.start]):
-            yield group
-            group, between = [], []
-        if token.is_capital:
-            group += [*between, token] if group else [token]
-            between = []
-        elif group and token.text in _BETWEEN and len(between) < 2 and not group[-1].text.isupper():
-            between.append(token)
-        elif group:
-            yield group
-            group, between = [], []
+def _begins(line: str, start: int, at: int) -> bool:
+    """Whether the word at this place begins a sentence or an item."""
+    while at > start and not line[at - 1].isalnum():
+        at -= 1
+        if line[at] in _BEGINS:
+            return True
+    return at <= start
+
+
+def _groups(words: Sequence[_Word], line: str) -> Iterator[list[_Word]]:
+    """Yield the runs of words that can be one name, such as Bank of America."""
+    group: list[_Word] = []
+    for word in words:
+        if group:
+            joint = _JOINS.fullmatch(line, group[-1].end, word.start)
+            if joint is None or (joint["small"] and group[-1].text.isupper()):
+                yield group
+                group = []
+        group.append(word)
     if group:
         yield group
 
 
-def _of_group(group: list[_Token], is_heading: bool, language: str) -> Iterator[Name]:
+def _of_group(group: list[_Word], line: str, is_heading: bool, language: str) -> Iterator[Name]:
+    if len(group) > 3 * MOST_WORDS:  # no name, and slow to shorten
+        return
     is_first = group[0].begins
     while group and group[0].is_plain:
         group, is_first = group[1:], False
-    while group and group[0].text in _BETWEEN:
-        group = group[1:]
     while group and ((group[-1].is_plain and len(group[-1].text) > 1) or group[-1].text == "I"):
         group = group[:-1]
     if not group or len(group) > MOST_WORDS:
         return
     is_unsure = is_heading or (is_first and not group[0].is_marked)
-    yield _name(group, is_unsure, language)
-    if is_unsure and not is_heading and len(group) > 1:
-        rest = group[1:]
-        if not rest[0].is_plain and rest[0].text not in _BETWEEN:
-            yield _name(rest, False, language)
+    yield _name(group, line, is_unsure, language)
+    if is_unsure and not is_heading and len(group) > 1 and not group[1].is_plain:
+        yield _name(group[1:], line, False, language)
 
 
-def _name(group: Sequence[_Token], is_unsure: bool, language: str) -> Name:
-    form = " ".join(token.text for token in group)
+def _name(group: Sequence[_Word], line: str, is_unsure: bool, language: str) -> Name:
     if len(group) == 1:
         word = group[0]
         if word.is_marked:
@@ -321,4 +313,5 @@ def _name(group: Sequence[_Token], is_unsure: bool, language: str) -> Name:
             is_unsure = is_unsure or len(word.text) > 6  # a word that is stressed
         elif language in NOUNS_CAPITALIZED:
             is_unsure = True
+    form = " ".join(line[group[0].start : group[-1].end].split())
     return Name(form, not is_unsure)

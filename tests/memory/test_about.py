@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from beacon_site.text.names import names_in
+from beacon_site.text.names import MOST_NAMES, names_in
 from memory.models import NameAlias, Observation, TopicFact
 from memory.models.errors import InvalidValue
 from memory.services.search import names
@@ -170,3 +171,14 @@ def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
 def test_what_is_no_name_is_refused(alice: Any, text: str) -> None:
     with pytest.raises(InvalidValue):
         about(Reader(alice), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 99_000 + " /", "A " * 50_000, "`" * 99_000, "<A" * 49_000, "A@" * 49_000, "Ab/" * 33_000,
+     "A" + "!" * 99_000 + "B", "~~~\n" * 25_000, "Abc of " * 14_000, "A.bc" * 25_000],
+)  # fmt: skip
+def test_long_and_odd_texts_take_no_time(text: str) -> None:
+    began = time.perf_counter()
+    assert len(names_in(text)) <= MOST_NAMES
+    assert time.perf_counter() - began < 2
