@@ -14,7 +14,8 @@ from memory.api.frame import router
 from memory.api.paging import PageParams, closed, opened
 from memory.api.recall import Type
 from memory.api.shown import shows
-from memory.models import Use
+from memory.models import Trust, Use
+from memory.services.notes.saving import lowest_trust
 from memory.services.search.about import MOST, PAGE, About, Mention, Reader, about
 from memory.services.search.kinds import KINDS
 
@@ -84,6 +85,8 @@ class AboutOut(BaseModel):
 
     @classmethod
     def of(cls, found: About) -> Self:
+        if found.beside:  # the names come from records that aren't all listed
+            shows(trust=lowest_trust([Trust.OWNER, *found.trusts]))
         told: dict[str, Any] = {
             "name": found.group.name,
             "aliases": list(found.group.names[1:]),

@@ -79,5 +79,5 @@ def test_the_pages_take_a_fixed_number_of_queries(
         note(alice, f"We met Ada Lovelace and Bob{n} Smith at Hetzner, number {n}.")
     with django_assert_max_num_queries(16):
         browser.get(ABOUT, {"name": "Hetzner"})
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         browser.get(NAMES)

@@ -77,7 +77,8 @@ class Link:
 class About:
     """Everything about a name.
 
-    `read` is the number of records, the newest ones, that `beside` and `links` come from.
+    `read` is the number of records, the newest ones, that `beside` and `links` come from, and `trusts`
+    are theirs.
     """
 
     group: Group
@@ -89,6 +90,7 @@ class About:
     beside: list[Beside] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     read: int = 0
+    trusts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +157,13 @@ def _parts(reader: Reader, asked: Narrowing, queries: dict[str, str]) -> list[_P
 
 
 def _scoped(reader: Reader, name: str) -> tuple[list[str], list[Any]]:
-    """Return the condition on records that the reader's scopes include."""
-    model = KINDS[name].model
-    if not reader.is_agent or not any(one.name == "scope" for one in model._meta.fields):
+    """Return the condition on records that an agent can see: of its scopes, and of no hidden topic."""
+    if not reader.is_agent:
         return [], []
-    rows = model._default_manager.filter(in_scopes(reader.scopes))
+    model: Any = KINDS[name].model
+    rows = model.objects.for_agents()
+    if any(one.name == "scope" for one in model._meta.fields):
+        rows = rows.filter(in_scopes(reader.scopes))
     try:
         sql, params = (
             rows.filter(pk=RawSQL("e.record_id", ()))
@@ -239,7 +243,9 @@ def _list(found: About, parts: Sequence[_Part], asked: Narrowing, cursor: str, l
 
 def _look_beside(found: About, parts: Sequence[_Part], owner: Any) -> None:
     """Find the names in the newest records, and which of them are in the same ones."""
-    together = _names_of_newest(parts)
+    newest = _names_of_newest(parts)
+    together = [some for _trust, some in newest]
+    found.trusts = frozenset(trust for trust, some in newest if some)
     found.read = len(together)
     own = set(found.group.keys)
     counts: Counter[str] = Counter()
@@ -294,15 +300,15 @@ def _judged(owner: Any, likely: Sequence[Name]) -> list[_Judged]:
     ]
 
 
-def _names_of_newest(parts: Sequence[_Part]) -> list[list[Name]]:
-    """Return the names of each of the newest records."""
-    sql, params = _union(parts, "e.record_id, e.created, e.words")
+def _names_of_newest(parts: Sequence[_Part]) -> list[tuple[str, list[Name]]]:
+    """Return the trust and the names of each of the newest records."""
+    sql, params = _union(parts, "e.record_id, e.created, e.words, e.trust")
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT ARRAY(SELECT word.lexeme FROM unnest(newest.words) word "  # noqa: S608  our own names  # nosec B608
+            "SELECT trust, ARRAY(SELECT word.lexeme FROM unnest(newest.words) word "  # noqa: S608  our own names  # nosec B608
             'WHERE word.lexeme COLLATE "C" >= %s AND word.lexeme COLLATE "C" < %s) '
-            f"FROM (SELECT words FROM ({sql}) named ORDER BY created DESC, record_id DESC LIMIT %s) "
+            f"FROM (SELECT words, trust FROM ({sql}) named ORDER BY created DESC, record_id DESC LIMIT %s) "
             "newest",
             [NAME, chr(ord(MAYBE) + 1), *params, READ_FOR_MAP],
         )
-        return [[name_of(term) for term in terms] for (terms,) in cursor.fetchall()]
+        return [(trust, [name_of(term) for term in terms]) for trust, terms in cursor.fetchall()]

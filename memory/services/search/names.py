@@ -34,6 +34,7 @@ from memory.services.search.kinds import KINDS
 
 MOST_LISTED = 500  # names of a list
 CANDIDATES = 1_500  # the most frequent possible names, which are judged
+LARGE = 20_000  # records; with more, names that occur only once in a type are left out early
 FEWEST = 2  # records with a name in the list
 UNSURE = 3  # the same if the name only begins sentences
 MOSTLY = 0.5  # the share of a word's records in which it has a capital letter
@@ -87,10 +88,10 @@ class Known:
 def frequent(owner: Any, *, text: str = "", limit: int = MOST_LISTED) -> list[Known]:
     """Return the most frequent names of the owner's records, merged ones as one.
 
-    With `text`, only names that contain it. Four queries, whatever there is.
+    With `text`, only names that contain it. Five queries, whatever there is.
     """
     spaces = _spaces(owner)
-    found = _figures(spaces, "lexeme >= %s AND lexeme < %s", [NAME, chr(ord(MAYBE) + 1)])
+    found = _figures(spaces, "lexeme = ANY(%s)", [_most_frequent(spaces)])
     _count_words(spaces, found.values(), language_of(owner))
     names = [one for one in found.values() if one.is_name and one.records >= FEWEST]
     aliases = {row.key: row for row in NameAlias.objects.of(owner)}
@@ -148,6 +149,24 @@ def _spaces(owner: Any) -> list[int]:
             [owner.pk, list(KINDS)],
         )
         return [pk for (pk,) in cursor.fetchall()]
+
+
+def _most_frequent(spaces: Sequence[int]) -> list[str]:
+    """Return the terms of the names that can be among the most frequent.
+
+    In a large memory, most names are in one record only. They are left out before anything else, so
+    a name that is in two records of different types, or in different forms, can be missing.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT lexeme FROM memory_searchterm WHERE space_id = ANY(%s) "
+            "AND lexeme >= %s AND lexeme < %s AND documents >= "
+            "CASE WHEN (SELECT sum(documents) FROM memory_searchspace WHERE id = ANY(%s)) > %s "
+            "THEN 2 ELSE 1 END ORDER BY documents DESC, lexeme LIMIT %s",
+            [list(spaces), NAME, chr(ord(MAYBE) + 1), list(spaces), LARGE, 2 * CANDIDATES],
+        )
+        forms = {lexeme[1:] for (lexeme,) in cursor.fetchall()}
+    return [sign + form for form in forms for sign in (NAME, MAYBE)]
 
 
 def _figures(
