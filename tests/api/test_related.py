@@ -31,7 +31,12 @@ def test_an_agent_gets_nothing_hidden_from_it(agent: Program, alice: Any) -> Non
     one = agent.post("/notes", {"content": TEXT}).json()["id"]
     hidden = [
         Note.objects.create(owner=alice, content=TEXT, **more)
-        for more in ({"sensitivity": "sensitive"}, {"trust": "quarantined"}, {"scope": "agent:x"})
+        for more in (
+            {"sensitivity": "sensitive"},
+            {"trust": "quarantined"},
+            {"scope": "agent:x"},
+            {"paused": True},
+        )
     ]
     Note.follow(hidden)
 
@@ -45,8 +50,9 @@ def test_an_agent_gets_nothing_hidden_from_it(agent: Program, alice: Any) -> Non
 def test_a_client_gets_everything_about_a_name(agent: Program, alice: Any) -> None:
     agent.post("/notes", {"content": "We run Grafana at Hetzner."})
     agent.post("/observations", {"findings": ["Hetzner has Grafana."], "source": "x"})
-    hidden = Note.objects.create(owner=alice, content="Hetzner, Acme.", sensitivity="sensitive")
-    Note.follow([hidden])
+    for more in ({"sensitivity": "sensitive"}, {"paused": True}):
+        hidden = Note.objects.create(owner=alice, content="Hetzner, Acme.", **more)
+        Note.follow([hidden])
 
     told = agent.get("/about?name=hetzner&limit=1").json()
 

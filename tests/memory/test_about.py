@@ -160,6 +160,8 @@ def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
     note(alice, "Secret: Acme at Hetzner.", sensitivity="sensitive")
     note(alice, "Doubted: Acme at Hetzner.", trust="quarantined")
     note(alice, "Elsewhere: Acme at Hetzner.", scope="agent:x")
+    note(alice, "Paused: Acme at Hetzner.", paused=True)
+    observation(alice, "Paused: Acme at Hetzner.", paused=True)
 
     found = about(Reader(alice, is_agent=True, scopes=("owner",)), "Hetzner")
 

@@ -40,6 +40,16 @@ def test_records_that_share_rare_words_are_related_and_say_which(alice: Any) -> 
 
 
 @pytest.mark.usefixtures("fake", "extension")
+@pytest.mark.requirement("R376")
+def test_what_is_paused_is_not_near_by_meaning_either(alice: Any) -> None:
+    one = note(alice, "the automobile")
+    note(alice, "car", paused=True), observation(alice, "a car", paused=True)
+    embed_due()
+
+    assert related_to(one, is_agent=True) == related_to(one) == []
+
+
+@pytest.mark.usefixtures("fake", "extension")
 @pytest.mark.requirement("R365")
 def test_records_of_similar_meaning_are_related_without_a_common_word(alice: Any) -> None:
     one, other = note(alice, "the automobile"), observation(alice, "car")
@@ -76,10 +86,11 @@ def test_nothing_of_others_nothing_gone_and_nothing_replaced(alice: Any, bob: An
 
 
 @pytest.mark.requirement("R365")
-def test_an_agent_gets_nothing_sensitive_or_in_quarantine(alice: Any) -> None:
+def test_an_agent_gets_nothing_sensitive_paused_or_in_quarantine(alice: Any) -> None:
     text = "Hetzner runs Prometheus."
     one = note(alice, text)
     hidden = [note(alice, text, sensitivity="sensitive"), note(alice, text, trust="quarantined")]
+    note(alice, text, paused=True), observation(alice, text, paused=True)
 
     assert related_to(one, is_agent=True) == []
     assert {found.record for found in related_to(one)} == set(hidden)

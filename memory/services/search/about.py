@@ -25,8 +25,7 @@ from memory.services.search import names
 from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.names import Group
-from memory.services.search.query import Question
-from memory.services.search.related import FOR_AGENTS
+from memory.services.search.query import FOR_AGENTS, Question
 
 PAGE, MOST = 30, 100  # records of a page, and that can be asked for
 READ_FOR_MAP = 400  # the newest records whose names are compared
@@ -36,7 +35,7 @@ MOST_JUDGED = 80  # names beside it that can be one of those
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads: an agent gets nothing sensitive or quarantined, and only what is in its scopes."""
+    """Who reads: an agent gets only what is for agents and in its scopes."""
 
     owner: Any
     is_agent: bool = False

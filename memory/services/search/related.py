@@ -17,12 +17,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.terms import query_spans, query_terms
-from memory.models import MemoryFile, Section, Trust
+from memory.models import MemoryFile, Section
 from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
-from memory.services.search.query import Filter, Question
+from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.retrievers import RecordKey, Shape, fused, meaning_value, words_value
 
 USUAL, MOST = 6, 50  # related records that a page shows, and that can be asked for
@@ -36,12 +36,6 @@ FEW_TOLD = 4  # words that the reason names, the rarest first
 SPARE = 20  # more candidates, since some are left out
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")  # its parts say nothing about the subject
-
-# What no agent gets.
-FOR_AGENTS = (
-    Filter("sensitivity", ("sensitive",), negated=True),
-    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +98,8 @@ def related_to(
     """Return the owner's records nearest to `record`, of all types, best first.
 
     A file's own sections are left out, and of another file only the nearest section is returned. With
-    `is_agent`, sensitive and quarantined records are left out as in an agent's recall. It takes at
-    most four queries plus three for each type.
+    `is_agent`, what no agent gets is left out as in an agent's recall. It takes at most four queries
+    plus three for each type.
     """
     limit = max(0, min(limit, MOST))
     text = _ADDRESS.sub(" ", text_of(record)[:MOST_READ])
