@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from beacon_site.text.names import MOST_NAMES, names_in
-from memory.models import NameAlias, Observation, TopicFact
+from memory.models import NameAlias, Observation, TopicFact, search_index
 from memory.models.errors import InvalidValue
 from memory.services.search import names
 from memory.services.search.about import Reader, about
@@ -115,6 +116,20 @@ def test_names_beside_it_are_those_in_the_same_records(alice: Any) -> None:
     assert [(one.one, one.other, one.records) for one in found.links] == [
         ("grafana", "prometheus", 2)
     ]
+
+
+@pytest.mark.requirement("R368")
+def test_a_rebuilt_index_has_the_names_of_older_records(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(search_index, "name_terms", lambda *_text: [])
+        note(alice, "We use Hetzner."), note(alice, "We left Hetzner.")
+    assert names.frequent(alice) == []
+
+    call_command("rebuild_recall", "alice")
+
+    assert [(one.name, one.records) for one in names.frequent(alice)] == [("Hetzner", 2)]
 
 
 @pytest.mark.requirement("R369")
