@@ -34,9 +34,11 @@ from memory.services.search.snippets import marked, passage
 
 MOST_SHOWN = 200  # names of the list
 MOST_MONTHS = 12
-LONGEST_LABEL = 22  # characters on the map
+LONGEST_LABEL = 15  # characters on the map
 LONGEST_PASSAGE = 240
-WIDTH, HEIGHT = 640, 340  # of the map
+WIDTH, HEIGHT = 280, 290  # of the map, whose labels need most of the width
+MOST_LINES = 12  # between two of its names; more can't be told apart
+ACROSS, DOWN = 40, 112  # of its ellipse
 TYPES: dict[str, str | Promise] = {
     "note": gettext_lazy("Notes"),
     "observation": gettext_lazy("Observations"),
@@ -178,7 +180,7 @@ class Spot:
     def label_y(self) -> int:
         if self.anchor != "middle":
             return self.y + 4
-        return self.y + (20 if self.y > HEIGHT / 2 else -11)
+        return self.y + (19 if self.y > HEIGHT / 2 else -10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +220,16 @@ def map_of(found: About) -> NameMap | None:
             label,
             about_url(one.name),
             one.records,
-            round(WIDTH / 2 + 165 * across),
-            round(HEIGHT / 2 + 125 * down),
+            round(WIDTH / 2 + ACROSS * across),
+            round(HEIGHT / 2 + DOWN * down),
             "middle" if abs(across) < 0.2 else "start" if across > 0 else "end",
             round(1 + 3 * one.records / most, 1),
         )
     lines = [
         Line(one.x, one.y, other.x, other.y)
-        for one, other in ((spots[link.one], spots[link.other]) for link in found.links)
+        for one, other in (
+            (spots[link.one], spots[link.other]) for link in found.links[:MOST_LINES]
+        )
     ]
     return NameMap(list(spots.values()), lines)
 
