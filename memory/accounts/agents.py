@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.embedded import places
 from beacon_site.text.cleaning import clean
+from beacon_site.text.numbers import grouped
 from memory.models import Activity, Agent, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -71,7 +72,7 @@ def change(agent: Agent, values: Mapping[str, Any], *, by: Actor) -> bool:
 def _checked(prompt: str) -> str:
     prompt = clean(prompt)[0].strip()
     if len(prompt) > LONGEST_PROMPT:
-        told = {"have": f"{len(prompt):,}", "most": f"{LONGEST_PROMPT:,}"}
+        told = {"have": grouped(len(prompt)), "most": grouped(LONGEST_PROMPT)}
         text = _("The text has %(have)s characters, but the limit is %(most)s.") % told
         raise InvalidValue(text, errors={"compaction_prompt": [text]})
     return prompt

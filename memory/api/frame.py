@@ -39,6 +39,7 @@ from redis.exceptions import RedisError
 from beacon_site.db.advisory_locks import LockId, try_lock_until_commit
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.numbers import grouped
 from memory.api import problems
 from memory.api import shown as api_shown
 from memory.api.auth import ADMIN, Caller, authenticated
@@ -77,7 +78,7 @@ def check_size(request: HttpRequest, most: int = MOST_BODY) -> None:
         raise Problem(411, words)
     have = _length(request)
     if have > most:
-        told = {"most": f"{most:,}", "have": f"{have:,}"}
+        told = {"most": grouped(most), "have": grouped(have)}
         words = _("Requests to this URL can be at most %(most)s bytes. This one is %(have)s.")
         if most == MOST_CONTENT_BODY:
             words += " " + _("The text of a content item can be at most 8 MiB. Store it in parts.")
@@ -364,7 +365,7 @@ def check(caller: Caller) -> None:
     words = _(
         "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
     )
-    told = {"most": f"{most:,}", "seconds": WINDOW - gone}
+    told = {"most": grouped(most), "seconds": WINDOW - gone}
     raise Problem(429, words % told, headers={"Retry-After": str(WINDOW - gone)})
 
 

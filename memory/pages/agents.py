@@ -24,6 +24,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site import health
 from beacon_site.providers.llm.tokens import counted, how_in_words
 from beacon_site.text.cleaning import clean, in_brief, shorten
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
@@ -88,7 +89,7 @@ class Options:
             agent = agents[0][0]
         message = clean(query.get("message", ""))[0].strip()
         if len(message) > MOST_MESSAGE:
-            told = {"most": f"{MOST_MESSAGE:,}", "have": f"{len(message):,}"}
+            told = {"most": grouped(MOST_MESSAGE), "have": grouped(len(message))}
             why = _("Only the first %(most)s of %(have)s characters of the message are used.")
             problems.append(why % told)
         typed = clean(query.get("budget", ""))[0].strip()[:20]
@@ -97,7 +98,7 @@ class Options:
             why = _(
                 "Enter a whole number from 1 to %(most)s as the budget, not “%(typed)s”. Beacon used %(used)s instead."
             )
-            told = {"typed": typed, "most": f"{MOST_BUDGET:,}", "used": f"{USUAL_BUDGET:,}"}
+            told = {"typed": typed, "most": grouped(MOST_BUDGET), "used": grouped(USUAL_BUDGET)}
             problems.append(why % told)
         if most is None:
             most, unit = MOST_CHARACTERS, CHARACTERS

@@ -19,6 +19,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.accounts import oauth, sign_ins
 from memory.accounts.agents import resource_metadata
@@ -233,7 +234,7 @@ def register(request: HttpRequest) -> HttpResponse:
         words = _("Too many requests from this network. Try again later.")
         raise OAuthError("temporarily_unavailable", words)
     if _length(request) > MOST_METADATA:
-        words = _("The metadata is larger than %(most)s bytes.") % {"most": f"{MOST_METADATA:,}"}
+        words = _("The metadata is larger than %(most)s bytes.") % {"most": grouped(MOST_METADATA)}
         raise OAuthError("invalid_client_metadata", words)
     return JsonResponse(oauth.register(request.body), status=201)
 

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Activity, User
 from memory.pages.shared.undo import offer_settings, settings_now
@@ -162,7 +163,7 @@ def of_lines(lines: Sequence[Line]) -> list[UsageChart]:
         return []
     return [
         _lines(_("Money"), lines, _money, lambda spent: spent.cost),
-        _lines(_("Tokens"), lines, _tokens, lambda spent: f"{spent.tokens:,}"),
+        _lines(_("Tokens"), lines, _tokens, lambda spent: grouped(spent.tokens)),
     ]
 
 
@@ -233,7 +234,7 @@ def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         told = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
-        told = ngettext("%(n)s token", "%(n)s tokens", spent.tokens) % {"n": f"{spent.tokens:,}"}
+        told = ngettext("%(n)s token", "%(n)s tokens", spent.tokens) % {"n": grouped(spent.tokens)}
     return f"{date_format(first, 'F Y')}: {told}"
 
 

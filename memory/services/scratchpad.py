@@ -14,6 +14,7 @@ from django.db.models.functions import Collate
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible
+from beacon_site.text.numbers import grouped
 from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, Locked, NoSuchKey
@@ -53,8 +54,8 @@ def checked_value(value: str) -> str:
     size = len(value.encode())
     if size > MOST_VALUE:
         problem = _("A value can be at most %(most)s bytes (64 KiB), but this one is %(have)s.") % {
-            "most": f"{MOST_VALUE:,}",
-            "have": f"{size:,}",
+            "most": grouped(MOST_VALUE),
+            "have": grouped(size),
         }
         raise InvalidValue(problem, errors={"value": [problem]})
     return value

@@ -33,6 +33,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import cell, plain
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
@@ -143,7 +144,9 @@ def _change(name: str, before: str, after: str) -> FieldChange:
         return FieldChange(name, before, after)
     if max(len(before), len(after)) > MOST_COMPARED:
         said = _("Too long to compare: %(old)s characters before, %(new)s after.")
-        return FieldChange(name, said=said % {"old": f"{len(before):,}", "new": f"{len(after):,}"})
+        return FieldChange(
+            name, said=said % {"old": grouped(len(before)), "new": grouped(len(after))}
+        )
     rows = folded(diff(before, after))
     return FieldChange(name, rows=rows[:MOST_ROWS], rows_left=max(0, len(rows) - MOST_ROWS))
 
@@ -551,7 +554,7 @@ def _activity_page(
         list_url, "activity", query,
         label=_("Search activity"), placeholder=_("Words in names and reasons"),
         facets=facets,
-        hint=hint % {"n": f"{MOST_LOOKED_AT:,}"} if wanted.words else "",
+        hint=hint % {"n": grouped(MOST_LOOKED_AT)} if wanted.words else "",
         views_page="" if is_agents else "activity",
     )  # fmt: skip
     if not is_agents:

@@ -21,6 +21,7 @@ from django.utils.timezone import make_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.text.numbers import grouped
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
 from memory.pages.shared.filter_bar import first_day
@@ -539,7 +540,7 @@ def of_call(call: ModelCall) -> list[str]:
     """Return a model call's tokens, time and cost, and why it failed."""
     tokens = call.prompt_tokens + call.completion_tokens
     said = [
-        ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": f"{tokens:,}"},
+        ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)},
         _("%(seconds).1f s") % {"seconds": call.milliseconds / 1000},
     ]
     if call.money is None:

@@ -28,6 +28,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import ended
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ApiToken, ModelCall, Note, Topic, User
 from memory.pages.review import proposals
@@ -352,12 +353,12 @@ class Month:
     @property
     def tokens_spent(self) -> str:
         """Return the tokens spent, with thousands separators."""
-        return f"{self.tokens:,}"
+        return grouped(self.tokens)
 
     @property
     def tokens_allowed(self) -> str:
         """Return the month's token budget, with thousands separators, or "" without one."""
-        return "" if self.most_tokens is None else f"{self.most_tokens:,}"
+        return "" if self.most_tokens is None else grouped(self.most_tokens)
 
     @property
     def cost(self) -> str:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import MemoryFile, SavedView, Topic, User
 from memory.models.errors import MemoryRefused
@@ -224,7 +225,7 @@ def _tabs(request: HttpRequest, tabs: tuple[Place, ...]) -> list[tuple[Place, bo
     user: Any = request.user
     numbers = counts_of(user) if any(one.counts for one in tabs) else {}
     told = {one: sum(numbers.get(name, 0) for name in one.counts) for one in tabs}
-    return [(one, one is opened, f"{told[one]:,}" if one.counts else "") for one in tabs]
+    return [(one, one is opened, grouped(told[one]) if one.counts else "") for one in tabs]
 
 
 # --- pinned items ---

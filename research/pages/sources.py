@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import shorten
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -199,7 +200,7 @@ def _counted(wanted: SourcesFilter, total: int) -> str:
         words = ngettext("%(n)s domain", "%(n)s domains", total)
     else:
         words = ngettext("%(n)s page", "%(n)s pages", total)
-    return words % {"n": f"{total:,}"}
+    return words % {"n": grouped(total)}
 
 
 @require_safe

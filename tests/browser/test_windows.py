@@ -43,6 +43,22 @@ def test_no_list_is_cut_off_between_a_phone_and_a_desk(visitor: Visitor, path: s
         assert not visitor.scrolls_sideways(), width
 
 
+def test_many_changes_leave_room_for_the_titles_of_topics(visitor: Visitor) -> None:
+    visitor.goto("/topics/")
+    visitor.page.locator("tr:has(.tags) .tags").first.evaluate(
+        """(tags) => { for (const kind of ["gone", "contradicted"]) {
+             const tag = tags.lastElementChild.cloneNode(true);
+             tag.querySelector(".narrow-word").textContent = ` ${kind}`;
+             tags.append(tag);
+           } }"""
+    )
+    for width in (1280, 1010, 820):
+        visitor.page.set_viewport_size({"width": width, "height": 860})
+        assert visitor.page.evaluate(CUT) == [], width
+        title = visitor.page.locator(".topic-table td.title").first.bounding_box()
+        assert title and title["width"] > 130, width
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 def test_settings_lists_its_pages_beside_the_page_or_behind_a_button(
     visit: Callable[..., Visitor], cast: dict[str, str], scripts: bool

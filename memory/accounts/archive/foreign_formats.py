@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
+from beacon_site.text.numbers import grouped
 from memory.accounts.archive.exporter import CHUNK, MANIFEST
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.kinds import InvalidLine, parsed
@@ -338,7 +339,7 @@ def take_in(
             if taking_in.done > MOST_ENTRIES:
                 raise ImportRejected(
                     _("The file has more than %(most)s entries. Import it in parts.")
-                    % {"most": f"{MOST_ENTRIES:,}"}
+                    % {"most": grouped(MOST_ENTRIES)}
                 )
             taking_in.tell(taking_in.done)
         if counts := {name: n for name in _COUNTED if (n := getattr(outcome, name))}:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.markdown import MARK
+from beacon_site.text.numbers import grouped
 from memory import models as memory
 from memory.accounts.archive.kinds import Kind, register
 from memory.accounts.archive.zips import ImportRejected
@@ -397,7 +398,7 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
     """Update sections and mirror.  Raises ImportRejected if the fact files exceed their budget."""
     budget = facts_budget(taking_in.owner)
     if budget.used > budget.most:
-        told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
+        told = {"have": grouped(budget.used), "most": grouped(budget.most)}
         raise ImportRejected(
             _(
                 "The import would bring the fact files to %(have)s bytes, but the limit is "
@@ -417,7 +418,7 @@ def entry_problem(entry: FileEntry) -> str:
     except MemoryRefused as exc:
         return str(exc)
     if (size := texts.size_of(entry.content)) > texts.MOST_EPISODES:
-        told = {"have": f"{size:,}", "most": f"{texts.MOST_EPISODES:,}"}
+        told = {"have": grouped(size), "most": grouped(texts.MOST_EPISODES)}
         return _("it’s %(have)s bytes, but a file can be at most %(most)s") % told
     if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
         return _("its heading isn’t a list of strings")

@@ -20,6 +20,7 @@ from typing import IO
 
 from django.utils.translation import gettext as _
 
+from beacon_site.text.numbers import grouped
 from memory.accounts.archive.kinds import LONGEST_LINE
 from memory.models.errors import MemoryRefused
 
@@ -92,10 +93,10 @@ def _check_directory(path: Path) -> None:
 
 
 def _too_many(count: int | None) -> str:
-    have = f"{count:,}" if count is not None else _("more than 65,000")
+    have = grouped(count) if count is not None else _("more than 65,000")
     return _(
         "The zip file contains %(have)s files, but the limit is %(most)s. Import it in parts."
-    ) % {"have": have, "most": f"{MOST_FILES:,}"}
+    ) % {"have": have, "most": grouped(MOST_FILES)}
 
 
 def _check(found: zipfile.ZipFile, size: int) -> None:
@@ -109,7 +110,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
             _(
                 "Unpacked, the zip file would take up %(have)s MiB. That’s over the limit of %(most)s MiB, or implausible for its contents. Nothing was unpacked."
             )
-            % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
+            % {"have": grouped(unpacked // 1024**2), "most": grouped(MOST_BYTES // 1024**2)}
         )
     if packed > size:
         raise ImportRejected(

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, in_brief, is_visible, one_line, shorten
 from beacon_site.text.markdown import FILE, MARK, marks_in
+from beacon_site.text.numbers import grouped
 from memory.models import Agent, MemoryFile, Message, Note, Revision, Session, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -217,7 +218,7 @@ def checked_message(text: str) -> str:
     elif size > MOST_MESSAGE:
         problem = _(
             "The message is %(have)s bytes, but the limit is %(most)s (64 KiB). Send it in parts, or add the text to the library and ask about it."
-        ) % {"most": f"{MOST_MESSAGE:,}", "have": f"{size:,}"}
+        ) % {"most": grouped(MOST_MESSAGE), "have": grouped(size)}
     if problem:
         raise InvalidValue(problem, errors={"content": [problem]})
     return text

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from beacon_site.text.cleaning import as_data, clean, shorten
 from beacon_site.text.dates import day_of, moment_of
+from beacon_site.text.numbers import grouped
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import ContentItem
 from memory.models.errors import InvalidValue
@@ -146,7 +147,7 @@ def _told(item: ContentItem, view: View, asked: RetrieveArguments) -> str:
     if not view.text:
         if asked.q:
             words = _("No match for “%(q)s” in the item’s %(of)s %(unit)s. Try different words.")
-            told = {"of": f"{view.of:,}", "unit": _unit(view), "q": shorten(asked.q, 80)}
+            told = {"of": grouped(view.of), "unit": _unit(view), "q": shorten(asked.q, 80)}
             return words % told
         return _("The item is empty.")
     text = as_data(view.text) if is_outside(item) else view.text

@@ -15,6 +15,7 @@ from pydantic import AliasChoices, Field
 
 from beacon_site.text.cleaning import as_data
 from beacon_site.text.diff import lines_of
+from beacon_site.text.numbers import grouped
 from memory.agents.tools.types import (
     Arguments,
     MemoryTool,
@@ -124,7 +125,7 @@ def _listed(context: ToolContext) -> ToolResult:
     files = [file for file in files_of(context.owner) if context.may_read(file)]
     context.shown(*files)  # from their summary lines
     budget = facts_budget(context.owner)
-    told = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
+    told = {"used": grouped(budget.used), "most": grouped(budget.most)}
     text = index_text(context.owner) + "\n"
     text += _("The fact files together use %(used)s of %(most)s bytes.") % told
     rows = [{"path": one.path, "summary": one.summary, "size": one.size} for one in files]
@@ -276,7 +277,7 @@ def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolR
         parts.append(_("Patches applied: %(n)d.") % told)
     if is_fact(file.path):
         budget = facts_budget(context.owner)
-        room = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
+        room = {"used": grouped(budget.used), "most": grouped(budget.most)}
         parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
     if saved.merged:
         parts.append(

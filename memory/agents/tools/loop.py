@@ -28,6 +28,7 @@ from beacon_site.providers.llm.tokens import (
     without_calls,
 )
 from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.numbers import grouped
 from memory.agents.tools import registry
 from memory.agents.tools.output_store import ResultStore, StoredOutput
 from memory.agents.tools.types import MemoryTool, ToolContext
@@ -199,7 +200,7 @@ class _Loop:
                 return self._result(number, ANSWERED, notice)
             self._perform(number, answer)
             if self.usage.total > MOST_TOKENS:
-                told = {"n": f"{self.usage.total:,}", "most": f"{MOST_TOKENS:,}"}
+                told = {"n": grouped(self.usage.total), "most": grouped(MOST_TOKENS)}
                 words = _("Stopped after %(n)s tokens. The limit is %(most)s.")
                 return self._result(number, TOKENS, words % told)
             if time.monotonic() >= self.ends_at:
@@ -300,7 +301,7 @@ class _Loop:
         most = max(self.window // RESULT_SHARE * BYTES_PER_TOKEN, 2_000)
         if len(text) <= most:
             return text
-        told = {"most": f"{most:,}", "have": f"{len(text):,}"}
+        told = {"most": grouped(most), "have": grouped(len(text))}
         words = _("(Cut: the first %(most)s of %(have)s characters.)") % told
         return f"{text[:most]}\n\n{words}"
 

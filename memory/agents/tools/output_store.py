@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.providers.llm.base import Answer, Message
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.agents.tools.content import NAMES as STORE_TOOLS
 from memory.agents.tools.types import FullResult, ToolContext, ToolResult
 from memory.models import ContentItem, Sensitivity, Use
@@ -140,7 +141,7 @@ class ResultStore:
         return kept.compact
 
     def _line_of_view(self, kept: StoredOutput) -> str:
-        told = {"size": f"{len(kept.text):,}"}
+        told = {"size": grouped(len(kept.text))}
         line = (
             _("(Cut: 0 of %(size)s characters. They were shown for one turn. Call it again.)")
             % told

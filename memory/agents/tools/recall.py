@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Note, Remembered, Topic, Trust
 from memory.models.as_of import AS_OF_WORDS
@@ -197,7 +198,7 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     whole = text_of(record)
     text = whole[:LONGEST_RECORD]
     if len(whole) > LONGEST_RECORD:
-        told = {"most": f"{LONGEST_RECORD:,}", "have": f"{len(whole):,}"}
+        told = {"most": grouped(LONGEST_RECORD), "have": grouped(len(whole))}
         text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
     about = _about(record)
     head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
@@ -341,7 +342,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
     if outside:
         parts.append(as_data("\n".join(outside)))
     if total > len(notes):
-        told = {"n": len(notes), "total": f"{total:,}"}
+        told = {"n": len(notes), "total": grouped(total)}
         parts.append(_("These are the newest %(n)d of %(total)s.") % told)
     return ToolResult("\n\n".join(parts), data=data)
 

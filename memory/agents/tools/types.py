@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import zone_of
 from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
 from memory.models.actors import Actor
@@ -44,7 +45,7 @@ class Arguments(BaseModel):
         for name, value in sent.items() if isinstance(sent, dict) else ():
             if isinstance(value, str) and len(value) > cls.MOST_CHARACTERS:
                 words = _("“%(name)s” can have at most %(most)s characters, but it has %(have)s.")
-                told = {"most": f"{cls.MOST_CHARACTERS:,}", "have": f"{len(value):,}"}
+                told = {"most": grouped(cls.MOST_CHARACTERS), "have": grouped(len(value))}
                 raise ValueError(words % {"name": str(name)[:80], **told})
         return sent
 

@@ -26,6 +26,7 @@ from beacon_site.providers.llm.endpoints import KINDS
 from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
 from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
@@ -119,8 +120,8 @@ def _embeddings(model: str, dimensions: int | None) -> Finding:
 def _context(tokens: int | None, assumed: int) -> Finding:
     if tokens is None:
         words = _("not reported (%(count)s tokens are assumed)")
-        return Finding(_("Context size"), UNKNOWN, words % {"count": f"{assumed:,}"})
-    return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": f"{tokens:,}"})
+        return Finding(_("Context size"), UNKNOWN, words % {"count": grouped(assumed)})
+    return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
 
 
 def _look(there: bool | None) -> str:

@@ -26,6 +26,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import shorten
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
 from memory.models.actors import Actor
@@ -272,7 +273,7 @@ def snapshot_create(request: BeaconRequest) -> HttpResponse:
                 "Snapshot of %(n)s item created.", "Snapshot of %(n)s items created.",
                 made.count,
             )  # fmt: skip
-            words %= {"n": f"{made.count:,}"}
+            words %= {"n": grouped(made.count)}
             messages.success(request, words, extra_tags=offer_revision(request, made))
             return redirect_to(request, made.get_absolute_url())
     return _list(request, take=form)
@@ -351,7 +352,7 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     words = ngettext(
         "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", done.number
     )
-    told = {"n": f"{done.number:,}", "scope": done.scope}
+    told = {"n": grouped(done.number), "scope": done.scope}
     undo = offer(request, "snapshot-restored", before=done.before, state=done.state)
     messages.success(request, words % told, extra_tags=undo)
     return redirect_to(request, list_url(done.scope))

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ContentItem, Revision, Sensitivity
 from memory.models.errors import MemoryRefused
@@ -142,10 +143,10 @@ def _say_moved(request: BeaconRequest, moved: content_items.TrashedItems) -> Non
         "%(n)s item moved to Trash for 30 days.",
         "%(n)s items moved to Trash for 30 days.",
         moved.number,
-    ) % {"n": f"{moved.number:,}"}
+    ) % {"n": grouped(moved.number)}
     if moved.left:
         more = _("%(n)s more match. Repeat to move them too.")
-        words += " " + more % {"n": f"{moved.left:,}"}
+        words += " " + more % {"n": grouped(moved.left)}
     if moved.number:
         undo = offer(request, "content-trashed", at=moved.at.isoformat())
         messages.success(request, words, extra_tags=undo)
@@ -173,5 +174,5 @@ def _restore(request: BeaconRequest, at: str) -> str:
     if not number:
         raise MemoryRefused(_("These items have changed since then. Nothing was changed."))
     words = ngettext("%(n)s item restored.", "%(n)s items restored.", number)
-    messages.success(request, words % {"n": f"{number:,}"})
+    messages.success(request, words % {"n": grouped(number)})
     return reverse("memory:content")

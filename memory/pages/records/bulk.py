@@ -25,6 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
@@ -82,11 +83,11 @@ def doing(act: str) -> str:
 
 def outcome(act: Any) -> str:
     """Return the result of a finished action (a BulkAct) in a sentence or two."""
-    words = _done(act.act, act.done) % {"done": f"{act.done:,}", "tag": act.arguments.get("tag")}
+    words = _done(act.act, act.done) % {"done": grouped(act.done), "tag": act.arguments.get("tag")}
     if act.left:
         words += " " + ngettext(
             "%(left)s was left unchanged.", "%(left)s were left unchanged.", act.left
-        ) % {"left": f"{act.left:,}"}
+        ) % {"left": grouped(act.left)}
     if act.is_given_up:
         words += " " + _("The worker stopped unexpectedly %(n)d times.") % {"n": act.crashes}
     if act.problem:

@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.text.cleaning import clean, in_brief, one_line
+from beacon_site.text.numbers import grouped
 from beacon_site.text.terms import ENGLISH, query_terms
 from beacon_site.web.http import zone_of
 from memory.models import Note, Observation, Revision, Topic, User, origins
@@ -530,19 +531,21 @@ def words_of(listed: ListedKind, total: int, most: int) -> dict[str, str]:
 
 
 def _counted(words: dict[str, str], total: int, most: int) -> dict[str, str]:
-    more = _("Select all matching (more than %(most)s)") % {"most": f"{most:,}"}
-    exact = _("Select all %(total)s matching") % {"total": f"{total:,}"}
+    more = _("Select all matching (more than %(most)s)") % {"most": grouped(most)}
+    exact = _("Select all %(total)s matching") % {"total": grouped(total)}
     return words | {"select_all": more if total > most else exact}
 
 
 def _of_notes(total: int, most: int) -> dict[str, str]:
-    count = ngettext("%(total)s note", "%(total)s notes", total) % {"total": f"{total:,}"}
+    count = ngettext("%(total)s note", "%(total)s notes", total) % {"total": grouped(total)}
     return {
         "one": _("Note"),
         "new": _("Remember"),
         "search": _("Search notes"),
         "example": _("stale kind:rule,summary -tag:travel after:30d"),
-        "count": count if total <= most else _("More than %(most)s notes") % {"most": f"{most:,}"},
+        "count": count
+        if total <= most
+        else _("More than %(most)s notes") % {"most": grouped(most)},
         "none_found": _("No matching notes"),
         "all": _("Show all active notes"),
         "none": _("No notes yet"),
@@ -554,8 +557,8 @@ def _of_notes(total: int, most: int) -> dict[str, str]:
 
 def _of_observations(total: int, most: int) -> dict[str, str]:
     count = ngettext("%(total)s observation", "%(total)s observations", total)
-    count %= {"total": f"{total:,}"}
-    more = _("More than %(most)s observations") % {"most": f"{most:,}"}
+    count %= {"total": grouped(total)}
+    more = _("More than %(most)s observations") % {"most": grouped(most)}
     return {
         "one": _("Observation"),
         "new": _("Remember"),

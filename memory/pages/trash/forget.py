@@ -26,6 +26,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.numbers import grouped
 from memory.models import (
     Activity,
     ContentItem,
@@ -161,7 +162,7 @@ def _check_count(count: int, source: str) -> None:
             _(
                 "More than %(most)s records come from “%(source)s”, which is too many to process at once. Nothing was changed. In Notes and Observations, search for source:%(source)s, select all that match, and move them to Trash in the background."
             )
-            % {"most": f"{MOST:,}", "source": source}
+            % {"most": grouped(MOST), "source": source}
         )
 
 

@@ -25,6 +25,7 @@ from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import Message
 from beacon_site.text import injection
 from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.models import Agent, ContentItem, Sensitivity, Trust
 from memory.services.llm.booking import BudgetReached
 
@@ -62,12 +63,12 @@ def is_search(item: ContentItem) -> bool:
 def search_results(item: ContentItem) -> CompactParts:
     """Return the titles of the first results, and the number of results."""
     hits = hits_of(item.content)
-    told = {"shown": f"{min(len(hits), MOST_HITS):,}", "of": f"{len(hits):,}"}
+    told = {"shown": grouped(min(len(hits), MOST_HITS)), "of": grouped(len(hits))}
     return CompactParts(
         _("search results"),
         "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
         _("%(shown)s of %(of)s results shown, titles only. Total: %(size)s characters.")
-        % (told | {"size": f"{item.size:,}"}),
+        % (told | {"size": grouped(item.size)}),
     )
 
 
@@ -100,7 +101,7 @@ def json_shape(item: ContentItem) -> CompactParts:
     if value is None:
         raise ValueError("the content isn't JSON")
     shape = _shape(value, 0)
-    told = {"size": f"{item.size:,}"}
+    told = {"size": grouped(item.size)}
     return CompactParts(
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
@@ -133,10 +134,10 @@ def _shape(value: Any, depth: int) -> str:
         more = ", …" if len(value) > MOST_COLUMNS else ""
         return "{" + inside + more + "}"
     if isinstance(value, list):
-        number = ngettext("list of %(n)s", "list of %(n)s", len(value)) % {"n": f"{len(value):,}"}
+        number = ngettext("list of %(n)s", "list of %(n)s", len(value)) % {"n": grouped(len(value))}
         return f"{number} × {_shape(value[0], depth + 1)}" if value else number
     if isinstance(value, str):
-        return _("text of %(n)s") % {"n": f"{len(value):,}"}
+        return _("text of %(n)s") % {"n": grouped(len(value))}
     return {bool: _("true or false"), type(None): _("null")}.get(type(value), _("number"))
 
 
@@ -163,7 +164,7 @@ def table_shape(item: ContentItem) -> CompactParts:
     names = [shorten(name, LONGEST_COLUMN) or "-" for name in table.columns]
     listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
     first = [shorten(row, LONGEST_ROW) for row in table.first]
-    told = {"shown": len(first), "of": f"{table.rows:,}", "size": f"{item.size:,}"}
+    told = {"shown": len(first), "of": grouped(table.rows), "size": grouped(item.size)}
     return CompactParts(
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
@@ -233,8 +234,8 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
         "goal": for_prompt(goal),
         "action": item.action or item.type,
         "text": for_prompt(item.content[:READ_BY_MODEL]),
-        "read": f"{min(item.size, READ_BY_MODEL):,}",
-        "size": f"{item.size:,}",
+        "read": grouped(min(item.size, READ_BY_MODEL)),
+        "size": grouped(item.size),
         "id": item.pk,
         "prompt": prompt,
     }
@@ -313,7 +314,7 @@ def citation_line(item: ContentItem) -> str:
     """Return one line with the item's name, size and how to get it; never longer than the item."""
     if not may_be_shown(item):
         return withheld(item)
-    told = {"id": item.pk, "name": _name(item), "size": f"{item.size:,}"}
+    told = {"id": item.pk, "name": _name(item), "size": grouped(item.size)}
     line = _("%(name)s: 0 of %(size)s characters shown (retrieve_from_memory %(id)s)") % told
     whole = shown(item, item.content)
     return line if len(line) < len(whole) else whole
@@ -392,7 +393,7 @@ def _written(item: ContentItem, written: ModelCompaction) -> CompactParts | None
     facts = [fact.strip() for fact in written.facts if fact.strip()]
     if not summary:
         return None
-    told = {"read": f"{min(item.size, READ_BY_MODEL):,}", "of": f"{item.size:,}"}
+    told = {"read": grouped(min(item.size, READ_BY_MODEL)), "of": grouped(item.size)}
     return CompactParts(
         _("%(name)s, summarized by a model") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
@@ -402,7 +403,7 @@ def _written(item: ContentItem, written: ModelCompaction) -> CompactParts | None
 
 def _default(item: ContentItem) -> CompactParts:
     text = item.content[:EXCERPT]
-    told = {"shown": f"{len(text):,}", "of": f"{item.size:,}"}
+    told = {"shown": grouped(len(text)), "of": grouped(item.size)}
     return CompactParts(
         _name(item), text, _("The first %(shown)s of %(of)s characters are shown.") % told
     )

@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.models import Activity, ContentItem, Lock, Revision, Sensitivity, Topic, Trust, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.content import ContentQuerySet
@@ -96,7 +97,7 @@ def check_size(content: str) -> None:
     if size > MOST_BYTES:
         problem = _(
             "A content item can be at most %(most)s bytes (8 MiB), but this one is %(have)s. Nothing was stored. Split it, or store only the part you need."
-        ) % {"most": f"{MOST_BYTES:,}", "have": f"{size:,}"}
+        ) % {"most": grouped(MOST_BYTES), "have": grouped(size)}
         raise InvalidValue(problem, errors={"content": [problem]})
 
 
@@ -106,7 +107,7 @@ def whole_number(name: str, value: object, most: int) -> int:
         return value
     problem = _("“%(name)s” must be a whole number from 1 to %(most)s, not “%(value)s”.") % {
         "name": name,
-        "most": f"{most:,}",
+        "most": grouped(most),
         "value": str(value)[:40],
     }
     raise InvalidValue(problem, errors={name: [problem]})
@@ -336,7 +337,7 @@ def retire(owner: User, *, at: datetime | None = None) -> int:
         if len(some) < _EXPIRED_AT_ONCE:
             break
     if moved:
-        told = {"n": f"{moved:,}", "days": f"{days:,}"}
+        told = {"n": grouped(moved), "days": grouped(days)}
         label = ngettext(
             "%(n)s content item older than %(days)s days moved to Trash",
             "%(n)s content items older than %(days)s days moved to Trash",
@@ -421,7 +422,7 @@ def _line(checks: NoteChecks, field: str, value: str) -> str:
     """Check that a one-line text isn't too long."""
     line, most = one_line(checks.text(field, value)), LONGEST[field]
     if len(line) > most:
-        told = {"name": field, "most": f"{most:,}", "have": f"{len(line):,}"}
+        told = {"name": field, "most": grouped(most), "have": grouped(len(line))}
         checks.refuse(
             field,
             _("“%(name)s” can have at most %(most)s characters, but this one has %(have)s.") % told,

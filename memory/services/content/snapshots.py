@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
+from beacon_site.text.numbers import grouped
 from memory.models import (
     ContentItem,
     Revision,
@@ -376,7 +377,7 @@ def _check_format(data: Mapping[str, Any]) -> None:
 def _items_of_json(given: Any) -> list[ItemJson]:
     if not isinstance(given, list) or len(given) > MOST_ITEMS:
         _refuse(
-            _("“items” must be a list of at most %(most)s items.") % {"most": f"{MOST_ITEMS:,}"}
+            _("“items” must be a list of at most %(most)s items.") % {"most": grouped(MOST_ITEMS)}
         )
     items = []
     for place, one in enumerate(given, 1):

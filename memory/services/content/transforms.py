@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.numbers import grouped
 from beacon_site.text.sentences import Sentence, sentences
 from beacon_site.text.terms import is_unspaced, query_terms
 from memory.models.errors import InvalidValue
@@ -238,7 +239,7 @@ class View:
         return self.shown >= self.of
 
     def in_words(self) -> str:
-        told = {"shown": f"{self.shown:,}", "of": f"{self.of:,}"}
+        told = {"shown": grouped(self.shown), "of": grouped(self.of)}
         if self.unit == LINES:
             return (
                 ngettext(
@@ -311,7 +312,7 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> TransformParams
     if chosen.needs_q and not q:
         _refuse("q", _("“%(name)s” needs q, the words to search for.") % named)
     if len(q) > LONGEST_QUERY:
-        told = {"most": f"{LONGEST_QUERY:,}", "have": f"{len(q):,}"}
+        told = {"most": grouped(LONGEST_QUERY), "have": grouped(len(q))}
         _refuse("q", _("“q” can have at most %(most)s characters. This one has %(have)s.") % told)
     usual = chosen.usual[UNITS.index(unit)]
     return TransformParams(usual if n is None else whole_number("n", n, MOST_BYTES), q, unit)

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.text.diff import Row, diff, folded
+from beacon_site.text.numbers import grouped
 from memory.models import Note, Revision, User, origins
 from memory.models.actors import SYSTEM, Actor
 from memory.models.errors import InvalidValue, StaleWrite
@@ -195,7 +196,7 @@ def write_persona(
     if not one_line(persona.name):
         problems["name"] = [_("Give the agent a name.")]
     elif len(one_line(persona.name)) > LONGEST_NAME:
-        told = {"most": LONGEST_NAME, "have": f"{len(one_line(persona.name)):,}"}
+        told = {"most": LONGEST_NAME, "have": grouped(len(one_line(persona.name)))}
         problems["name"] = [
             _("The name has %(have)s characters, but the limit is %(most)d.") % told
         ]

@@ -20,6 +20,7 @@ from django.utils.translation import ngettext
 from beacon_site.providers.llm.tokens import Size, counted, how_in_words
 from beacon_site.text.cleaning import clean, for_prompt, shorten
 from beacon_site.text.dates import named
+from beacon_site.text.numbers import grouped
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User, as_of
 from memory.models.notes import NoteQuerySet
 from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded
@@ -173,7 +174,7 @@ def _left_out(
         told.append(ContextLine(str(note), why, note))
     if len(found) > MOST_LEFT_OUT:
         more = rows.count() - MOST_LEFT_OUT
-        words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": f"{more:,}"}
+        words = ngettext("%(n)s older note", "%(n)s older notes", more) % {"n": grouped(more)}
         told.append(ContextLine(words, beyond))
     return told
 
@@ -418,7 +419,7 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     text = for_prompt(note.content.strip())
     if len(text) <= most:
         return text
-    told = {"most": f"{most:,}", "have": f"{len(text):,}"}
+    told = {"most": grouped(most), "have": grouped(len(text))}
     why = _("cut to its first %(most)s of %(have)s characters") % told
     layer.left_out.append(ContextLine(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
@@ -434,7 +435,7 @@ def _fit(layers: list[Layer], most: int, unit: str) -> None:
         words = _("no room: all layers together are limited to %(most)s tokens")
     else:
         words = _("no room: all layers together are limited to %(most)s characters")
-    why = words % {"most": f"{most:,}"}
+    why = words % {"most": grouped(most)}
     for name in ("summaries", "rules"):
         layer = next(one for one in layers if one.name == name)
         while layer.lines and _length(_joined(layers), unit) > most:

@@ -22,6 +22,7 @@ from beacon_site.net.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm.base import Answer, Message
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import for_prompt, is_visible, shorten
+from beacon_site.text.numbers import grouped
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import (
@@ -262,7 +263,7 @@ def why_no_model(file: MemoryFile) -> str:
     if file.sensitivity == Sensitivity.SENSITIVE:
         return _("The file is marked sensitive, so it isn’t sent to a model.")
     if len(file.content) > MOST_ASKED:
-        told = {"most": f"{MOST_ASKED:,}", "have": f"{len(file.content):,}"}
+        told = {"most": grouped(MOST_ASKED), "have": grouped(len(file.content))}
         return _("The file has %(have)s characters, but a model can condense at most %(most)s.") % (
             told
         )
@@ -371,7 +372,7 @@ def _unusable(why: str) -> str:
 def _messages(file: MemoryFile) -> list[Message]:
     most = max(1, texts.size_of(file.content) * 7 // 10)
     locked = [" › ".join(path) for path in file.section_locks]
-    told = {"most": f"{most:,}", "locked": locked, "is_fact": file.is_fact}
+    told = {"most": grouped(most), "locked": locked, "is_fact": file.is_fact}
     shown = {"path": file.path, "text": for_prompt(file.content)}
     return [
         Message("system", render_to_string("prompts/condense_system.txt", told)),
@@ -390,7 +391,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
         text = with_line(text, file.content[begin:end])
     size = texts.size_of(text)
     if size >= file.size:
-        told = {"have": f"{size:,}", "now": f"{file.size:,}"}
+        told = {"have": grouped(size), "now": grouped(file.size)}
         raise InvalidCondensedText(
             _("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told
         )

@@ -26,6 +26,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.cleaning import one_line
+from beacon_site.text.numbers import grouped
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import is_fact, mounted_of
@@ -181,7 +182,7 @@ def _based_on(copy: Copy) -> int:
 def text_of(found: DiskFile) -> str:
     """Return the text found on disk. Raises MemoryRefused."""
     if found.is_large:
-        most = {"most": f"{MOST_EPISODES:,}"}
+        most = {"most": grouped(MOST_EPISODES)}
         raise MemoryRefused(_("it’s far larger than the limit of %(most)s bytes.") % most)
     if found.content is None:
         raise MemoryRefused(_("it isn’t a regular file, and links aren’t followed."))

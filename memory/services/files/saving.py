@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.injection import injection_reason
+from beacon_site.text.numbers import grouped
 from memory.models import FileDraft, MemoryFile, Revision, Section, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked, MemoryRefused
@@ -371,14 +372,16 @@ def _check_own_folder(
             words = _(
                 "The folder %(folder)s has %(most)s files, which is the limit. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
             )
-            raise LimitReached(words % {**told, "most": f"{texts.MOST_FILES:,}"})
+            raise LimitReached(words % {**told, "most": grouped(texts.MOST_FILES)})
     before = sizes.pop(path, 0)
     have = sum(sizes.values()) + size
     if have > texts.MOST_BYTES and size > before:
         words = _(
             "The folder %(folder)s would be %(have)s bytes, but the limit is %(most)s. Nothing was saved. Shorten or delete files that are no longer needed."
         )
-        raise LimitReached(words % {**told, "have": f"{have:,}", "most": f"{texts.MOST_BYTES:,}"})
+        raise LimitReached(
+            words % {**told, "have": grouped(have), "most": grouped(texts.MOST_BYTES)}
+        )
 
 
 def _writer(act: Act) -> str:

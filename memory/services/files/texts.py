@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.dates import named
 from beacon_site.text.diff import Merge, edits, merge
+from beacon_site.text.numbers import grouped
 from memory.models import MemoryFile, Revision
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.file_format import (
@@ -110,12 +111,12 @@ def check_size(path: str, size: int, others: int) -> None:
                 "Together, the fact files would be %(have)s bytes, %(over)s over the limit of %(most)s (%(path)s: %(size)s, the other file: %(others)s). Nothing was saved. Condense them first, then add to them."
             )
             % {
-                "have": f"{have:,}",
-                "over": f"{have - MOST_FACTS:,}",
-                "most": f"{MOST_FACTS:,}",
+                "have": grouped(have),
+                "over": grouped(have - MOST_FACTS),
+                "most": grouped(MOST_FACTS),
                 "path": path,
-                "size": f"{size:,}",
-                "others": f"{others:,}",
+                "size": grouped(size),
+                "others": grouped(others),
             },
             have=have,
             most=MOST_FACTS,
@@ -127,9 +128,9 @@ def _over_month(path: str, size: int) -> OverBudget:
         "%(path)s would be %(have)s bytes, %(over)s over the limit of %(most)s. Nothing was saved. Condense older entries first, then add to it."
     ) % {
         "path": path,
-        "have": f"{size:,}",
-        "over": f"{size - MOST_EPISODES:,}",
-        "most": f"{MOST_EPISODES:,}",
+        "have": grouped(size),
+        "over": grouped(size - MOST_EPISODES),
+        "most": grouped(MOST_EPISODES),
     }
     return OverBudget(message, have=size, most=MOST_EPISODES)
 
@@ -144,7 +145,7 @@ def check_lines(text: str) -> None:
                 _(
                     "Line %(number)s is %(have)s bytes, but a line can be at most %(most)s. Nothing was saved. Split it into several lines."
                 )
-                % {"number": f"{number:,}", "have": f"{size:,}", "most": f"{MOST_LINE:,}"}
+                % {"number": grouped(number), "have": grouped(size), "most": grouped(MOST_LINE)}
             )
 
 

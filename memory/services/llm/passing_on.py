@@ -28,6 +28,7 @@ from beacon_site.providers.llm.openai_reply import (
 )
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean
+from beacon_site.text.numbers import grouped
 from memory.models import ModelCall, User
 from memory.services.llm import connections
 from memory.services.llm.asking import paid, redacted_value
@@ -97,7 +98,7 @@ def checked(body: Mapping[str, Any]) -> dict[str, Any]:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and not (is_number and 1 <= value <= most):
             words = _("“%(field)s” must be a whole number from 1 to %(most)s.")
-            raise InvalidRequest(words % {"field": field, "most": f"{most:,}"}, field)
+            raise InvalidRequest(words % {"field": field, "most": grouped(most)}, field)
     for field in UNPRICED:
         if body.get(field) is not None:
             words = _("“%(field)s” isn’t supported, because Beacon doesn’t know what it costs.")

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import cell
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import zone_of
 from memory.models import ModelCall, Topic, User
 
@@ -207,7 +208,7 @@ def limits_beside(tokens: int | None, money: Decimal | None, spent: UsageTotals)
     found = []
     if tokens is not None:
         left = max(tokens - spent.tokens, 0)
-        words = (f"{spent.tokens:,}", f"{tokens:,}", f"{left:,}")
+        words = (grouped(spent.tokens), grouped(tokens), grouped(left))
         found.append(_limit(_("Tokens"), words, spent.tokens, tokens))
     if money is not None:
         left_money = max(money - spent.money, Decimal(0))

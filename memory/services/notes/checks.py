@@ -13,6 +13,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.models import Note, Sensitivity
 from memory.models.errors import InvalidValue
 from memory.models.notes import (
@@ -88,9 +89,9 @@ class NoteChecks:
             self.refuse("content", _("Enter the text to remember."))
         elif size > MOST_CONTENT:
             told = {
-                "most": f"{MOST_CONTENT:,}",
-                "have": f"{size:,}",
-                "over": f"{size - MOST_CONTENT:,}",
+                "most": grouped(MOST_CONTENT),
+                "have": grouped(size),
+                "over": grouped(size - MOST_CONTENT),
             }
             self.refuse(
                 "content",
@@ -133,7 +134,7 @@ class NoteChecks:
         except ValueError:
             days = 0
         if not 1 <= days <= MOST_TTL_DAYS:
-            told = {"value": shorten(clean(str(value))[0], 40), "most": f"{MOST_TTL_DAYS:,}"}
+            told = {"value": shorten(clean(str(value))[0], 40), "most": grouped(MOST_TTL_DAYS)}
             message = _(
                 "“Expires after” must be a whole number of days from 1 to %(most)s, not “%(value)s”."
             )
@@ -149,7 +150,7 @@ class NoteChecks:
         self._many("tags", tags, MOST_TAGS)
         for tag in tags:
             if len(tag) > LONGEST_TAG:
-                told = {"most": LONGEST_TAG, "have": f"{len(tag):,}", "tag": shorten(tag, 40)}
+                told = {"most": LONGEST_TAG, "have": grouped(len(tag)), "tag": shorten(tag, 40)}
                 message = _(
                     "A tag can have at most %(most)d characters, but “%(tag)s” has %(have)s."
                 )
@@ -166,7 +167,7 @@ class NoteChecks:
         self._many("evidence", entries, MOST_EVIDENCE)
         for entry in entries:
             if len(entry) > LONGEST_EVIDENCE:
-                told = {"most": f"{LONGEST_EVIDENCE:,}", "have": f"{len(entry):,}"}
+                told = {"most": grouped(LONGEST_EVIDENCE), "have": grouped(len(entry))}
                 message = _(
                     "A piece of evidence can have at most %(most)s characters, but one has %(have)s."
                 )
@@ -175,7 +176,7 @@ class NoteChecks:
 
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
-            told = {"most": most, "have": f"{len(entries):,}"}
+            told = {"most": most, "have": grouped(len(entries))}
             self.refuse(field, _("There are %(have)s, but the limit is %(most)d.") % told)
 
     def scope(self, value: Any) -> str:

@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.text.numbers import grouped
 from memory.models import Activity, Lock, Note, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import MemoryRefused
@@ -58,7 +59,7 @@ class Upkeep:
         """Return the result as text, for a toast and for Activity."""
         if self.is_taken:
             return _("Maintenance of your notes is already running. See Activity for its results.")
-        told = {"n": f"{self.pruned:,}"}
+        told = {"n": grouped(self.pruned)}
         pruned = ngettext(
             "%(n)s expired note moved to Trash",
             "%(n)s expired notes moved to Trash",
@@ -70,7 +71,7 @@ class Upkeep:
             self.merged,
         )
         sums = ngettext("%(n)s summary", "%(n)s summaries", self.summaries)
-        more = {"n": f"{self.merged:,}", "sums": sums % {"n": f"{self.summaries:,}"}}
+        more = {"n": grouped(self.merged), "sums": sums % {"n": grouped(self.summaries)}}
         words = f"{pruned % told}; {merged % more}."
         if self.is_unfinished:
             words += " " + _("The rest will be merged next time.")

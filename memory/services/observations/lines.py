@@ -10,6 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.models import Observation
 from memory.models.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM
 from memory.models.errors import InvalidValue
@@ -80,9 +81,9 @@ def checked_size(lines: Sequence[Line]) -> None:
         "One request can store at most %(lines)d texts with %(most)s characters in total. This one has %(have_lines)s texts and %(have)s characters, so nothing was stored. Send them in parts."
     ) % {
         "lines": MOST_LINES,
-        "most": f"{MOST_CHARACTERS:,}",
-        "have_lines": f"{len(lines):,}",
-        "have": f"{characters:,}",
+        "most": grouped(MOST_CHARACTERS),
+        "have_lines": grouped(len(lines)),
+        "have": grouped(characters),
     }
     raise InvalidValue(problem, errors={"content": [problem]})
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.models import (
     Activity,
     Note,
@@ -199,12 +200,12 @@ def _check_room(owner: User, actor: str) -> None:
             "%(have)s proposals are already waiting, and the limit is %(most)s. Nothing was saved. "
             "Ask the owner to open the Inbox."
         )
-        raise LimitReached(problem % {"have": f"{have:,}", "most": f"{MOST_WAITING:,}"})
+        raise LimitReached(problem % {"have": grouped(have), "most": grouped(MOST_WAITING)})
     if own >= MOST_WAITING_OF_ONE:
         problem = _(
             "%(have)s proposals from this agent are already waiting, and the limit is %(most)s. Nothing was saved. Ask the owner to open the Inbox."
         )
-        raise LimitReached(problem % {"have": f"{own:,}", "most": f"{MOST_WAITING_OF_ONE:,}"})
+        raise LimitReached(problem % {"have": grouped(own), "most": grouped(MOST_WAITING_OF_ONE)})
 
 
 def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = as_json(_cleaned(dict(fields)))
     size = sum(len(str(value).encode(errors="replace")) for value in kept.values())
     if size > MOST_BYTES:
-        told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
+        told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
         problem = _(
             "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
         )

@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm.base import LlmProfile, Usage
+from beacon_site.text.numbers import grouped
 from memory.models import ModelCall, Topic, User
 from memory.services.llm import connections, spending
 from memory.services.llm.asking import price
@@ -85,7 +86,7 @@ class Forecast:
             % {"range": _from_to(*map(str, self.searches))},
         ]
         if self.has_model:
-            told = _from_to(f"{self.tokens[0]:,}", f"{self.tokens[1]:,}")
+            told = _from_to(grouped(self.tokens[0]), grouped(self.tokens[1]))
             parts.insert(0, _("%(range)s tokens") % {"range": told})
         return ", ".join([self.cost, *parts])
 

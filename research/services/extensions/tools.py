@@ -17,6 +17,7 @@ from pydantic import Field
 
 from beacon_site import health
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.agents.tools import registry as tools
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Sensitivity, Topic, Trust
@@ -236,7 +237,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
     whole = report.as_markdown()
     text = whole[:LONGEST_REPORT]
     if len(whole) > LONGEST_REPORT:
-        told = {"most": f"{LONGEST_REPORT:,}", "have": f"{len(whole):,}"}
+        told = {"most": grouped(LONGEST_REPORT), "have": grouped(len(whole))}
         text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
     if report.trust not in (Trust.OWNER, Trust.AGENT):
         text = as_data(text)

@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.search.catalogue import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
+from beacon_site.text.numbers import grouped
 from memory.models import Topic
 from memory.pages import reflections as reflection_page
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
@@ -144,7 +145,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "manifest": manifest_rows(run),
         "took": presenters.took(run),
         "cost": presenters.cost(run),
-        "tokens": f"{run.tokens:,}",
+        "tokens": grouped(run.tokens),
         "started_by": presenters.started_by(run),
         "previous": _neighbour(run, -1),
         "next": _neighbour(run, 1),

@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import in_brief, one_line, shorten
 from beacon_site.text.markdown import by_direction, render
+from beacon_site.text.numbers import grouped
 from memory.pages.shared.responses import CleanTextField
 from memory.services.context.topic_block import still_offered
 from memory.services.llm import connections
@@ -264,8 +265,8 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "budget": budget,
         "took": presenters.took(run),
         "cost": presenters.cost(run),
-        "tokens": f"{run.tokens:,}",
-        "most_tokens": f"{budget.tokens:,}",
+        "tokens": grouped(run.tokens),
+        "most_tokens": grouped(budget.tokens),
         "started_by": presenters.started_by(run),
         "waiting": waiting_words(run),
         "is_put_off": _is_postponed(run),

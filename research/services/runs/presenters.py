@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import plain, shorten, without_citations
+from beacon_site.text.numbers import grouped
 from memory.models import Observation, Revision, Topic, TopicFact, User, origins
 from memory.services.llm import spending
 from memory.services.records.kinds import kind_of
@@ -157,7 +158,7 @@ def _step_price(step: Step) -> str:
 
 
 def _tokens(count: int) -> str:
-    return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": f"{count:,}"}
+    return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": grouped(count)}
 
 
 def _look(run: Run, step: Step) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key
+from beacon_site.text.numbers import grouped
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
 from research.models import Run, TopicSettings
@@ -278,7 +279,7 @@ class RunRow:
     @property
     def tokens(self) -> str:
         """Return all tokens spent, with thousands separators."""
-        return f"{self.run.tokens:,}"
+        return grouped(self.run.tokens)
 
     @property
     def cost(self) -> str:

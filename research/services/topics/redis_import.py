@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beacon_site.text.cleaning import clean, one_line, plain, shorten, width
 from beacon_site.text.dates import moment_of
+from beacon_site.text.numbers import grouped
 from memory.models import Topic, TopicFact, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
@@ -113,7 +114,7 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
         raise _Refused(_("Its value is a %(kind)s, not a string.") % {"kind": kind})
     size = int(server.strlen(raw))
     if size > MOST_BYTES:
-        told = {"have": f"{size:,}", "most": f"{MOST_BYTES:,}"}
+        told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
         raise _Refused(_("It has %(have)s bytes, but the limit is %(most)s.") % told)
     held: Any = server.get(raw)
     if held is None:

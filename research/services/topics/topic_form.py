@@ -22,6 +22,7 @@ from beacon_site.providers.search.base import SERVICES, SearchProfile
 from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, CATALOGUE, KEY
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import clean, one_line, slug_of
+from beacon_site.text.numbers import grouped
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
@@ -205,7 +206,7 @@ class IntentField(CleanTextField):
                     "A filter can have at most %(most)s characters, but this one has %(have)s. Your "
                     "text is still in the field. Shorten it and save again."
                 )
-                % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
+                % {"most": grouped(LONGEST_INTENT), "have": grouped(len(text))}
             )
         return text
 

@@ -30,6 +30,7 @@ from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import as_data, clean, for_prompt, one_line, shorten
+from beacon_site.text.numbers import grouped
 from memory.agents.tools.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
 from memory.agents.tools.output_store import asker, store_for
 from memory.agents.tools.types import (
@@ -419,7 +420,7 @@ class TrackMeter:
         self._meter.check()
         if self._meter.run.tokens >= self._most:
             words = _("it reached its share of the run’s token limit (%(share)s)")
-            raise ShareUsed(words % {"share": f"{self._share:,}"})
+            raise ShareUsed(words % {"share": grouped(self._share)})
 
     def count(self, usage: Usage, money: Decimal | None) -> None:
         """Add a call's tokens and cost to the run and to the track's row."""
