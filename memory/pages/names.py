@@ -247,7 +247,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "names-merged", was=was, now=now, name=into)
-    said = _("“%(name)s” now also counts as “%(target)s”.") % {"name": name, "target": target}
+    said = _("“%(name)s” was merged into “%(target)s”.") % {"name": name, "target": target}
     messages.success(request, said, extra_tags=undo)
     return redirect_back(request, about_url(target))
 
@@ -262,9 +262,7 @@ def split(request: BeaconRequest) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "names-merged", was=was, now=now, name=name)
-    messages.success(
-        request, _("“%(name)s” is a name of its own again.") % {"name": name}, extra_tags=undo
-    )
+    messages.success(request, _("“%(name)s” was split off.") % {"name": name}, extra_tags=undo)
     return redirect_back(request, about_url(name))
 
 

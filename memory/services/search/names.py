@@ -301,7 +301,7 @@ def merge(owner: Any, name: str, into: str) -> tuple[str, State, State]:
             (source.target_key, source.target) if source else (name_key(name), name)
         )
         if source_key == target_key:
-            raise InvalidValue(_("These are the same name already."))
+            raise InvalidValue(_("These names are already merged."))
         moved = [row for row in rows.values() if row.target_key == source_key]
         if len(rows) + 1 > NameAlias.MOST:
             raise LimitReached(
