@@ -78,6 +78,7 @@ PARTS = (
     Part("list_page", "Pages: lists of notes", ("--sizes", "3000")),
     Part("topic_page", "Pages: a topic with 200 runs and 500 sources"),
     Part("many_topics", "Pages: Home, Topics and Reports with 500 topics"),
+    Part("names", "Pages: names, and related memories", ("--size", "3000")),
     Part("api", "The API", ("--size", "3000", "--seconds", "10")),
     Part("load", "Pages and API under load", ("--quick",)),
     Part("files", "Memory files"),

@@ -691,6 +691,15 @@ class SavedViewAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
+@admin.register(memory.NameAlias)
+class NameAliasAdmin(ReadOnlyAdmin):
+    """Names that people merged."""
+
+    list_display = ("owner", "created")
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+
+
 @admin.register(memory.SourceRule)
 class SourceRuleAdmin(ReadOnlyAdmin):
     """Sites that all topics of a person block, boost or mute."""

@@ -17,6 +17,7 @@ from memory.pages import (
     identity,
     library,
     manifest,
+    names,
     oauth,
     recall,
     remember,
@@ -30,7 +31,7 @@ from memory.pages.content import snapshots
 from memory.pages.content import views as content_views
 from memory.pages.files import agent_folders
 from memory.pages.files import views as file_views
-from memory.pages.records import bulk, editing, saved_views
+from memory.pages.records import bulk, editing, related, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.shared import undo
@@ -323,8 +324,13 @@ _trust = [
     path("remember/", remember.remember_page, name="remember"),
     path("remember/extract/", extract.extract_page, name="extract"),
     path("remember/known/", remember.also_known, name="also-known"),
+    path("memory/names/", names.name_list, name="names"),
+    path("memory/names/merge/", names.merge, name="names-merge"),
+    path("memory/names/split/", names.split, name="names-split"),
+    path("memory/about/", names.about_page, name="about"),
     path("memory/bulk/", recall.memory_bulk, name="memory-bulk"),
     path("memory/<str:type>/<uuid:pk>/", recall.memory_panel, name="memory-panel"),
+    path("memory/<str:type>/<uuid:pk>/related/", related.related_page, name="related"),
     path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("undo/<uuid:pk>/", undo.undo, name="undo"),
     path("undo/<str:act>/<str:key>/", undo.undo, name="undo-of"),

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
@@ -67,6 +68,15 @@ def cursor_of(value: Any, key: Any) -> str:
     )
     text = json.dumps(plain, cls=DjangoJSONEncoder)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> tuple[datetime, UUID] | None:
+    """Return the time and the id in the cursor of a list by time; None if it's invalid."""
+    at = _read(cursor)
+    try:
+        return (at[0], UUID(at[1])) if at and isinstance(at[0], datetime) else None
+    except ValueError:
+        return None
 
 
 def _read(cursor: str) -> tuple[Any, str] | None:

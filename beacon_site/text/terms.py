@@ -200,7 +200,7 @@ def query_terms(text: str, language: str = ENGLISH) -> list[str]:
 
 def tsquery_of(terms: Iterable[str]) -> str:
     """Return the tsquery literal that matches any of the terms."""
-    return " | ".join(map(_quoted, terms))
+    return " | ".join(map(quoted, terms))
 
 
 def phrase_query(text: str, language: str = ENGLISH) -> str:
@@ -212,7 +212,7 @@ def phrase_query(text: str, language: str = ENGLISH) -> str:
     at: dict[int, str] = {}
     for place, term in _indexed(text, language):
         at.setdefault(place, term)
-    return " <-> ".join(map(_quoted, at.values()))
+    return " <-> ".join(map(quoted, at.values()))
 
 
 def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
@@ -256,18 +256,18 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
                 break
             known.append(place)
     words = [
-        f"{_quoted(term)}:{at[0]}"
+        f"{quoted(term)}:{at[0]}"
         if len(at) == 1 and at[0] <= LAST_POSITION
-        else f"{_quoted(term)}:{','.join(map(str, _held(at)))}"
+        else f"{quoted(term)}:{','.join(map(str, _held(at)))}"
         for term, at in places.items()
     ]
     words += [
-        _quoted(level_of(term, times))
+        quoted(level_of(term, times))
         for term, at in places.items()
         for times in LEVELS
         if len(at) >= times
     ]
-    words += map(_quoted, label_terms(labels, language)[:MOST_LABELS])
+    words += map(quoted, label_terms(labels, language)[:MOST_LABELS])
     return " ".join(words), sum(map(len, places.values()))
 
 
@@ -338,22 +338,22 @@ def _pairs(found: re.Match[str]) -> Iterator[Term]:
 
 def _folding_of(run: str) -> Callable[[str], str]:
     """Return the function that folds the pieces of a run without spaces; most need no folding."""
-    return str if _FOLDED_ALREADY.fullmatch(run) else _folded
+    return str if _FOLDED_ALREADY.fullmatch(run) else folded
 
 
 @lru_cache(maxsize=100_000)
 def _normal(word: str, kind: str | None, language: str) -> str:
     """Return the term of a word: without case and accents, stemmed, not too long."""
     word = word[:LONGEST_WORD]
-    term = _folded(word)
+    term = folded(word)
     if kind == "word" and language == ENGLISH and _ENGLISH.fullmatch(term):
         term = _stem(term, language)
     elif kind == "word" and language != ENGLISH:  # accents help a stemmer to recognize endings
-        term = _folded(_stem(normal_form(word.casefold(), "NFC"), language))
+        term = folded(_stem(normal_form(word.casefold(), "NFC"), language))
     return term[:LONGEST_TERM]
 
 
-def _folded(word: str) -> str:
+def folded(word: str) -> str:
     """Return a word without case, and without accents if plain letters remain (`café`, not `й`)."""
     term = normal_form(word).casefold().replace("’", "'").replace("\x00", "")
     if term.isascii():
@@ -376,7 +376,8 @@ def _fillers() -> frozenset[str]:
     return frozenset(_stem(word, ENGLISH) for word in STOP_WORDS)
 
 
-def _quoted(term: str) -> str:
+def quoted(term: str) -> str:
+    """Return the literal of a term in a tsvector or tsquery."""
     if "'" in term or "\\" in term:
         term = term.replace("\\", "\\\\").replace("'", "''")
     return f"'{term}'"

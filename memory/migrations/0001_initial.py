@@ -3398,6 +3398,36 @@ class Migration(migrations.Migration):
                 "abstract": False,
             },
         ),
+        migrations.CreateModel(
+            name="NameAlias",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("key", models.CharField(max_length=60)),
+                ("name", models.CharField(max_length=60)),
+                ("target_key", models.CharField(max_length=60)),
+                ("target", models.CharField(max_length=60)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name_plural": "name aliases",
+                "ordering": ("target_key", "key"),
+                "constraints": [
+                    models.UniqueConstraint(fields=("owner", "key"), name="name_alias_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("key", models.F("target_key")), _negated=True),
+                        name="name_alias_of_another",
+                    ),
+                ],
+            },
+        ),
         migrations.RunSQL(
             "ALTER TABLE memory_searchterm SET (fillfactor = 50)",
             "ALTER TABLE memory_searchterm RESET (fillfactor)",

@@ -30,6 +30,7 @@ from memory.models.files import (
 from memory.models.history import Activity, CallReservation, ModelCall, Revision, Undo, Use
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.llm import Connection, OwnKey
+from memory.models.names import NameAlias
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
@@ -76,6 +77,7 @@ __all__ = [
     "MirroredFile",
     "ModelCall",
     "MountedFolder",
+    "NameAlias",
     "Note",
     "OAuthClient",
     "OAuthGrant",

@@ -17,7 +17,8 @@ from django.db import connection, models, transaction
 from django.db.models import Q, prefetch_related_objects
 from django.utils import timezone
 
-from beacon_site.text.terms import stemmed_as, vector_of
+from beacon_site.text.names import name_terms
+from beacon_site.text.terms import quoted, stemmed_as, vector_of
 from memory.models.accounts import User
 from memory.models.actors import Actor
 from memory.models.history import OwnedQuerySet
@@ -415,7 +416,11 @@ def entry_of(space: SearchSpace, record: Searchable) -> list[Any]:
         record, "search_marks", None
     )  # checked on each record, since a protocol's isinstance check is slower
     marks: FilterFields = told() if told else FilterFields()
-    words, length = vector_of(record.search_text(), marks.labels, space.language)
+    text = record.search_text()
+    words, length = vector_of(text, marks.labels, space.language)
+    if isinstance(record, Recalled):
+        names = name_terms(text, space.language)
+        words = " ".join([words, *map(quoted, names)])
     created = marks.created or timezone.now()
     return [
         record.pk, length, words, marks.kind, marks.topic_id, created, marks.until, marks.stands,

@@ -200,6 +200,7 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
         "memory_append": _("added to %(path)s"),
         "retrieve": _("read a record"),
         "list_memory": _("listed notes"),
+        "about": _("collected what is known about a name"),
         "remember": _("saved a note"),
         "remember_fil": _("saved what it learned"),
         "update_memory": _("replaced a note with a newer one"),

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from memory.api import (
+    about,
     conflicts,
     content,
     context,
@@ -15,6 +16,7 @@ from memory.api import (
     observations,
     proposals,
     recall,
+    related,
     scratchpad,
     sessions,
     trash,
@@ -38,6 +40,8 @@ api.add_router("/notes", notes.api)
 api.add_router("/observations", observations.api)
 api.add_router("/sessions", sessions.api)
 api.add_router("/recall", recall.api)
+api.add_router("/related", related.api)
+api.add_router("/about", about.api)
 api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/library", library.api)

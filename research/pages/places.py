@@ -126,6 +126,7 @@ MEMORY = Place(
         Place(
             gettext_lazy("Facts"), "memory:recall", "", "check", query="show=fact", counts=("fact",)
         ),
+        Place(gettext_lazy("Names"), "memory:names", "", "person"),
     ),
 )
 AGENTS = Place(

@@ -48,7 +48,7 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
     document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
     return {
-        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
+        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
         "document_id": document.pk, "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
     }  # fmt: skip
@@ -79,5 +79,9 @@ def send(
     """Send the operation's request to the rows in `there`."""
     method, path = OPERATIONS[name]
     path = address(path, {**there, "session_id": there.get("session_id", "")})
-    path += {"recall": "?q=quokkafern", "clear_content": "?scope=run:none"}.get(name, "")
+    path += {
+        "recall": "?q=quokkafern",
+        "show_about": "?name=quokkafern",
+        "clear_content": "?scope=run:none",
+    }.get(name, "")
     return program.send(method, path, body, **headers)

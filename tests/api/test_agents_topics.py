@@ -215,7 +215,7 @@ def test_nothing_of_a_hidden_topic_is_shown_at_either_door(agent: Program, alice
         "content": store(alice, words, by=alice.actor, topic=topic),
     }
 
-    for path in (*map("/{}".format, rows), "/recall?q=quokka"):
+    for path in (*map("/{}".format, rows), "/recall?q=quokka", "/about?name=quokka"):
         assert words not in agent.get(path).content.decode(), path
     for kind, row in rows.items():
         problem(agent.get(f"/{kind}/{row.pk}"), 403)
@@ -224,6 +224,7 @@ def test_nothing_of_a_hidden_topic_is_shown_at_either_door(agent: Program, alice
     for name, asked in {
         "recall": {"query": "quokka"},
         "list_memory": {},
+        "about": {"name": "quokka"},
         "query_memory": {},
         "get_context": {"query": "quokka"},
         "retrieve": {"id": str(report.pk)},

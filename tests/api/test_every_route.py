@@ -29,7 +29,7 @@ WORDS = "the diagnosis of a friend"
 SCOPES = {
     "read": """
         list_files list_file_revisions read_file list_notes read_note list_observations
-        read_observation query_content show_content read_context read_settings recall list_entries
+        read_observation query_content show_content read_context read_settings recall list_related show_about list_entries
         read_entry read_session list_trash read_run read_run_report list_sources list_topics
         read_topic list_documents read_document read_topic_memory read_since read_forecast list_runs read_report
     """,
@@ -105,7 +105,7 @@ def there(alice: User) -> dict[str, Any]:
     )
     Conflict.objects.note(alice, "contradiction", note, observation, reason=WORDS)
     return {
-        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
+        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": store(alice, WORDS, by=alice.actor).pk,
         "proposal_id": proposal.pk, "conflict_id": Conflict.objects.get().pk,
         "session_id": Session.objects.create(owner=alice, title=WORDS).pk,
@@ -205,7 +205,7 @@ def test_a_get_changes_no_row(alice: User, there: dict[str, Any], say: Say) -> N
     }
     found, wrote = {}, {}
     for name, path in gets.items():
-        path += "?q=friend" if name == "recall" else ""
+        path += {"recall": "?q=friend", "show_about": "?name=friend"}.get(name, "")
         found[name] = program.get(path).status_code
         with rows_written() as tables:
             program.get(path)

@@ -141,6 +141,7 @@ def _make_what_is_there(alice: User, desk: Program, console: Program) -> None:
         observation_id=str(observation.pk), item_id=str(item.pk), proposal_id=str(proposal.pk),
         path="facts/memory.md", key="a key", record_type="note", record_id=str(gone.pk),
         session_id=desk.post("/sessions", {}).json()["id"],
+        memory_id=str(note.pk),
         snapshot_id=console.post("/content/snapshots", {"scope": "owner"}).json()["id"],
     )  # fmt: skip
 

@@ -100,7 +100,7 @@ class Desk:
         held = answer.status_code == 202 and "proposal" in told
         return Answer(answer.status_code, text, held, answer.status_code >= 400)
 
-    def tool(self, name: str, **arguments: Any) -> Answer:
+    def tool(self, name: str, /, **arguments: Any) -> Answer:
         """Call a tool by MCP."""
         self.sent = json.dumps(arguments)
         result = calls.call(self.caller, name, arguments)
@@ -153,7 +153,7 @@ class World:
     def rest(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         return self.desk.rest(method, path, body, **headers)
 
-    def tool(self, name: str, **arguments: Any) -> Answer:
+    def tool(self, name: str, /, **arguments: Any) -> Answer:
         return self.desk.tool(name, **arguments)
 
 

@@ -38,6 +38,7 @@ def records(owner: Any) -> dict[str, str]:
     page = rule.get_absolute_url()
     return {
         "record": page,
+        "record related": reverse("memory:related", args=["note", rule.pk]),
         "record chain": newest.get_absolute_url(),
         "record replaced": Note.objects.of(owner).get(content="Hosts: one.").get_absolute_url(),
         "record near": near.get_absolute_url(),

@@ -50,6 +50,10 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act | None]]:
     compare = f"{record}history/?from=1&to=4"
     return [
         ("record", record, None),
+        ("record related", cast["record related"], None),
+        ("names", "/memory/names/", None),
+        ("names about", "/memory/about/?name=PostgreSQL", None),
+        ("names about none", "/memory/about/?name=Zanzibar", None),
         ("record menu", record, _menu),
         ("record chain", cast["record chain"], None),
         ("record replaced", cast["record replaced"], None),

@@ -48,6 +48,8 @@ def rule(alice: Any) -> Note:
 
 @pytest.mark.requirement("R376")
 def test_it_is_in_no_prompt_until_it_is_resumed(alice: Any, rule: Note) -> None:
+    other = note(alice, "An expensive zebra.")
+
     def seen() -> list[bool]:
         return [
             SAID in build_context(alice, scopes=("owner", "agent:claude"), message="zebra").system,
@@ -60,6 +62,8 @@ def test_it_is_in_no_prompt_until_it_is_resumed(alice: Any, rule: Note) -> None:
                     ("recall", {"query": "is:paused"}),
                     ("retrieve", {"id": str(rule.pk)}),
                     ("get_context", {"message": "zebra"}),
+                    ("about", {"name": "zebra"}),
+                    ("retrieve", {"id": str(other.pk), "related": 5}),
                 )
             ),
         ]
@@ -68,7 +72,7 @@ def test_it_is_in_no_prompt_until_it_is_resumed(alice: Any, rule: Note) -> None:
     perform("resume", rule, by=alice.actor)
     rule.refresh_from_db()
     # A record that isn't paused isn't found by `is:paused`.
-    assert seen() == [True, True, True, False, False, True, True]
+    assert seen() == [True, True, True, False, False, True, True, True, True]
 
 
 @pytest.mark.requirement("R376")

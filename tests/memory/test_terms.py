@@ -39,7 +39,7 @@ def test_a_plain_query_gives_the_terms_that_the_pattern_gives(text: str, languag
 
 def test_characters_that_are_not_folded_would_not_change():
     characters = filter(terms._FOLDED_ALREADY.fullmatch, map(chr, range(0x3000, 0xD7FF)))
-    assert all(terms._folded(one) == one for one in characters)
+    assert all(terms.folded(one) == one for one in characters)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from memory.agents.tools.registry import call_tool
 from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
 from memory.services.files.saving import append_to
 from memory.services.notes.saving import supersede, write_note
@@ -204,3 +205,37 @@ def test_what_agents_observe_is_counted_nowhere_twice(alice: Any):
 
     assert Use.objects.of(alice).count() == 1
     assert Observation.objects.of(alice).get().version == 1
+
+
+@pytest.mark.requirement("R367")
+def test_retrieve_also_lists_related_records(alice: Any):
+    one = write_note(alice, "log", "Hetzner runs our Prometheus.", by=AGENT)
+    near = write_observation(alice, "finding", "Prometheus at Hetzner was down.", by=AGENT)
+    secret = write_note(
+        alice, "log", "Hetzner, Prometheus.", by=alice.actor, sensitivity="sensitive"
+    )
+
+    answer = call(alice, "retrieve", id=str(one.pk), related=5)
+
+    assert [found["id"] for found in answer.data["related"]] == [str(near.pk)]
+    assert f"- [observation:{near.pk}] (Shares the words" in answer.text
+    assert str(secret.pk) not in answer.text
+    assert Use.objects.of(alice).get(record_id=near.pk).place == "session:7"
+    assert "Related" not in call(alice, "retrieve", id=str(one.pk)).text
+
+
+@pytest.mark.requirement("R368")
+def test_about_collects_what_names_something(alice: Any):
+    one = write_note(alice, "log", "We run Grafana at Hetzner.", by=AGENT)
+    two = write_observation(alice, "finding", "Hetzner has Grafana.", by=AGENT)
+    write_note(alice, "log", "Acme at Hetzner.", by=alice.actor, sensitivity="sensitive")
+
+    answer = call_tool(caller(alice), "about", {"name": "Hetzner", "limit": 1})
+
+    assert answer.text.startswith("Hetzner: 2 records. The newest 1:")
+    assert [found["id"] for found in answer.data["items"]] == [str(two.pk)]
+    assert "Grafana (2)" in answer.text
+    assert "Acme" not in answer.text
+    assert str(one.pk) not in answer.text
+    assert "Try recall" in call_tool(caller(alice), "about", {"name": "Zanzibar"}).text
+    assert call_tool(caller(alice), "about", {"name": "???"}).is_error

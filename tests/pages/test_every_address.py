@@ -73,6 +73,11 @@ MOST = 2 + 12
 MORE = {
     "memory:agents": MOST + 4,  # each layer, each agent, and the agent's last 7 days
     "research:inbox": MOST + 16,  # one preview, and a query for each kind of item
+    # related memories: the words' figures, the ranking, and vectors and rows of each type
+    "memory:note": MOST + 18,  # and the figures of the names in it
+    "memory:observation": MOST + 18,
+    "memory:related": MOST + 8,
+    "memory:about": MOST + 2,  # numbers, records, rows of each type, and names beside it
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
     # the first look after a report came: its news are counted, then kept, and lines of memory
     "research:home": MOST + 6,

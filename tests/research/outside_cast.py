@@ -97,7 +97,7 @@ def reads_of(owner: User) -> list[tuple[str, dict[str, Any]]]:
     keys = [str(pk) for kind in kinds for pk in kind.objects.of(owner).values_list("pk", flat=True)]
     return [
         ("web_search", {"query": "tea fares"}), ("open_page", {"page": "p1"}),
-        ("recall", {"query": QUESTION, "limit": 20}), ("list_memory", {}), ("memory_list", {}),
+        ("recall", {"query": QUESTION, "limit": 20}), ("list_memory", {}), ("memory_list", {}), ("about", {"name": "tea"}),
         ("memory_read", {"path": "facts/memory.md"}), ("get_context", {"message": QUESTION}),
         ("query_memory", {}), ("scratchpad_list", {}), ("scratchpad_get", {"key": "tea/fares"}),
         ("scratchpad_search", {"text": "fares"}),

@@ -22,6 +22,7 @@ from memory.models import (
     ContentItem,
     FileDraft,
     ModelCall,
+    NameAlias,
     Note,
     Observation,
     Reflection,
@@ -88,6 +89,9 @@ def full(topic: Topic, providers: Providers) -> User:
     AgentScope.objects.claim(owner, "session:trip", "desk")
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
+    NameAlias.objects.create(
+        owner=owner, key="kiln", name="Kiln", target_key="kiln 2", target="Kiln 2"
+    )
     TrashedRows.objects.create(
         owner=owner, topic=topic, record_type="report", record_id=run.report.pk, rows={"seen": []}
     )

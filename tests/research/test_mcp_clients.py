@@ -61,6 +61,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "recall": {"query": "door"},
     "retrieve": {"id": "{item}"},
     "list_memory": {},
+    "about": {"name": "Postgres"},
     "get_context": {"message": "What colour is the door?"},
     "scratchpad_set": {"key": "k", "value": "v"},
     "scratchpad_get": {"key": "k"},

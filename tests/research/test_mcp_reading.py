@@ -22,6 +22,7 @@ ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "recall": lambda there: {"query": "quokkafern"},
     "retrieve": lambda there: {"id": str(there["note_id"])},
     "list_memory": lambda there: {},
+    "about": lambda there: {"name": "quokkafern"},
     "get_context": lambda there: {},
     "retrieve_from_memory": lambda there: {"id": str(there["item_id"])},
     "query_memory": lambda there: {},

@@ -526,6 +526,12 @@ MEMORY_KINDS = [
         key=("page", "name"),
     ),
     Kind(
+        "names",
+        gettext_lazy("merged names"),
+        memory.NameAlias,
+        key=("key",),
+    ),
+    Kind(
         "source-rules",
         gettext_lazy("source rules for all topics"),
         memory.SourceRule,

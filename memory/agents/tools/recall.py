@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 from uuid import UUID
@@ -23,6 +24,7 @@ from memory.services.records.kinds import named, recalled_kind
 from memory.services.search.filters import named_topic
 from memory.services.search.query import FOR_AGENTS, Question, parse
 from memory.services.search.recall import RecallHit, recall_page
+from memory.services.search.related import Related, related_to
 from memory.services.search.snippets import passage
 
 
@@ -98,6 +100,9 @@ class RetrieveArguments(Arguments):
     """Which record."""
 
     id: str = Field(description="The ID, from recall or list_memory.")
+    related: int = Field(
+        0, ge=0, le=20, description="Also list this many related records, with the reasons."
+    )
 
 
 class ListArguments(Arguments):
@@ -199,7 +204,45 @@ def _retrieve(context: ToolContext, asked: RetrieveArguments) -> ToolResult:
     head = "; ".join(f"{name}: {value}" for name, value in about.items() if value)
     body = as_data(text) if _is_outside(record) else text
     data = {**about, "content": whole[:LONGEST_RECORD], "characters": len(whole)}
-    return ToolResult(f"{head}\n\n{body}", data={**data, "records": [named(record)]})
+    near = _related(context, record, asked.related)
+    data["records"] = [named(record), *(named(one.record) for one in near)]
+    parts = [head, body]
+    if asked.related:
+        data["related"] = [_related_data(one) for one in near]
+        parts.append(_related_text(near))
+    return ToolResult("\n\n".join(parts), data=data)
+
+
+def _related(context: ToolContext, record: Any, number: int) -> list[Related]:
+    """Return the related records that the caller can read, recorded as read."""
+    if not number or recalled_kind(record) is None:
+        return []
+    found = related_to(record, limit=MOST_HITS, is_agent=True)
+    near = [one for one in found if context.may_read(one.record)][:number]
+    context.read([one.record for one in near])
+    return near
+
+
+def _related_text(near: Sequence[Related]) -> str:
+    lines: dict[bool, list[str]] = {False: [], True: []}
+    for one in near:
+        words = shorten(one_line(text_of(one.record) or one.title), 200)
+        lines[_is_outside(one.record)].append(f"- [{one.type}:{one.id}] ({one.why}) {words}")
+    parts = [_("Related:") if near else _("No related records.")]
+    parts += ["\n".join(lines[False])] if lines[False] else []
+    parts += [as_data("\n".join(lines[True]))] if lines[True] else []
+    return "\n".join(parts)
+
+
+def _related_data(one: Related) -> dict[str, Any]:
+    return {
+        "id": str(one.id),
+        "type": one.type,
+        "title": shorten(one.title, 200),
+        "score": one.score,
+        "words": list(one.words),
+        "reasons": one.reasons,
+    }
 
 
 def _found(context: ToolContext, text: str) -> Any:

@@ -19,6 +19,7 @@ from beacon_site.text.cleaning import clean, shorten
 from memory.agents.tools import content as tool_content
 from memory.agents.tools import files as tool_files
 from memory.agents.tools import memory_commands, recall
+from memory.agents.tools import names as tool_names
 from memory.agents.tools import notes as tool_notes
 from memory.agents.tools import scratchpad as tool_scratchpad
 from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult, refused
@@ -81,6 +82,7 @@ _TOLD = (
     "query",
     "topic",
     "session_id",
+    "name",
 )
 LONGEST_TOLD = 200  # characters of one argument
 # Arguments that quote stored text. Masking them would make them differ from it.
@@ -93,7 +95,7 @@ def register(*tools: MemoryTool) -> None:
 
 
 register(*tool_files.TOOLS, *memory_commands.TOOLS, *tool_notes.TOOLS, *recall.TOOLS)
-register(*recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
+register(*tool_names.TOOLS, *recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
 
 
 def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:

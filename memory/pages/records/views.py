@@ -24,7 +24,7 @@ from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock
-from memory.pages.records import bulk, saved_views
+from memory.pages.records import bulk, related, saved_views
 from memory.pages.records import listing as record_listing
 from memory.pages.records import record as record_page
 from memory.pages.records.editing import InlineForm
@@ -165,6 +165,9 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     in_panel = bool(request.htmx) and asked
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
     context = {"page": page, "record": page.record, "in_panel": in_panel, "here": list_of(request)}
+    if not in_panel and page.record.trashed_at is None:
+        context["related"] = related.rows_of(page.record)
+        context["names"] = related.names_of(page.record)
     return render(request, template, context)
 
 

@@ -29,7 +29,7 @@ from beacon_site.embedded.places import BY_HAND
 from beacon_site.net.errors import ProviderError, ended_within
 from beacon_site.providers.llm.base import MOST_DIMENSIONS, Embedder
 from beacon_site.text.cleaning import clean
-from memory.models.search_index import Recalled
+from memory.models.search_index import Embedding, Recalled
 from memory.services.llm import embedders
 
 logger = structlog.get_logger(__name__)
@@ -332,6 +332,25 @@ def nearest_each(
         return Unavailable(
             _("Search only matched words because the database couldn’t compare vectors.")
         )
+
+
+def nearest_to(record: Recalled, look: VectorQuery, limit: int) -> list[Neighbor] | None:
+    """Return the records nearest to a record by its stored vector, itself included.
+
+    At most `limit` of each type, nearest first. None if it has no vector yet, or if this database
+    can't compare vectors. No embedder is asked.
+    """
+    stored = Embedding.objects.about([record]).filter(owner=record.owner_id)
+    known = stored.values_list("model", "values").first()
+    if known is None or limit < 1 or not extension_version():
+        return None
+    try:
+        with transaction.atomic():
+            compared = _CompareTarget(record.owner, *known)
+            return _looked_up(compared, [look], limit)[0]
+    except DatabaseError as exc:
+        logger.warning("vectors not compared", error=str(exc).splitlines()[0])
+        return None
 
 
 # --- the question's vector ------------------------------------------------------------------------

@@ -1,0 +1,274 @@
+"""The names in memory: a list of them, everything about one, and merging two names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.web.http import BeaconRequest
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.shared.responses import redirect_back, refused
+from memory.pages.shared.undo import offer, undoes
+from memory.services.records.kinds import kind_of
+from memory.services.search import names
+from memory.services.search.about import About, Mention, Reader, about
+from memory.services.search.bm25_sql import language_of
+from memory.services.search.kinds import KINDS
+from memory.services.search.snippets import marked, passage
+
+MOST_SHOWN = 200  # names of the list
+MOST_MONTHS = 12
+LONGEST_LABEL = 15  # characters on the map
+LONGEST_PASSAGE = 240
+WIDTH, HEIGHT = 280, 290  # of the map, whose labels need most of the width
+MOST_LINES = 12  # between two of its names; more can't be told apart
+ACROSS, DOWN = 40, 112  # of its ellipse
+TYPES: dict[str, str | Promise] = {
+    "note": gettext_lazy("Notes"),
+    "observation": gettext_lazy("Observations"),
+    "fact": gettext_lazy("Facts"),
+    "section": gettext_lazy("Files"),
+    "report": gettext_lazy("Reports"),
+}
+
+
+def about_url(name: str, **more: str) -> str:
+    """Return the URL of everything about a name."""
+    return f"{reverse('memory:about')}?{urlencode({'name': name, **more})}"
+
+
+# --- pages ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def name_list(request: BeaconRequest) -> HttpResponse:
+    """List the most frequent names."""
+    text = request.GET.get("q", "")[:100]
+    found = names.frequent(request.user, text=text, limit=MOST_SHOWN + 1)
+    context = {
+        "names": found[:MOST_SHOWN],
+        "has_more": len(found) > MOST_SHOWN,
+        "most": MOST_SHOWN,
+        "asked": text,
+    }
+    is_part = request.htmx and request.htmx.target == "names"
+    return render(request, "memory/_names.html" if is_part else "memory/names.html", context)
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A type of records, with its number and URL."""
+
+    label: str
+    number: int
+    url: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MentionRow:
+    """A record about the name, with the passage that contains it."""
+
+    mention: Mention
+    said: SafeString
+
+    @property
+    def kind(self) -> str:
+        return str(kind_of(self.mention.record.record_type()).noun)
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """The records of one month; `width` is the bar’s in percent."""
+
+    day: date
+    number: int
+    width: int
+
+
+@require_safe
+@login_required
+def about_page(request: BeaconRequest) -> HttpResponse:
+    """Show everything about a name, by type, month and name beside it."""
+    name, wanted = request.GET.get("name", ""), request.GET.get("type", "")
+    types = [wanted] if wanted in KINDS else []
+    try:
+        found = about(Reader(request.user), name, types=types, cursor=request.GET.get("cursor", ""))
+    except InvalidValue:
+        return redirect("memory:names")
+    most = max((number for _month, number in found.months), default=1)
+    months = [
+        Month(day, number, max(1, round(100 * number / most)))
+        for day, number in found.months[::-1][:MOST_MONTHS]
+    ]
+    context = {
+        "found": found,
+        "name": found.group.name,
+        "aliases": found.group.names[1:],
+        "tabs": _tabs(found, types),
+        "type": types[0] if types else "",
+        "rows": _rows(found, language_of(request.user)),
+        "months": months,
+        "earlier": sum(number for _day, number in found.months) - sum(m.number for m in months),
+        "map": map_of(found),
+        "older_url": about_url(
+            found.group.name, **({"type": types[0]} if types else {}), cursor=found.next or ""
+        ),
+        "here": request.get_full_path(),
+    }
+    return render(request, "memory/about.html", context)
+
+
+def _tabs(found: About, types: Sequence[str]) -> list[Tab]:
+    name = found.group.name
+    tabs = [Tab(_("All"), found.total, about_url(name), not types)]
+    for type, number in found.counts.items():
+        label = str(TYPES.get(type, type))
+        tabs.append(Tab(label, number, about_url(name, type=type), type in types))
+    return tabs
+
+
+def _rows(found: About, language: str) -> list[MentionRow]:
+    words = " ".join(found.group.names)
+    rows = []
+    for mention in found.mentions:
+        text = KINDS[mention.type].content(mention.record)
+        said = passage(text, words, LONGEST_PASSAGE, language)
+        rows.append(MentionRow(mention, marked(said, words, language)))
+    return rows
+
+
+# --- map ---
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A name on the map."""
+
+    name: str
+    label: str
+    url: str
+    records: int
+    x: int
+    y: int
+    anchor: str
+    width: float  # of the line to the middle
+
+    @property
+    def label_x(self) -> int:
+        return self.x + {"start": 9, "end": -9, "middle": 0}[self.anchor]
+
+    @property
+    def label_y(self) -> int:
+        if self.anchor != "middle":
+            return self.y + 4
+        return self.y + (19 if self.y > HEIGHT / 2 else -10)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line between two names of the map."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+
+
+@dataclass(frozen=True, slots=True)
+class NameMap:
+    """The map of the names beside one name: places in a drawing of WIDTH x HEIGHT."""
+
+    spots: list[Spot]
+    lines: list[Line]
+    width: int = WIDTH
+    height: int = HEIGHT
+    x: int = WIDTH // 2
+    y: int = HEIGHT // 2
+
+
+def map_of(found: About) -> NameMap | None:
+    """Return the map, with the names on an ellipse; None if there are no names beside it."""
+    if not found.beside:
+        return None
+    most = max(one.records for one in found.beside)
+    spots: dict[str, Spot] = {}
+    for place, one in enumerate(found.beside):
+        angle = 2 * math.pi * place / len(found.beside) - math.pi / 2
+        across, down = math.cos(angle), math.sin(angle)
+        label = one.name if len(one.name) <= LONGEST_LABEL else f"{one.name[: LONGEST_LABEL - 1]}…"
+        spots[one.key] = Spot(
+            one.name,
+            label,
+            about_url(one.name),
+            one.records,
+            round(WIDTH / 2 + ACROSS * across),
+            round(HEIGHT / 2 + DOWN * down),
+            "middle" if abs(across) < 0.2 else "start" if across > 0 else "end",
+            round(1 + 3 * one.records / most, 1),
+        )
+    lines = [
+        Line(one.x, one.y, other.x, other.y)
+        for one, other in (
+            (spots[link.one], spots[link.other]) for link in found.links[:MOST_LINES]
+        )
+    ]
+    return NameMap(list(spots.values()), lines)
+
+
+# --- merging and splitting ---
+
+
+@require_POST
+@login_required
+def merge(request: BeaconRequest) -> HttpResponse:
+    """Merge the name `name` into `into`."""
+    name, into = request.POST.get("name", ""), request.POST.get("into", "")
+    try:
+        target, was, now = names.merge(request.user, name, into)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    undo = offer(request, "names-merged", was=was, now=now, name=into)
+    said = _("“%(name)s” was merged into “%(target)s”.") % {"name": name, "target": target}
+    messages.success(request, said, extra_tags=undo)
+    return redirect_back(request, about_url(target))
+
+
+@require_POST
+@login_required
+def split(request: BeaconRequest) -> HttpResponse:
+    """Split off a merged name."""
+    name = request.POST.get("name", "")
+    try:
+        was, now = names.split(request.user, name)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    undo = offer(request, "names-merged", was=was, now=now, name=name)
+    messages.success(request, _("“%(name)s” was split off.") % {"name": name}, extra_tags=undo)
+    return redirect_back(request, about_url(name))
+
+
+@undoes("names-merged")
+def _put_back(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
+    names.put_back(request.user, was, now)
+    undo = offer(request, "names-merged", was=now, now=was, name=name)
+    messages.success(request, _("Undone. The names are as before."), extra_tags=undo)
+    return about_url(name)

@@ -1,0 +1,313 @@
+"""Everything about a name: all records that contain it, their numbers by type and month, and the
+names beside it in the same records.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import combinations
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models.expressions import RawSQL
+from django.utils import timezone
+
+from beacon_site.db.keyset import cursor_of, place_of
+from beacon_site.text.names import MAYBE, NAME, Name, name_of
+from memory.models import NameAlias
+from memory.models.remembered import in_scopes
+from memory.services.search import names
+from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
+from memory.services.search.kinds import KINDS
+from memory.services.search.names import Group
+from memory.services.search.query import FOR_AGENTS, Question
+
+PAGE, MOST = 30, 100  # records of a page, and that can be asked for
+READ_FOR_MAP = 400  # the newest records whose names are compared
+MOST_NEAR = 12  # names on the map
+MOST_JUDGED = 80  # names beside it that can be one of those
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads: an agent gets only what is for agents and in its scopes."""
+
+    owner: Any
+    is_agent: bool = False
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A record that contains the name."""
+
+    id: uuid.UUID
+    type: str
+    title: str
+    url: str
+    created: datetime
+    record: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A name in the same records; `records` is in how many of those that were read."""
+
+    name: str
+    key: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Two names beside it that are in the same records; by key."""
+
+    one: str
+    other: str
+    records: int
+
+
+@dataclass(slots=True)
+class About:
+    """Everything about a name.
+
+    `read` is the number of records, the newest ones, that `beside` and `links` come from, and `trusts`
+    are theirs.
+    """
+
+    group: Group
+    total: int = 0
+    counts: dict[str, int] = field(default_factory=dict)  # by type
+    months: list[tuple[date, int]] = field(default_factory=list)  # those with records, in order
+    mentions: list[Mention] = field(default_factory=list)
+    next: str | None = None
+    beside: list[Beside] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    read: int = 0
+    trusts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The entries of one type that contain the name: a condition on `e`, and its parameters."""
+
+    type: str
+    where: str
+    params: tuple[Any, ...]
+
+
+def about(
+    reader: Reader,
+    name: str,
+    *,
+    types: Sequence[str] = (),
+    cursor: str = "",
+    limit: int = PAGE,
+    with_map: bool = True,
+) -> About:
+    """Return everything about a name, its records newest first.
+
+    The numbers are of all types, also if only some `types` are listed.  Raises InvalidValue for a
+    text that isn't a name, or an unknown type.
+    """
+    owner = reader.owner
+    found = About(names.group_of(owner, name))
+    filters = FOR_AGENTS if reader.is_agent else ()
+    question = Question("", "", filters=filters)
+    asked = narrowing_of(owner, question, {"now": timezone.now()})
+    listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
+    parts = _parts(reader, asked, names.queries_of(owner, found.group))
+    if not parts:
+        return found
+    _count(found, parts, str(asked.zone))
+    wanted = [part for part in parts if part.type in listed and found.counts.get(part.type)]
+    _list(found, wanted, asked, cursor, max(1, min(limit, MOST)))
+    if with_map and found.total:
+        _look_beside(found, parts, owner)
+    return found
+
+
+def _parts(reader: Reader, asked: Narrowing, queries: dict[str, str]) -> list[_Part]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, record_type, language FROM memory_searchspace "
+            "WHERE owner_id = %s AND record_type = ANY(%s) AND documents > 0 ORDER BY id",
+            [asked.owner.pk, [kind.type for kind in asked.kinds]],
+        )
+        spaces = cursor.fetchall()
+    parts = []
+    for space, name, language in spaces:
+        query = queries.get(language)
+        if not query:  # a space in another language, until a rebuild converts it
+            continue
+        among = among_of(KINDS[name], asked, language)
+        stands = {None: "TRUE", True: "e.stands", False: "NOT e.stands"}[among.stands]
+        scoped, params = _scoped(reader, name)
+        where = " AND ".join(
+            ["e.space_id = %s", "e.words @@ %s::tsquery", stands, *among.where, *scoped]
+        )
+        parts.append(_Part(name, where, (space, query, *among.params, *params)))
+    return parts
+
+
+def _scoped(reader: Reader, name: str) -> tuple[list[str], list[Any]]:
+    """Return the condition on records that an agent can see: of its scopes, and of no hidden topic."""
+    if not reader.is_agent:
+        return [], []
+    model: Any = KINDS[name].model
+    rows = model.objects.for_agents()
+    if any(one.name == "scope" for one in model._meta.fields):
+        rows = rows.filter(in_scopes(reader.scopes))
+    try:
+        sql, params = (
+            rows.filter(pk=RawSQL("e.record_id", ()))
+            .order_by()
+            .values("pk")
+            .query.sql_with_params()
+        )
+    except EmptyResultSet:
+        return ["FALSE"], []
+    return [f"EXISTS ({sql})"], list(params)
+
+
+def _union(parts: Iterable[_Part], columns: str) -> tuple[str, list[Any]]:
+    """Return the SELECT of these columns of all entries, and its parameters."""
+    some = list(parts)
+    sql = " UNION ALL ".join(
+        f"SELECT %s::text AS type, {columns} FROM memory_searchentry e WHERE {part.where}"  # noqa: S608  our own names  # nosec B608
+        for part in some
+    )
+    return sql, [value for part in some for value in (part.type, *part.params)]
+
+
+def _count(found: About, parts: Sequence[_Part], zone: str) -> None:
+    """Count the records by type and month, in the owner's time zone."""
+    sql, params = _union(parts, "e.created")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT type, date_trunc('month', created AT TIME ZONE %s)::date, count(*) "  # noqa: S608  our own names  # nosec B608
+            f"FROM ({sql}) named GROUP BY 1, 2",
+            [zone, *params],
+        )
+        rows = cursor.fetchall()
+    months: Counter[date] = Counter()
+    counts: Counter[str] = Counter()
+    for name, month, number in rows:
+        counts[name] += number
+        months[month] += number
+    found.counts = {name: counts[name] for name in KINDS if counts[name]}
+    found.total = sum(counts.values())
+    found.months = sorted(months.items())
+
+
+def _list(found: About, parts: Sequence[_Part], asked: Narrowing, cursor: str, limit: int) -> None:
+    """Load one page of the records, the newest first."""
+    if not parts:
+        return
+    place = place_of(cursor)
+    after = "(created, record_id) < (%s, %s)" if place else "TRUE"
+    sql, values = _union(parts, "e.record_id, e.created")
+    with connection.cursor() as sent:
+        sent.execute(
+            f"SELECT type, record_id, created FROM ({sql}) named WHERE {after} "  # noqa: S608  our own names  # nosec B608
+            "ORDER BY created DESC, record_id DESC LIMIT %s",
+            [*values, *(place or ()), limit + 1],
+        )
+        rows = sent.fetchall()
+    ids: dict[str, list[uuid.UUID]] = defaultdict(list)
+    for name, key, _created in rows[:limit]:
+        ids[name].append(key)
+    records = {
+        record.pk: record
+        for name, some in ids.items()
+        for record in rows_of(KINDS[name], asked).filter(pk__in=some).order_by()
+    }
+    for name, key, created in rows[:limit]:
+        record, kind = records.get(key), KINDS[name]
+        if record is not None:
+            told = (kind.title(record), kind.url(record))
+            found.mentions.append(Mention(key, name, *told, created, record))
+    if len(rows) > limit:
+        _name, key, created = rows[limit - 1]
+        found.next = cursor_of(created, key)
+
+
+# --- the names beside it --------------------------------------------------------------------------
+
+
+def _look_beside(found: About, parts: Sequence[_Part], owner: Any) -> None:
+    """Find the names in the newest records, and which of them are in the same ones."""
+    newest = _names_of_newest(parts)
+    together = [some for _trust, some in newest]
+    found.trusts = frozenset(trust for trust, some in newest if some)
+    found.read = len(together)
+    own = set(found.group.keys)
+    counts: Counter[str] = Counter()
+    forms: dict[str, Name] = {}
+    for some in together:
+        for name in some:
+            key = name.key
+            if key not in own:
+                counts[key] += 1
+                if name.is_sure or key not in forms:
+                    forms[key] = name
+    likely = [forms[key] for key, _number in counts.most_common(MOST_JUDGED)]
+    known = {one.key: one for one in _judged(owner, likely)}
+    near: Counter[str] = Counter()
+    labels: dict[str, str] = {}
+    pairs: Counter[tuple[str, str]] = Counter()
+    for some in together:
+        here = {known[name.key].target for name in some if name.key in known} - own
+        near.update(here)
+        pairs.update(combinations(sorted(here), 2))
+    for one in known.values():
+        labels.setdefault(one.target, one.label)
+    best = sorted(near, key=lambda key: (-near[key], key))[:MOST_NEAR]
+    found.beside = [Beside(labels[key], key, near[key]) for key in best]
+    found.links = [
+        Link(one, other, number)
+        for (one, other), number in sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
+        if one in best and other in best
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A name beside it, and what it is an alias of."""
+
+    key: str
+    target: str
+    label: str
+
+
+def _judged(owner: Any, likely: Sequence[Name]) -> list[_Judged]:
+    figures = names.judged(owner, likely)
+    aliases = {row.key: row for row in NameAlias.objects.of(owner).filter(key__in=list(figures))}
+    kept = names.without_parts(
+        [one for one in figures.values() if one.is_name], kept=aliases.keys()
+    )
+    return [
+        _Judged(one.key, aliases[one.key].target_key, aliases[one.key].target)
+        if one.key in aliases
+        else _Judged(one.key, one.key, one.form)
+        for one in kept
+    ]
+
+
+def _names_of_newest(parts: Sequence[_Part]) -> list[tuple[str, list[Name]]]:
+    """Return the trust and the names of each of the newest records."""
+    sql, params = _union(parts, "e.record_id, e.created, e.words, e.trust")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT trust, ARRAY(SELECT word.lexeme FROM unnest(newest.words) word "  # noqa: S608  our own names  # nosec B608
+            'WHERE word.lexeme COLLATE "C" >= %s AND word.lexeme COLLATE "C" < %s) '
+            f"FROM (SELECT words, trust FROM ({sql}) named ORDER BY created DESC, record_id DESC LIMIT %s) "
+            "newest",
+            [NAME, chr(ord(MAYBE) + 1), *params, READ_FOR_MAP],
+        )
+        return [(trust, [name_of(term) for term in terms]) for trust, terms in cursor.fetchall()]
