@@ -33,6 +33,7 @@ from memory.models.llm import Connection
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
+from memory.models.ratings import Rating
 from memory.models.records import BulkAct, SavedView
 from memory.models.reflection import Reflection
 from memory.models.remembered import Lock, Remembered, Sensitivity, TrashedRows, Trust
@@ -82,6 +83,7 @@ __all__ = [
     "Observation",
     "Proposal",
     "PublishDue",
+    "Rating",
     "Recalled",
     "Reflection",
     "RefusedSource",
