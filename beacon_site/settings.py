@@ -142,7 +142,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 LANGUAGE_CODE = "en"
 LOCALE_PATHS = [places.ASSETS / "locale"]
-# Those with a catalog, each by its own name, as people look for it.
+# Those with a complete catalog, each by its own name, as people look for it.
 LANGUAGES = [
     ("en", "English"),
     *(
@@ -154,7 +154,7 @@ LANGUAGES = [
             ("ja", "ja", "日本語"),
             ("zh-hans", "zh_Hans", "简体中文"),
         )
-        if (LOCALE_PATHS[0] / folder).is_dir()
+        if (LOCALE_PATHS[0] / folder / "LC_MESSAGES" / "django.mo").is_file()
     ),
 ]
 FORMAT_MODULE_PATH = ["beacon_site.formats"]

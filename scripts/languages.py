@@ -1,8 +1,10 @@
-"""The catalogs of translations in locale/.  `make languages` updates them.
+r"""The catalogs of translations in locale/.  `make languages` updates them.
 
     python -m scripts.languages update    add new messages, remove those no longer used, compile
     python -m scripts.languages missing   print each language's messages without a translation
     python -m scripts.languages fill DIR  read DIR/<language>.json ({message: translation}), compile
+
+In these files, `context\x04message` is a message of one context, as in compiled catalogs.
 
 Messages are read as Django's makemessages reads them, but with Babel, because GNU gettext isn't
 a Python package.  A translation whose English text has changed is a new message: nothing is guessed.
@@ -27,7 +29,9 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "locale"
 FORMS = {"de": 2, "es": 2, "fr": 2, "ja": 1, "zh_Hans": 1}  # of a plural
-LANGUAGES = tuple(code for code in FORMS if (LOCALE / code).is_dir())
+STARTED = tuple(code for code in FORMS if (LOCALE / code).is_dir())
+# Only complete catalogs are compiled, and only compiled ones are offered.
+LANGUAGES = tuple(c for c in STARTED if (LOCALE / c / "LC_MESSAGES" / "django.mo").is_file())
 PYTHON = ("beacon_site", "memory", "research")
 TEMPLATES = (".html", ".txt", ".xml", ".md", ".json")
 KEYWORDS: dict[str, Any] = {
@@ -148,7 +152,10 @@ def _of(catalog: Catalog) -> list[Message]:
 
 
 def save(language: str, catalog: Catalog) -> None:
-    """Write the catalog, and the compiled one that Django reads."""
+    """Write the catalog, and the compiled one that Django reads if it is complete.
+
+    An incomplete catalog that was compiled before is compiled too, and a test fails.
+    """
     path = path_of(language)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
@@ -157,8 +164,9 @@ def save(language: str, catalog: Catalog) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [one for one in lines if not one.startswith(_CHANGING)]
     path.write_text("".join(kept), encoding="utf-8")
-    with path.with_suffix(".mo").open("wb") as file:
-        write_mo(file, read(language))
+    if language in LANGUAGES or not any(problems(language, catalog)):
+        with path.with_suffix(".mo").open("wb") as file:
+            write_mo(file, read(language))
 
 
 _CHANGING = (
@@ -202,7 +210,7 @@ def _ends(text: str) -> tuple[bool, bool]:
 def update() -> int:
     """Update and compile all catalogs; print what is missing."""
     wanted = template()
-    for language in LANGUAGES:
+    for language in STARTED:
         catalog = updated(language, wanted)
         save(language, catalog)
         found = list(problems(language, catalog))
@@ -211,11 +219,14 @@ def update() -> int:
 
 
 def missing() -> int:
-    """Print the problems of all catalogs; return 1 if there are any."""
+    """Print the problems of all catalogs; return 1 if an offered language has any."""
     wanted = template()
-    found = [p for name in LANGUAGES for p in problems(name, updated(name, wanted))]
-    print("\n".join(found) or "All translations are complete.")
-    return int(bool(found))
+    found = {name: list(problems(name, updated(name, wanted))) for name in STARTED}
+    print(
+        "\n".join(one for some in found.values() for one in some)
+        or "All translations are complete."
+    )
+    return int(any(found[name] for name in LANGUAGES))
 
 
 def fill(folder: Path) -> int:
@@ -229,7 +240,8 @@ def fill(folder: Path) -> int:
         catalog = updated(language, wanted)
         for message in _of(catalog):
             first = message.id[0] if isinstance(message.id, tuple) else message.id
-            if (text := given.get(first)) and not all(forms_of(message)):
+            named = f"{message.context}\x04{first}" if message.context else first
+            if (text := given.get(named, given.get(first))) and not all(forms_of(message)):
                 is_plural = isinstance(message.id, tuple)
                 message.string = tuple(text) if is_plural else text
         save(language, catalog)

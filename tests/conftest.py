@@ -15,6 +15,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
+from whitenoise.middleware import WhiteNoiseMiddleware
 from xdist.scheduler import LoadScopeScheduling
 
 from beacon_site import celery
@@ -161,6 +162,21 @@ def _many_sign_ins() -> None:
 def _messages_may_pile_up() -> None:
     """No worker takes tests' messages, so a test can always start another run."""
     celery.MOST_WAITING = 1_000_000
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _static_files_are_found_once() -> None:
+    """Each client makes its own middleware, and a search for all files takes an eighth of a test."""
+    search = WhiteNoiseMiddleware.add_files_from_finders
+    found: dict[str, Any] = {}
+
+    def once(self: Any) -> None:
+        if not found:
+            search(self)
+            found.update(self.files)
+        self.files = found
+
+    WhiteNoiseMiddleware.add_files_from_finders = once
 
 
 OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")

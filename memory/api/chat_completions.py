@@ -40,7 +40,7 @@ from memory.services.llm.passing_on import (
     text_of,
 )
 from memory.services.notes.saving import lowest_trust
-from memory.services.search.query import Filter, Question
+from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.recall import recall
 
 if TYPE_CHECKING:
@@ -52,10 +52,6 @@ RECORDS = "Beacon-Records"
 ALIAS = "beacon"  # names the connected model, whichever it is
 IN_SYSTEM = ("system", "developer")  # roles of a message that instructs the model
 _MAY_CHAT = Bearer(CHAT)
-_NEVER = (
-    Filter("sensitivity", ("sensitive",), negated=True),
-    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
-)
 
 View = Callable[[HttpRequest], HttpResponseBase]
 
@@ -156,7 +152,7 @@ def _context_for(caller: Caller, messages: Sequence[Mapping[str, Any]]) -> Conte
         return context
     # A message isn't a query: a “-” in it excludes nothing.
     found = recall(
-        caller.owner, Question(question, question, filters=_NEVER), limit=2 * MOST_RECALLED
+        caller.owner, Question(question, question, filters=FOR_AGENTS), limit=2 * MOST_RECALLED
     )
     added = with_recalled(context, [hit for hit in found if tools.may_read(hit.record)])
     Use.note_records(caller.owner, added.records[len(context.records) :], caller.place)

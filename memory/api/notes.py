@@ -92,6 +92,9 @@ class NotePatch(Body):
     pinned: bool | None = Field(
         None, description="Pinned notes do not expire. Only people can set this."
     )
+    paused: bool | None = Field(
+        None, description="Agents can’t see paused notes. Only people can set this."
+    )
     lock: Lock | None = Field(
         None, description="What agents can do with it. Only people can set this."
     )
@@ -148,6 +151,7 @@ class NoteOut(BaseModel):
     trust: str
     version: int
     pinned: bool
+    paused: bool
     lock: Lock
     superseded_by: UUID | None
     edited_by_person: bool
@@ -283,6 +287,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             return Status(202, held)
     with transaction.atomic():
         pinned, lock = changed.pop("pinned", note.pinned), changed.pop("lock", note.lock)
+        paused = changed.pop("paused", note.paused)
         notes.edit_note(
             note,
             by=caller.by,
@@ -293,6 +298,8 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
         )
         if pinned != note.pinned:
             record_acts.perform("pin" if pinned else "unpin", note, by=caller.by)
+        if paused != note.paused:
+            record_acts.perform("pause" if paused else "resume", note, by=caller.by)
         if lock != note.lock:
             record_acts.perform("lock", note, by=caller.by, value=lock)
     tagged(response, note)
@@ -317,7 +324,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
             )
             only_people(caller, words)
         auth.claimed(caller, changed["scope"])
-    named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
+    named = sorted({"pinned", "paused", "lock", "sensitivity"} & changed.keys())
     if named:
         words = _("Only a person can change %(fields)s of an existing note.")
         only_people(caller, words % {"fields": ", ".join(named)})

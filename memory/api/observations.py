@@ -74,6 +74,7 @@ class ObservationPatch(Body):
     tags: Tags | None = None
     sensitivity: Sensitivity | None = None
     pinned: bool | None = None
+    paused: bool | None = Field(None, description="Agents can’t see paused observations.")
     lock: Lock | None = None
     why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
@@ -107,6 +108,7 @@ class ObservationOut(BaseModel):
     trust: str
     version: int
     pinned: bool
+    paused: bool
     lock: Lock
     created: datetime
     updated: datetime
@@ -264,9 +266,12 @@ def edit_one_observation(
     expected, changed = expected_version(request, one), patch.changed()
     with transaction.atomic():
         pinned, lock = changed.pop("pinned", one.pinned), changed.pop("lock", one.lock)
+        paused = changed.pop("paused", one.paused)
         edit_observation(one, by=caller.by, expected_version=expected, why=patch.why, **changed)
         if pinned != one.pinned:
             record_acts.perform("pin" if pinned else "unpin", one, by=caller.by)
+        if paused != one.paused:
+            record_acts.perform("pause" if paused else "resume", one, by=caller.by)
         if lock != one.lock:
             record_acts.perform("lock", one, by=caller.by, value=lock)
     tagged(response, one)

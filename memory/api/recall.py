@@ -18,7 +18,7 @@ from memory.api.problems import Problem
 from memory.api.shown import Moment, as_it_was, moment, shows
 from memory.models import Trust, Use
 from memory.models.as_of import AS_OF_WORDS
-from memory.services.search.query import Filter, parse
+from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
     MOST_HITS,
     Lane,
@@ -32,12 +32,7 @@ from memory.services.search.recall import (
 api = router("recall")
 
 Type = Literal["note", "observation", "fact", "report", "section"]
-# What no agent gets. If scopes exclude results, this many more are requested.
-_NEVER = (
-    Filter("sensitivity", ("sensitive",), negated=True),
-    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
-)
-_SPARE = 50
+_SPARE = 50  # more results are requested, since scopes can exclude some
 _PLURALS: tuple[tuple[Category, str], ...] = (
     ("finding", "findings"),
     ("insight", "insights"),
@@ -177,7 +172,7 @@ def _page(caller: Caller, wanted: RecallQuery, how: Any) -> RecallPage:
     if caller.by.is_person:
         return recall_page(caller.owner, wanted.q, wanted.mode, **how)
     question = parse(wanted.q)
-    question = replace(question, filters=(*question.filters, *_NEVER))
+    question = replace(question, filters=(*question.filters, *FOR_AGENTS))
     limit, context = how["limit"], caller.context()
     for spare in (0, _SPARE):
         most = min(limit + spare, MOST_HITS)

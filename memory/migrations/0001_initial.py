@@ -1383,6 +1383,10 @@ class Migration(migrations.Migration):
                             ("content", "content"),
                             ("recall", "recall"),
                             ("activity", "activity"),
+                            ("files", "files"),
+                            ("library", "library"),
+                            ("topics", "topics"),
+                            ("reports", "reports"),
                         ],
                         max_length=12,
                     ),
@@ -1553,6 +1557,7 @@ class Migration(migrations.Migration):
                 ("stands", models.BooleanField(default=True)),
                 ("trust", models.CharField(default="owner", max_length=12)),
                 ("sensitivity", models.CharField(default="normal", max_length=10)),
+                ("paused", models.BooleanField(default=False)),
                 (
                     "space",
                     models.ForeignKey(
@@ -2382,6 +2387,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("digest", models.CharField(editable=False, max_length=64)),
+                ("paused", models.BooleanField(default=False, verbose_name="paused")),
                 (
                     "near_duplicate_of",
                     models.ForeignKey(
@@ -2442,6 +2448,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(
                             ("pinned", True),
+                            ("paused", True),
                             models.Q(("lock", "open"), _negated=True),
                             ("sensitivity", "sensitive"),
                             _connector="OR",
@@ -2581,6 +2588,7 @@ class Migration(migrations.Migration):
                 ),
                 ("job", models.CharField(blank=True, max_length=200)),
                 ("edited_by_person", models.BooleanField(default=False)),
+                ("paused", models.BooleanField(default=False, verbose_name="paused")),
                 (
                     "owner",
                     models.ForeignKey(
@@ -2641,6 +2649,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(
                             ("pinned", True),
+                            ("paused", True),
                             models.Q(("lock", "open"), _negated=True),
                             ("sensitivity", "sensitive"),
                             _connector="OR",

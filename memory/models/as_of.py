@@ -5,7 +5,7 @@ values before the first change since then -> queries inside `at()` get these row
 
 This is done with common table expressions that have the names of the tables, which Postgres uses instead
 of them. So lists, pages and search need no second version of their queries. Permanently deleted records
-have no rows, so they don't exist at any date. Scope, sensitivity and trust are always today's: what agents
+have no rows, so they don't exist at any date. Scope, sensitivity, trust and pauses are always today's: what agents
 must not see today, they can't see at an earlier date either. An earlier text can have been stricter: see
 `Past.for_agent`.
 """
@@ -44,7 +44,7 @@ from memory.models.search_index import COLUMNS, Recalled, SearchSpace, entry_of
 _LATER = "beacon_changed_later"
 # Never changed, so conditions on them can use the tables' indexes.
 _FIXED = frozenset({"id", "owner_id", "created", "topic_id", "run_id", "file_id"})
-_TODAY = frozenset({"scope", "sensitivity", "trust"})
+_TODAY = frozenset({"scope", "sensitivity", "trust", "paused"})
 _NAME = re.compile(r"(?<!public\.)(?<!public\.\")\b(?:memory|research)_[a-z]+\b")
 _WRITES = re.compile(r'\s*(?:INSERT INTO|UPDATE|DELETE FROM)\s+"?([a-z_]+)', re.I)
 

@@ -74,7 +74,7 @@ class Note(Recalled):
     IDENTITY = (Kind.SOUL, Kind.AGENT, Kind.USER)
     REVISED = (
         "kind", "content", "scope", "tags", "confidence", "stability", "ttl_days", "expires_at",
-        "sensitivity", "evidence", "superseded_by_id", "pinned", "lock",
+        "sensitivity", "evidence", "superseded_by_id", "pinned", "lock", "paused",
     )  # fmt: skip
 
     kind = models.CharField(_("kind"), max_length=8, choices=Kind, default=Kind.LOG)
@@ -95,6 +95,8 @@ class Note(Recalled):
         "self", models.RESTRICT, null=True, blank=True, related_name="supersedes"
     )
     edited_by_person = models.BooleanField(default=False)
+    # Kept, and found by `is:paused`, but in no prompt and hidden from agents.
+    paused = models.BooleanField(_("paused"), default=False)
     topic = models.ForeignKey(
         "memory.Topic", models.SET_NULL, null=True, blank=True, related_name="notes"
     )

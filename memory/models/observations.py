@@ -41,7 +41,7 @@ class Observation(Recalled):
         AGENT = "AGENT", _("agent")
         RUN = "RUN", _("run")
 
-    REVISED = ("content", "category", "tags", "sensitivity", "pinned", "lock")
+    REVISED = ("content", "category", "tags", "sensitivity", "pinned", "lock", "paused")
 
     category = models.CharField(_("category"), max_length=7, choices=Category)
     content = models.TextField(_("observation"))
@@ -52,6 +52,8 @@ class Observation(Recalled):
         models.CharField(max_length=80), default=list, blank=True, verbose_name=_("tags")
     )
     digest = models.CharField(max_length=64, editable=False)
+    # Kept, and found by `is:paused`, but in no prompt and hidden from agents.
+    paused = models.BooleanField(_("paused"), default=False)
     near_duplicate_of = models.ForeignKey(
         "self", models.SET_NULL, null=True, blank=True, related_name="near_duplicates"
     )

@@ -83,6 +83,10 @@ class SavedView(models.Model):
         CONTENT = "content", _("content")
         RECALL = "recall", _("recall")
         ACTIVITY = "activity", _("activity")
+        FILES = "files", _("files")
+        LIBRARY = "library", _("library")
+        TOPICS = "topics", _("topics")
+        REPORTS = "reports", _("reports")
 
     MOST = 30  # per page, since a longer list is hard to use
 

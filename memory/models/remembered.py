@@ -96,6 +96,7 @@ NO_VOUCHING = frozenset(
     {
         "trashed_at",
         "lock",
+        "paused",
         "pinned",
         "position",
         "question",
@@ -127,9 +128,13 @@ class RememberedQuerySet(models.QuerySet[Any]):
         return self.exclude(trashed_at=None)
 
     def for_agents(self) -> Self:
-        """Keep what agents can see: not sensitive, not quarantined, nor is the topic."""
+        """Keep what agents can see: not paused, sensitive or quarantined, nor is the topic sensitive
+        or quarantined.
+        """
         rows = self.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
         columns = {column.name for column in self.model._meta.concrete_fields}
+        if "paused" in columns:
+            rows = rows.filter(paused=False)
         topic = getattr(self.model, "TOPIC_PATH", "topic" if "topic" in columns else "")
         if not topic:
             return rows
@@ -180,7 +185,11 @@ class Remembered(models.Model):
 
     @property
     def is_for_agents(self) -> bool:
-        """Whether agents can see it: neither it nor its topic is sensitive or quarantined."""
+        """Whether agents can see it: it isn't paused, and neither it nor its topic is sensitive or
+        quarantined.
+        """
+        if getattr(self, "paused", False):
+            return False
         topic = getattr(getattr(self, "run", None) or self, "topic", None)
         return not any(
             one.sensitivity == Sensitivity.SENSITIVE or one.trust == Trust.QUARANTINED

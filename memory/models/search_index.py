@@ -249,8 +249,8 @@ class SearchEntry(models.Model):
     """The counted terms of a record. `length` is their number.
 
     The other columns are recall's most frequent filters, stored here so that it doesn't need to
-    load the record. `until` is its expiry and `stands` whether it isn't superseded. Trust and
-    sensitivity are here because every recall by an agent filters by them.
+    load the record. `until` is its expiry and `stands` whether it isn't superseded. Trust,
+    sensitivity and `paused` are here because every recall by an agent filters by them.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -265,6 +265,7 @@ class SearchEntry(models.Model):
     stands = models.BooleanField(default=True)
     trust = models.CharField(max_length=12, default="owner")
     sensitivity = models.CharField(max_length=10, default="normal")
+    paused = models.BooleanField(default=False)
 
     class Meta:
         verbose_name_plural = "search entries"
@@ -365,6 +366,7 @@ class FilterFields:
     stands: bool = True
     trust: str = "owner"
     sensitivity: str = "normal"
+    paused: bool = False
 
 
 # Each column is an array, so a thousand records are one statement with few parameters, and its
@@ -372,7 +374,7 @@ class FilterFields:
 COLUMNS = {
     "record_id": "uuid", "length": "int", "words": "text", "kind": "text", "topic_id": "uuid",
     "created": "timestamptz", "until": "timestamptz", "stands": "boolean",
-    "trust": "text", "sensitivity": "text",
+    "trust": "text", "sensitivity": "text", "paused": "boolean",
 }  # fmt: skip
 _NAMES = ", ".join(COLUMNS)
 _VALUES = _NAMES.replace("words", "words::tsvector")
@@ -417,7 +419,7 @@ def entry_of(space: SearchSpace, record: Searchable) -> list[Any]:
     created = marks.created or timezone.now()
     return [
         record.pk, length, words, marks.kind, marks.topic_id, created, marks.until, marks.stands,
-        marks.trust, marks.sensitivity,
+        marks.trust, marks.sensitivity, marks.paused,
     ]  # fmt: skip
 
 
@@ -476,7 +478,7 @@ def _space(owner_id: Any, kind: str) -> SearchSpace | None:
 # --- records that recall finds ---
 
 _KINDS = ("kind", "category", "state")  # text of a note, an observation or a topic fact
-_MARKED = ("trust", "sensitivity")
+_MARKED = ("trust", "sensitivity", "paused")
 
 
 def list_indexes(name: str, kind: str) -> list[models.Index]:
@@ -486,7 +488,7 @@ def list_indexes(name: str, kind: str) -> list[models.Index]:
     """
     order = ["-created", "-id"]
     live = Q(trashed_at=None)
-    marked = Q(pinned=True) | ~Q(lock="open") | Q(sensitivity="sensitive")
+    marked = Q(pinned=True) | Q(paused=True) | ~Q(lock="open") | Q(sensitivity="sensitive")
     return [
         models.Index(fields=["owner", *order], name=f"{name}_of_owner", condition=live),
         models.Index(fields=["owner", kind, *order], name=f"{name}_of_{kind}", condition=live),
@@ -541,6 +543,7 @@ class Recalled(Remembered):
             stands=getattr(self, "superseded_by_id", None) is None,
             trust=self.trust,
             sensitivity=self.sensitivity,
+            paused=getattr(self, "paused", False),
         )
 
     def is_found(self) -> bool:

@@ -35,6 +35,7 @@ from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import LibraryDocument, Sensitivity
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
@@ -209,7 +210,9 @@ def library_list(request: BeaconRequest) -> HttpResponse:
         reverse("memory:library"), "documents", asked,
         label=_("Search the library"), placeholder=_("Search titles and text"), facets=facets,
         count=ngettext("%(n)d document", "%(n)d documents", total) % {"n": total}, most=500,
+        views_page="library",
     )  # fmt: skip
+    bar = saved_views.with_views(request.user, bar)
     context: dict[str, Any] = {"bar": bar, "query": query, "watched": settings.BEACON_LIBRARY_DIR}
     if query:
         found = library_services.find(request.user, query, limit=MOST_FOUND, among=documents)

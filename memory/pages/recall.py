@@ -198,6 +198,8 @@ class MemoryRow:
             return self.why, "contra"
         if self.record.trust == Trust.QUARANTINED:
             return _("quarantined"), "bad"
+        if getattr(self.record, "paused", False):
+            return _("paused"), "warn"
         if self.hit is not None and self.hit.found_later:
             return _("changed since then"), "warn"
         if self.stale:
@@ -441,7 +443,7 @@ def examples() -> list[tuple[str, str, str]]:
         ("category:lesson", _("lessons, newest first, no words needed")),
         ("kind:rule after:2026-01-01", _("rules created since a date")),
         ("tag:energy -source:import:*", _("with a tag, and not imported")),
-        ("is:pinned", _("pinned items (also locked, edited, used, unused…)")),
+        ("is:pinned", _("pinned items (also paused, locked, edited, used, unused…)")),
     )
     return [(question, urlencode({"q": question}), words) for question, words in taught]
 
@@ -514,6 +516,7 @@ def _facets(user: User) -> list[Facet]:
     states = {
         "pinned": _("pinned"), "edited": _("edited by a person"), "unused": _("never used"),
         "expiring": _("expiring"), "expired": _("expired"), "superseded": _("replaced"),
+        "paused": _("paused"),
     }  # fmt: skip
     modes = [Choice(name, words) for name, words in MODE_WORDS.items() if name != "auto"]
     topics = [Choice(slug, one_line(title)[:60]) for slug, title in topics_of(user)]

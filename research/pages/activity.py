@@ -555,7 +555,7 @@ def _activity_page(
         views_page="" if is_agents else "activity",
     )  # fmt: skip
     if not is_agents:
-        bar = replace(bar, views=saved_views.views_of(request.user, "activity", bar.state))
+        bar = saved_views.with_views(request.user, bar)
     _link_actors(page.lines, query)
     exported = query.copy()
     if is_agents:

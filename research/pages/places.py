@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from memory.pages.shared.responses import redirect_back
 from memory.pages.shared.undo import offer, undoes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)  # each is one object, and pages look them up often
 class Place:
     """A place of the rail, or one of its tabs. `key` opens it after `g`.
 
@@ -51,10 +52,14 @@ class Place:
         for tab in self.tabs:
             yield from tab.leaves() if tab.tabs else (tab,)
 
+    @cached_property
+    def roots(self) -> set[str]:
+        """The beginnings of its pages' paths."""
+        return {reverse(one.to) for one in (self, *self.leaves())} | {*self.under}
+
     def holds(self, path: str) -> int:
         """Return how much of the path leads to this place: the longest match wins."""
-        roots = {reverse(one.to) for one in (self, *self.leaves())} | {*self.under}
-        return max((len(root) for root in roots if path.startswith(root)), default=0)
+        return max((len(root) for root in self.roots if path.startswith(root)), default=0)
 
     def is_open(self, request: HttpRequest) -> bool:
         """Whether this page is the tab, or one of the tab's tabs."""
@@ -265,7 +270,8 @@ def _found(
 
 
 def _list_of(view: SavedView) -> str:
-    app = "research" if view.page == SavedView.Page.ACTIVITY else "memory"
+    of_research = (SavedView.Page.ACTIVITY, SavedView.Page.TOPICS, SavedView.Page.REPORTS)
+    app = "research" if view.page in of_research else "memory"
     return reverse(f"{app}:{view.page}")
 
 

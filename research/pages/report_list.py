@@ -24,6 +24,7 @@ from beacon_site.text.cleaning import shorten
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
+from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.responses import redirect_back
@@ -229,8 +230,9 @@ def reports(request: BeaconRequest) -> HttpResponse:
     bar = FilterBar(
         reverse("research:reports"), "reports", query,
         label=_("Search reports"), placeholder=_("Words in title, changes or text"), facets=facets,
-        count=ngettext("%(n)d report", "%(n)d reports", total) % {"n": total},
+        count=ngettext("%(n)d report", "%(n)d reports", total) % {"n": total}, views_page="reports",
     )  # fmt: skip
+    bar = saved_views.with_views(request.user, bar)
     context: dict[str, Any] = {
         "bar": bar,
         "rows": rows,

@@ -27,6 +27,7 @@ from beacon_site.providers.search import sample
 from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet
@@ -85,7 +86,9 @@ def topics(request: BeaconRequest) -> HttpResponse:
         label=_("Search topics"), placeholder=_("Search titles, labels and summaries"),
         facets=facets, sorts=SORTS,
         count=ngettext("%(n)d topic", "%(n)d topics", total) % {"n": total},
+        views_page="topics",
     )  # fmt: skip
+    bar = saved_views.with_views(request.user, bar)
     context: dict[str, Any] = {
         "bar": bar,
         "wanted": wanted,

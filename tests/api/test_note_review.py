@@ -30,7 +30,7 @@ CHANGES: dict[str, Any] = {
     "evidence": ["t1", "t2"],
     "scope": "agent:desk",
 }
-PERSONS = {"sensitivity": "sensitive", "pinned": True, "lock": "read-only"}
+PERSONS = {"sensitivity": "sensitive", "pinned": True, "paused": True, "lock": "read-only"}
 LEVELS = ("accept", "hold risky", "hold all")
 
 

@@ -132,7 +132,12 @@ FIELDS_OF_A_NOTE: dict[str, Any] = {
     "confidence": 0.3,
     "scope": "agent:desk",
 }
-FOR_PEOPLE: dict[str, Any] = {"sensitivity": "sensitive", "pinned": True, "lock": "read-only"}
+FOR_PEOPLE: dict[str, Any] = {
+    "sensitivity": "sensitive",
+    "pinned": True,
+    "paused": True,
+    "lock": "read-only",
+}
 
 NOTES = (
     Write("write_note", "log", reviewed, lambda w: w.rest("POST", "/notes", {"content": "Seen."})),

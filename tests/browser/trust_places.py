@@ -18,6 +18,8 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("recall panel", "/memory/?q=cells+price+dollars", _panel),
         ("remember", "/remember/?text=Never+deploy+on+Friday", None),
         ("remember also known", "/remember/", _also_known),
+        ("extract", "/remember/extract/", None),
+        ("extract found", "/remember/extract/", _extracted),
         ("recall notices", "/memory/?q=the+hosts+colour:red+%22unbalanced", None),
         ("recall none", "/memory/?q=zebra", None),
         ("recall operators", "/memory/?q=category:finding", None),
@@ -127,3 +129,12 @@ def _not_the_word(visitor: Visitor) -> None:
     visitor.page.locator("[name=word]").fill("yes")
     visitor.page.locator("#trash_empty button[type=submit]").click()
     visitor.page.locator("[aria-invalid]").wait_for()
+
+
+def _extracted(visitor: Visitor) -> None:
+    visitor.page.locator("#extract-text").fill(
+        "We agreed that the night train to Vienna costs 89 euros in the winter timetable. "
+        "We learned that seats must be booked at least six weeks ahead."
+    )
+    visitor.press("Find observations")
+    visitor.page.locator(".extract-items").wait_for()

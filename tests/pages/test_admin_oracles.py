@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib import admin as django_admin
 from django.contrib.admin.utils import get_fields_from_path
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from memory.admin import ReadOnlyAdmin
 from memory.models import Note, Topic, TopicFact, User
@@ -103,17 +103,20 @@ def test_a_masked_text_cannot_be_searched_for(browser: Client, alice: User) -> N
     assert str(topic.pk) not in shown
 
 
-def test_sorting_by_any_column_puts_masked_texts_in_no_order(browser: Client, alice: User) -> None:
+def test_sorting_by_any_column_puts_masked_texts_in_no_order(
+    rf: RequestFactory, admin: User, alice: User
+) -> None:
     one_of_each(alice)
 
     for model in BEACONS:
-        names = django_admin.site._registry[model].list_display
-        for place, name in enumerate(names):
-            page = browser.get(listed(model), {"o": str(place)})
-            sorted_by = page.context["cl"].get_ordering_field(name)
+        shown = django_admin.site._registry[model]
+        for place, name in enumerate(shown.list_display):
+            request = rf.get(listed(model), {"o": str(place)})
+            request.user = admin
+            found = shown.get_changelist_instance(request)
             masked = name in masked_in(model) or str(name).startswith("shown_")
-            assert page.status_code == 200
-            assert not (masked and sorted_by), f"{model}: {name}"
+            list(found.result_list)  # Postgres accepts the order
+            assert not (masked and found.get_ordering_field(name)), f"{model}: {name}"
 
 
 @pytest.mark.parametrize("model", BEACONS, ids=lambda model: model.__name__)

@@ -11,6 +11,7 @@ from django.test import Client
 
 from memory.models import SavedView
 from tests.pages.record_cast import days, note, text_of
+from tests.research.factories import make_report, make_run, make_topic
 from tests.undo import undone
 
 SAVE = "/views/save/"
@@ -39,6 +40,38 @@ def test_a_saved_view_stands_on_its_list_without_the_page(browser: Client, alice
     assert 'href="/notes/?q=kind%3Arule&amp;sort=oldest"' in page
     assert "<bdi>Rules</bdi></a>" in page
     assert "Rules" not in text_of(browser.get("/observations/"))
+
+
+LISTS = {
+    "activity": "/activity/",
+    "content": "/content/",
+    "files": "/files/",
+    "library": "/library/",
+    "notes": "/notes/",
+    "observations": "/observations/",
+    "recall": "/memory/",
+    "reports": "/reports/",
+    "topics": "/topics/",
+}
+
+
+@pytest.mark.requirement("R377")
+@pytest.mark.parametrize("page", SavedView.Page.values)
+def test_every_list_has_its_views_and_a_link_to_the_shown_one(
+    browser: Client, alice: Any, page: str
+):
+    note(alice)
+    topic = make_topic(alice)
+    make_report(make_run(topic))
+    save(browser, "My view", page=page, query="q=bees&cursor=x")
+
+    shown = text_of(browser.get(LISTS[page] + "?q=bees"))
+
+    assert f'href="{LISTS[page]}?q=bees" aria-current="true"><bdi>My view</bdi>' in shown
+    if page != "content":  # its form is older than the filter bar
+        assert f'data-copy-text="http://testserver{LISTS[page]}?q=bees"' in shown
+    browser.post("/pins/", {"what": f"view:{SavedView.objects.get().pk}", "on": "1"})
+    assert f'href="{LISTS[page]}?q=bees"' in text_of(browser.get("/settings/profile/"))
 
 
 def test_the_same_name_is_saved_anew(browser: Client):

@@ -50,7 +50,7 @@ def told_of(word: str, outside: Outside) -> set[str]:
 @pytest.mark.requirement("R222")
 @pytest.mark.parametrize("asker", sorted(ASKERS))
 @hypothesis_settings(
-    max_examples=4,
+    max_examples=2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

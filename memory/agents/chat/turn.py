@@ -37,7 +37,7 @@ from memory.models import Message, Note, Trust
 from memory.services.llm import connections
 from memory.services.llm.booking import BudgetReached, MonthMeter
 from memory.services.review.proposals import SourceBlocked, check_not_blocked
-from memory.services.search.query import Filter, Question
+from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.recall import RecallHit, recall
 from memory.services.search.snippets import passage
 
@@ -46,10 +46,6 @@ from memory.services.search.snippets import passage
 MOST_HITS = 6
 LONGEST_WORDS = 2_000  # characters of a question that are used as the query
 LONGEST_PASSAGE = 400
-_NEVER = (
-    Filter("sensitivity", ("sensitive",), negated=True),
-    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
-)
 
 
 def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> str:
@@ -86,7 +82,7 @@ def _hits(talk: ConversationContext, caller: ToolContext) -> list[RecallHit]:
     """Return the best hits that may be shown, without notes of this message itself."""
     words = talk.question.content[:LONGEST_WORDS]
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
-    question = Question(words, words, filters=_NEVER)
+    question = Question(words, words, filters=FOR_AGENTS)
     noted = {cite["id"] for cite in talk.question.cites}
     found = recall(
         talk.session.owner, question, limit=MOST_HITS + 4, place=talk.source, now=timezone.now()

@@ -20,7 +20,7 @@ from memory.services.context.layers import build_context, context_data
 from memory.services.records import kinds as record_kinds
 from memory.services.records.kinds import named, recalled_kind
 from memory.services.search.filters import named_topic
-from memory.services.search.query import Filter, Question, parse
+from memory.services.search.query import FOR_AGENTS, Question, parse
 from memory.services.search.recall import RecallHit, recall_page
 from memory.services.search.snippets import passage
 
@@ -74,11 +74,6 @@ LONGEST_HIT = 400  # characters of a result's passage
 LONGEST_RECORD = 20_000  # characters of a record read at once
 MOST_LISTED = 200
 
-# What no tool returns to anyone. If scopes exclude results, more are requested.
-_NEVER = (
-    Filter("sensitivity", ("sensitive",), negated=True),
-    Filter("trust", (Trust.QUARANTINED.value,), negated=True),
-)
 _TEXTS = ("content", "text", "value", "body", "summary", "title")
 
 Type = Literal["note", "observation", "fact", "report", "section"]
@@ -124,7 +119,7 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
 
 def _recalled(context: ToolContext, asked: RecallArguments) -> ToolResult:
     question = parse(asked.query)
-    question = replace(question, filters=(*question.filters, *_NEVER))
+    question = replace(question, filters=(*question.filters, *FOR_AGENTS))
     page = recall_page(context.owner, question, types=asked.types, limit=asked.limit + MOST_HITS)
     hits = [
         hit for hit in page.hits if context.may_read(hit.record) and hit.score >= asked.min_score

@@ -36,6 +36,7 @@ from memory.pages.files.editing import (
     toast_with_undo,
     tree_of,
 )
+from memory.pages.records import saved_views
 from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
@@ -510,8 +511,9 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     bar = FilterBar(
         reverse("memory:files"), "files", asked,
         label=_("Search files"), placeholder=_("A path, or words of a summary"), facets=facets,
-        count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)},
+        count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)}, views_page="files",
     )  # fmt: skip
+    bar = saved_views.with_views(request.user, bar)
     context = {"bar": bar, "tree": tree, "groups": shown, "is_found": any(one[2] for one in shown)}
     over_htmx = request.htmx and request.htmx.target == "files"
     return render(request, f"memory/{'_files' if over_htmx else 'files'}.html", context)

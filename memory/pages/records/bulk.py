@@ -37,6 +37,7 @@ from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
 from memory.pages.shared.undo import offer, undoes
 from memory.services.notes.checks import comma_problem
 from memory.services.notes.saving import PINNED, expiry
+from memory.services.records.acts import check_may_be_paused
 
 UNDO = "undo"
 
@@ -46,6 +47,8 @@ def reason_of(act: str) -> str:
     reasons = {
         "pin": _("pinned in bulk"),
         "unpin": _("unpinned in bulk"),
+        "pause": _("paused in bulk"),
+        "resume": _("resumed in bulk"),
         "lock": _("locked in bulk"),
         "unlock": _("unlocked in bulk"),
         "tag": _("tagged in bulk"),
@@ -63,6 +66,8 @@ def doing(act: str) -> str:
     words = {
         "pin": _("Pinning"),
         "unpin": _("Unpinning"),
+        "pause": _("Pausing"),
+        "resume": _("Resuming"),
         "lock": _("Locking"),
         "unlock": _("Unlocking"),
         "tag": _("Adding a tag"),
@@ -95,6 +100,8 @@ def _done(act: str, done: int) -> str:
     sentences = {
         "pin": ngettext("Pinned %(done)s record.", "Pinned %(done)s records.", done),
         "unpin": ngettext("Unpinned %(done)s record.", "Unpinned %(done)s records.", done),
+        "pause": ngettext("Paused %(done)s record.", "Paused %(done)s records.", done),
+        "resume": ngettext("Resumed %(done)s record.", "Resumed %(done)s records.", done),
         "lock": ngettext("Locked %(done)s record.", "Locked %(done)s records.", done),
         "unlock": ngettext("Unlocked %(done)s record.", "Unlocked %(done)s records.", done),
         "tag": ngettext(
@@ -147,6 +154,11 @@ def _unpin(record: Any, asked: Mapping[str, Any]) -> Fields:
     return {"pinned": False, "expires_at": expiry(record.ttl_days)}
 
 
+def _pause(record: Any, asked: Mapping[str, Any]) -> Fields:
+    check_may_be_paused(record)
+    return {"paused": True}
+
+
 def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     if record.trashed_at is not None:
         return {}
@@ -195,6 +207,8 @@ class BulkChange:
 BULK_ACTS: dict[str, BulkChange] = {
     "pin": BulkChange(_pin),
     "unpin": BulkChange(_unpin),
+    "pause": BulkChange(_pause),
+    "resume": BulkChange(lambda record, asked: {"paused": False}),
     "lock": BulkChange(lambda record, asked: {"lock": asked["lock"]}, "lock"),
     "unlock": BulkChange(lambda record, asked: {"lock": Lock.OPEN}),
     "tag": BulkChange(_tag, "tag"),

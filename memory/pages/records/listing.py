@@ -148,7 +148,7 @@ def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
     if listed is not NOTES:
         states = {
             "duplicate": _("near-duplicates"), "edited": _("corrected by a person"),
-            "trashed": _("in Trash"),
+            "paused": _("paused"), "trashed": _("in Trash"),
         }  # fmt: skip
         kinds = dict(Observation.Category.choices)
         return [
@@ -160,7 +160,8 @@ def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
         "expiring": _("within 7 days"), "expired": _("expired"), "kept": _("kept until deleted"),
     }  # fmt: skip
     states = {
-        "edited": _("edited by a person"), "superseded": _("replaced"), "trashed": _("in Trash"),
+        "edited": _("edited by a person"), "paused": _("paused"), "superseded": _("replaced"),
+        "trashed": _("in Trash"),
     }  # fmt: skip
     return [
         _facet("kind", _("Kind"), "kind", dict(Note.Kind.choices)),
@@ -579,6 +580,7 @@ def row_words() -> dict[str, SafeString]:
         "to_trash": _("Move to Trash:"),
         "restore": _("Restore"),
         "pinned": _("pinned"),
+        "paused": _("paused"),
         "external": _("external"),
         "quarantined": _("quarantined"),
         "agent": _("by an agent"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode
 
 from django.contrib import messages
@@ -19,6 +19,7 @@ from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.web.http import BeaconRequest, page_of_ours
 from memory.models import SavedView, User
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
@@ -56,6 +57,11 @@ def views_of(user: User, page: str, query: str = "") -> list[View]:
     found = [*given, *(View(view.name, view.query, view.pk) for view in saved)]
     now = _plain(query)
     return [View(one.name, one.query, one.pk, _plain(one.query) == now) for one in found]
+
+
+def with_views(user: User, bar: FilterBar) -> FilterBar:
+    """Return the bar of a list with the list's saved views: one query."""
+    return replace(bar, views=views_of(user, bar.views_page, bar.state))
 
 
 def save_view(user: User, page: str, name: str, query: str) -> SavedView:

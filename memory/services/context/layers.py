@@ -64,6 +64,8 @@ class _Asked:
             return _("expired")
         if note.sensitivity == "sensitive":
             return _("sensitive, so it’s never included")
+        if note.paused:
+            return _("paused")
         if note.trust == Trust.QUARANTINED:
             return _("quarantined, so it’s never included")
         if not note.is_for_agents:

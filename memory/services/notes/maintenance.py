@@ -104,7 +104,7 @@ def old_notes(owner: User | None = None, *, at: datetime | None = None) -> NoteQ
     at = at or timezone.now()
     is_old = Q(created__lte=at - OLD) | Q(expires_at__lte=at + SOON)
     found = Note.objects.active(at).filter(is_old, stability=Note.Stability.VOLATILE)
-    found = found.filter(pinned=False, edited_by_person=False, lock=Lock.OPEN)
+    found = found.filter(pinned=False, paused=False, edited_by_person=False, lock=Lock.OPEN)
     found = found.exclude(kind__in=Note.IDENTITY)
     return found.of(owner) if owner is not None else found
 

@@ -170,6 +170,7 @@ def _joined(notes: Sequence[Note]) -> dict[str, Any]:
         "job": _common([note.job for note in notes]) or "",
         "topic_id": _common([note.topic_id for note in notes]),
         "pinned": any(note.pinned for note in notes),
+        "paused": any(note.paused for note in notes),
         "lock": max((Lock(note.lock) for note in notes), key=_LOCKS.index),
     }
 

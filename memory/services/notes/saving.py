@@ -290,6 +290,7 @@ def _successor(
         source=source or str(by),
         trust=trust or (Trust.OWNER if by.is_person else lowest_trust([Trust.AGENT, note.trust])),
         pinned=note.pinned,
+        paused=note.paused,
         lock=note.lock,
         topic_id=note.topic_id,
         expires_at=None if note.pinned else expiry(merged["ttl_days"]),

@@ -47,6 +47,27 @@ def _unpin(record: Any, by: Actor, _value: str) -> None:
         record.change(by=by, why=_("unpinned"), pinned=False)
 
 
+def _pause(record: Any, by: Actor, _value: str) -> None:
+    check_may_be_paused(record)
+    record.change(by=by, why=_("paused"), paused=True)
+
+
+def check_may_be_paused(record: Any) -> None:
+    """Raise InvalidValue for the soul, agent and user notes, and for kinds that can't be paused."""
+    if not hasattr(record, "paused"):
+        raise InvalidValue(_("Only notes and observations can be paused."))
+    if getattr(record, "kind", "") in Note.IDENTITY:
+        raise InvalidValue(
+            _(
+                "Every context begins with the soul, persona and profile, so they can’t be paused. Edit them under Agents or Settings."
+            )
+        )
+
+
+def _resume(record: Any, by: Actor, _value: str) -> None:
+    record.change(by=by, why=_("resumed"), paused=False)
+
+
 def _lock(record: Any, by: Actor, value: str) -> None:
     lock = value or Lock.READ_ONLY
     if lock not in Lock.values:
@@ -88,6 +109,13 @@ ACTS: dict[str, Act] = {
     ),
     "pin": Act(_pin, _pinned_words),
     "unpin": Act(_unpin, _unpinned_words),
+    "pause": Act(
+        _pause,
+        lambda _record: _lazy(
+            "Paused. Agents can’t see it, and it’s in no prompt. You find it with is:paused."
+        ),
+    ),
+    "resume": Act(_resume, lambda _record: _lazy("Resumed. Agents can see it again.")),
     "lock": Act(_lock, lambda _record: _lazy("Locked. Only you can edit it now.")),
     "unlock": Act(
         lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")

@@ -123,6 +123,7 @@ def said_of(
     told = {
         "trashed_at": lambda old, new: _("moved to Trash") if new else _("restored from Trash"),
         "pinned": lambda old, new: _("pinned") if new else _("unpinned"),
+        "paused": lambda old, new: _("paused") if new else _("resumed"),
         "superseded_by_id": lambda old, new: _("replaced") if new else _("current again"),
         "expires_at": _expiry,
         "tags": _tags,

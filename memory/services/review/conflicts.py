@@ -89,7 +89,7 @@ def _facts(owner: User) -> Iterator[tuple[Any, Any]]:
 
 def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
     """Yield similar notes of one kind, except summaries, which always resemble each other."""
-    active = Note.objects.of(owner).active().exclude(kind__in=Note.IDENTITY)
+    active = Note.objects.of(owner).active().exclude(kind__in=Note.IDENTITY).filter(paused=False)
     active = active.exclude(~Q(job=""), kind=Note.Kind.SUMMARY)
     for note in active.order_by("-updated")[:MOST_NOTES]:
         found = bm25.search(owner, Note.record_type(), note.content[:LONGEST], CANDIDATES + 1)
@@ -101,8 +101,10 @@ def _notes(owner: User) -> Iterator[tuple[Any, Any]]:
 
 def _observations(owner: User) -> Iterator[tuple[Any, Any]]:
     """Yield observations that refer to an older one; repeated findings of runs only confirm it."""
-    named = Observation.objects.of(owner).live().exclude(near_duplicate_of=None)
-    named = named.filter(near_duplicate_of__trashed_at=None)
+    named = (
+        Observation.objects.of(owner).live().filter(paused=False).exclude(near_duplicate_of=None)
+    )
+    named = named.filter(near_duplicate_of__trashed_at=None, near_duplicate_of__paused=False)
     again = Q(source__startswith="run:", near_duplicate_of__source__startswith="run:")
     again &= Q(topic=F("near_duplicate_of__topic")) | Q(topic=None)
     known = Conflict.objects.of(owner).values("right_id")

@@ -40,7 +40,7 @@ from memory.models.search_index import SearchEntry, SearchSpace
 from memory.models.topics import Topic
 from memory.services.search.bm25_sql import EntryFilter, language_of
 from memory.services.search.kinds import KINDS, RecallKind
-from memory.services.search.query import Filter, Question, moment, parse
+from memory.services.search.query import NOT_PAUSED, Filter, Question, moment, parse
 
 Rows = TypeVar("Rows", bound="QuerySet[Any]")
 
@@ -272,6 +272,7 @@ def _state(value: str) -> Callable[[_FilterContext], Q]:
 
 
 _STATES: dict[str, Callable[[_FilterContext], Q]] = {
+    "paused": lambda about: Q(paused=True) if about.has("paused") else _NONE,
     "pinned": lambda about: Q(pinned=True),
     "locked": lambda about: ~Q(lock=Lock.OPEN),
     "expired": _expired,
@@ -329,6 +330,11 @@ class Narrowing:
     contents: dict[str, Q] = field(default_factory=dict)  # by type
     notices: list[str] = field(default_factory=list)
     is_narrow: bool = False
+
+    @property
+    def hides_paused(self) -> bool:
+        """Whether paused records are left out, as they are unless a person asks for them."""
+        return NOT_PAUSED in self.filters or not self.question.asks("is", "paused")
 
 
 def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> Narrowing:
@@ -414,6 +420,8 @@ def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
     rows = narrowed(
         kind.rows(asked.owner, asked.now), asked.filters, zone=asked.zone, now=asked.now
     )
+    if asked.hides_paused and hasattr(kind.model, "paused"):
+        rows = rows.filter(paused=False)
     if kind.states:
         rows = rows.filter(state__in=_states(kind, asked))
     if asked.after:
@@ -464,7 +472,7 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Ent
         conditions.add("e.created >= %s", asked.after)
     if asked.before:
         conditions.add("e.created < %s", asked.before)
-    rare = [one for one in asked.filters if one.field not in _OF_INDEX]
+    rare = [one for one in asked.filters if one.field not in _OF_INDEX and one != NOT_PAUSED]
     if rare:
         # The entries' space already belongs to the owner, so there is no condition on the owner. For
         # records written since the last ANALYZE, the planner considers an index by owner as fast as
@@ -492,8 +500,10 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Ent
 
 
 def _add_rules(kind: RecallKind, asked: Narrowing, conditions: _Conditions) -> None:
-    """Add the rules of every recall: nothing expired, and nothing from a topic in Trash."""
+    """Add the rules of every recall: nothing expired or paused, nor from a topic in Trash."""
     conditions.add("(e.until IS NULL OR e.until > %s)", asked.now)
+    if asked.hides_paused and hasattr(kind.model, "paused"):
+        conditions.add("NOT e.paused")
     if kind.states:
         conditions.add("e.kind = ANY(%s)", list(_states(kind, asked)))
     if kind.of_topic:

@@ -23,7 +23,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "sensitivity": ("normal", "sensitive"),
     "is": (
         "pinned", "locked", "expired", "superseded", "sensitive", "edited", "duplicate",
-        "trashed", "struck", "retired", "used", "unused", "expiring", "kept",
+        "trashed", "struck", "retired", "used", "unused", "expiring", "kept", "paused",
     ),
     "tag": (),
     "topic": (),
@@ -60,6 +60,15 @@ class Filter:
     field: str
     values: tuple[str, ...]
     negated: bool = False
+
+
+NOT_PAUSED = Filter("is", ("paused",), negated=True)  # the index has it, see `filters._add_rules`
+# What no agent gets, and no prompt.
+FOR_AGENTS = (
+    Filter("sensitivity", ("sensitive",), negated=True),
+    Filter("trust", ("quarantined",), negated=True),
+    NOT_PAUSED,
+)
 
 
 @dataclass(frozen=True, slots=True)
