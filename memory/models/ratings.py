@@ -72,6 +72,11 @@ class Rating(models.Model):
     def is_useful(self) -> bool:
         return self.value == self.Value.USEFUL
 
+    @property
+    def agent(self) -> str:
+        """Return the name of the agent that rated, or "" for a person."""
+        return self.actor.removeprefix("agent:") if self.actor.startswith("agent:") else ""
+
     @classmethod
     def forget(cls, ids: Iterable[Any]) -> None:
         """Delete the ratings of purged records."""

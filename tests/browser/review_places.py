@@ -25,6 +25,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("agent file", "/files/folders/claude/CLAUDE.md/", None),
         ("quarantine", "/inbox/?show=quarantine", None),
         ("refused sources", "/review/refused/", None),
+        ("ratings", "/review/ratings/", None),
         ("never again", cast["never_again"], None),
         ("conflicts", "/inbox/?show=conflict", None),
         ("conflicts settled", "/inbox/?state=settled", None),

@@ -111,7 +111,7 @@ def test_questions_with_the_same_words_are_ranked_alike_together(
 ) -> None:
     ratings.rate(alice, QUESTION, trains[0], "not-useful", by=alice.actor)
     pages = recall_each(alice, [QUESTION, f"{QUESTION} kind:log"], "lexical")
-    assert [[hit.record for hit in page.hits][0] for page in pages] == [trains[1], trains[1]]
+    assert [page.hits[0].record for page in pages] == [trains[1], trains[1]]
 
 
 def test_a_replaced_records_rating_is_not_its_replacements(alice: Any, trains: list[Note]) -> None:
@@ -129,7 +129,7 @@ def test_facts_and_other_kinds_are_rated_too(alice: Any, trains: list[Note]) -> 
 
 
 @pytest.mark.requirement("R361")
-def test_rating_again_replaces_and_taking_back_restores_the_ranking(
+def test_rating_again_replaces_and_clearing_restores_the_ranking(
     alice: Any, trains: list[Note]
 ) -> None:
     before = [(hit.id, hit.score) for hit in recall(alice, QUESTION, "lexical")]
@@ -137,11 +137,12 @@ def test_rating_again_replaces_and_taking_back_restores_the_ranking(
     again = ratings.rate(alice, "Vienna, night train", trains[0], "not-useful", by=alice.actor)
     assert (first.is_new, again.is_new, again.pk) == (True, False, first.pk)
     stored = Rating.objects.get()
+    assert stored.record_type == "note"
     assert (stored.value, stored.reason) == ("not-useful", "")
 
-    ratings.take_back(stored, by=alice.actor)
+    ratings.clear(stored, by=alice.actor)
     assert [(hit.id, hit.score) for hit in recall(alice, QUESTION, "lexical")] == before
-    ratings.take_back(stored, by=alice.actor)  # sent twice
+    ratings.clear(stored, by=alice.actor)  # sent twice
 
 
 def test_ratings_of_another_owner_change_nothing(alice: Any, bob: Any, trains: list[Note]) -> None:
@@ -152,14 +153,12 @@ def test_ratings_of_another_owner_change_nothing(alice: Any, bob: Any, trains: l
     assert ratings.record_of(bob, trains[0].pk) is None
 
 
-def test_an_agent_cannot_replace_or_take_back_a_persons_rating(
-    alice: Any, trains: list[Note]
-) -> None:
+def test_an_agent_cannot_replace_or_clear_a_persons_rating(alice: Any, trains: list[Note]) -> None:
     rating = ratings.rate(alice, QUESTION, trains[0], "useful", by=alice.actor)
     with pytest.raises(Locked):
         ratings.rate(alice, QUESTION, trains[0], "not-useful", by=agent(alice))
     with pytest.raises(Locked):
-        ratings.take_back(rating, by=agent(alice))
+        ratings.clear(rating, by=agent(alice))
     ratings.rate(alice, QUESTION, trains[1], "not-useful", by=agent(alice))
     ratings.rate(alice, QUESTION, trains[1], "useful", by=alice.actor)
     assert Rating.objects.filter(actor=str(alice.actor)).count() == 2

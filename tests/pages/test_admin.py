@@ -83,6 +83,10 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.Embedding.objects.create(model="m", dimensions=2, values=[0.5, 0.5], **about)
     memory.EmbeddingDue.objects.create(**about)
     memory.SavedView.objects.create(owner=owner, page="notes", name=f"view {n}")
+    memory.Rating.objects.create(
+        owner=owner, question=SECRET_TEXT, reason=SECRET_TEXT, key=str(n), value="useful",
+        record_type="observation", record_id=observation.pk,
+    )  # fmt: skip
     memory.SourceRule.objects.create(owner=owner, place=f"{n}.example", act="mute")
     memory.TrashedRows.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
     memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")

@@ -2,7 +2,8 @@
 
 Data flow: a person or an agent rates a result for a question (`rate`) -> the rating is stored under
 the question's stemmed words -> a later recall with the same words reads the ratings (`of_question`)
-and multiplies the scores of the rated records (`retrievers.with_ratings`) -> the explanation of the result says so.
+and multiplies the scores of the rated records (`retrievers.with_ratings`) -> the explanation of the
+result says so.
 """
 
 from __future__ import annotations
@@ -51,11 +52,16 @@ class Rated:
     @property
     def words(self) -> str:
         """Return the explanation of the ranking."""
-        told = {"day": date_format(timezone.localtime(self.rating.created), "j F Y")}
+        agent = self.rating.agent
+        told = {"day": date_format(timezone.localtime(self.rating.created), "j F Y"), "who": agent}
         if self.is_cited and self.rating.is_useful:
             return _("Cited in an answer rated useful for this question on %(day)s") % told
         if self.is_cited:
             return _("Cited in an answer rated not useful for this question on %(day)s") % told
+        if agent and self.rating.is_useful:
+            return _("Rated useful for this question by %(who)s on %(day)s") % told
+        if agent:
+            return _("Rated not useful for this question by %(who)s on %(day)s") % told
         if self.rating.is_useful:
             return _("Rated useful for this question on %(day)s") % told
         return _("Rated not useful for this question on %(day)s") % told
@@ -102,19 +108,21 @@ def of_question(owner: User, question: str, terms: Collection[str]) -> dict[UUID
 
 def _cited(owner: User, answers: Sequence[Rating]) -> dict[UUID, Rated]:
     """Return the records that rated answers cite; the latest rating counts."""
-    wanted = models.Q(pk=None)
-    for one in answers:
-        wanted |= models.Q(session=one.record_id, position=one.position)
-    rows = Message.objects.filter(wanted, session__owner=owner, session__trashed_at=None)
-    cites = {
-        (session, position): told
-        for session, position, told in rows.values_list("session", "position", "cites")
-    }
+    rows = _answers_of(owner, answers).values_list("session", "position", "cites")
+    cites = {(session, position): told for session, position, told in rows}
     found: dict[UUID, Rated] = {}
     for one in answers:
         for cite in cites.get((one.record_id, one.position), []):
             found[UUID(cite["id"])] = Rated(one, is_cited=True)
     return found
+
+
+def _answers_of(owner: User, rated: Sequence[Rating]) -> models.QuerySet[Message]:
+    """Return the rated answers, without those of sessions in Trash."""
+    wanted = models.Q(pk=None)
+    for one in rated:
+        wanted |= models.Q(session=one.record_id, position=one.position)
+    return Message.objects.filter(wanted, session__owner=owner, session__trashed_at=None)
 
 
 # --- rating ---
@@ -143,7 +151,7 @@ def rate(
         if held is None and mine.count() >= MOST_RATINGS:
             told = {"most": f"{MOST_RATINGS:,}"}
             raise LimitReached(
-                _("There are already %(most)s ratings. Take back some of them first.") % told
+                _("There are already %(most)s ratings. Clear some of them first.") % told
             )
         rating = held or Rating(
             owner=owner, key=key, record_type=record_type, record_id=record_id, position=position
@@ -153,7 +161,7 @@ def rate(
         rating.actor, rating.created = str(by), timezone.now()
         rating.is_new = held is None
         rating.save()
-        Activity.log(owner, by, "rated", subject=record, label=label_of(record), value=value)
+        _log(rating, record, "rated", by)
     return rating
 
 
@@ -175,28 +183,26 @@ def _check_may_replace(rating: Rating | None, by: Actor) -> None:
         raise Locked(_("A person rated this for the same question, so it stays as it is."))
 
 
-def take_back(rating: Rating, *, by: Actor) -> None:
-    """Delete a rating. Raises Locked if an agent would delete a person's."""
-    _check_may_replace(rating, by)
+def clear(rating: Rating, *, by: Actor) -> None:
+    """Delete a rating. Raises Locked if an agent would delete another's."""
+    if not by.is_person and rating.actor != str(by):
+        raise Locked(_("Only the owner or the agent that rated this can clear the rating."))
     deleted, _counts = Rating.objects.of(rating.owner).filter(pk=rating.pk).delete()
     if deleted:
-        record = rated_record(rating)
-        label = label_of(record) if record is not None else ""
-        Activity.log(
-            rating.owner, by, "rating-taken-back", subject=record, label=label, value=rating.value
-        )
+        _log(rating, rated_record(rating), "rating-cleared", by)
+
+
+def _log(rating: Rating, record: Any, kind: str, by: Actor) -> None:
+    subject = record.session if isinstance(record, Message) else record
+    label = str(subject) if subject is not None else ""
+    Activity.log(rating.owner, by, kind, subject=subject, label=label, value=rating.value)
 
 
 def named(record: Any) -> tuple[str, UUID, int]:
     """Return how a rating names what was rated: type, ID and position."""
     if isinstance(record, Message):
         return ANSWER, record.session_id, record.position
-    return getattr(record, "SEARCH_TYPE", record.record_type()), record.pk, 0
-
-
-def label_of(record: Any) -> str:
-    """Return a short description of what was rated."""
-    return str(record.session) if isinstance(record, Message) else str(record)
+    return getattr(record, "SEARCH_TYPE", "") or record.record_type(), record.pk, 0
 
 
 # --- what can be rated ---
@@ -222,11 +228,15 @@ def answer_of(owner: User, session_id: UUID, position: int) -> Message | None:
 
 
 def question_of(answer: Message) -> str:
-    """Return the words of the message that was answered; "" if they are too many to be rated."""
+    """Return the words of the message that was answered, as `question_in` does."""
     asked = Message.objects.filter(
         session=answer.session_id, role="user", is_index=False, position__lt=answer.position
     )
-    text = asked.order_by("-position").values_list("content", flat=True).first() or ""
+    return question_in(asked.order_by("-position").values_list("content", flat=True).first() or "")
+
+
+def question_in(text: str) -> str:
+    """Return the words of a message or query that can be rated; "" if there are none or too many."""
     words = parse(text).words
     return words if can_be_rated(words) else ""
 
@@ -238,11 +248,37 @@ def rated_record(rating: Rating) -> Any:
     return record_of(rating.owner, rating.record_id, rating.record_type)
 
 
-def standing(owner: User, question: str, record: Any) -> Rating | None:
+def records_of(owner: User, rated: Sequence[Rating]) -> dict[UUID, Any]:
+    """Return what was rated by the rating's ID, without what can no longer be found.
+
+    One query for each type of record.
+    """
+    now = timezone.now()
+    found: dict[tuple[str, UUID, int], Any] = {}
+    for name in {one.record_type for one in rated} & KINDS.keys():
+        keys = [one.record_id for one in rated if one.record_type == name]
+        for record in KINDS[name].rows(owner, now).filter(pk__in=keys):
+            record.owner = owner
+            found[(name, record.pk, 0)] = record
+    answers = [one for one in rated if one.record_type == ANSWER]
+    if answers:
+        rows = _answers_of(owner, answers).filter(role="assistant")
+        found |= {named(one): one for one in rows.select_related("session")}
+    keys_of = {one.pk: (one.record_type, one.record_id, one.position) for one in rated}
+    return {pk: found[key] for pk, key in keys_of.items() if key in found}
+
+
+def rating_of(owner: User, question: str, record: Any) -> Rating | None:
     """Return the rating of a record for a question, if there is one."""
     _type, key, position = named(record)
     words = key_of_text(parse(question).words, language_of(owner))
     return Rating.objects.of(owner).filter(key=words, record_id=key, position=position).first()
+
+
+def of_answers(session: Session) -> dict[int, Rating]:
+    """Return the ratings of a session's answers by position, the latest of each."""
+    rows = Rating.objects.of(session.owner).filter(record_type=ANSWER, record_id=session.pk)
+    return {one.position: one for one in rows.order_by("created")}
 
 
 # --- retention ---
