@@ -14,6 +14,7 @@ from memory.api import (
     notes,
     observations,
     proposals,
+    ratings,
     recall,
     scratchpad,
     sessions,
@@ -38,6 +39,7 @@ api.add_router("/notes", notes.api)
 api.add_router("/observations", observations.api)
 api.add_router("/sessions", sessions.api)
 api.add_router("/recall", recall.api)
+api.add_router("/recall/ratings", ratings.api)
 api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/library", library.api)

@@ -79,6 +79,7 @@ _TOLD = (
     "key",
     "prefix",
     "query",
+    "rating",
     "topic",
     "session_id",
 )
