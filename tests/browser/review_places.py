@@ -39,6 +39,7 @@ def empty() -> list[tuple[str, str]]:
     """Return the pages of a person for whom nothing waits."""
     return [
         ("inbox empty", "/inbox/"),
+        ("ratings empty", "/review/ratings/"),
         ("agent folders empty", "/agents/folders/"),
         ("review none expired", "/inbox/?state=expired"),
         ("conflicts empty", "/inbox/?show=conflict"),
