@@ -59,7 +59,7 @@ class RatingOut(BaseModel):
         return cls(**{name: getattr(rating, name) for name in cls.model_fields})
 
 
-@api.post("", auth=WRITE, response={200: RatingOut, 201: RatingOut})
+@api.post("", auth=WRITE, response={200: RatingOut, 201: RatingOut, 404: None})
 def rate_result(request: ApiRequest, rating: RatingIn) -> Any:
     """Rate a result as useful or not useful for a question; an earlier rating is replaced.
 
