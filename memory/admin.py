@@ -681,6 +681,17 @@ class TrashedRowsAdmin(ReadOnlyAdmin):
     SECRET = ("rows",)
 
 
+@admin.register(memory.Rating)
+class RatingAdmin(ReadOnlyAdmin):
+    """Ratings of search results and answers, without questions and reasons."""
+
+    list_display = ("owner", "record_type", "value", "actor", "created")
+    list_filter = ("value", "record_type")
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+    SECRET = ("question", "reason", "key")
+
+
 @admin.register(memory.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
     """Saved views of lists."""

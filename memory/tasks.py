@@ -34,7 +34,7 @@ from memory.services.records import invariants, traces
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from memory.services.review import proposals as review_services
-from memory.services.search import bm25, embedding
+from memory.services.search import bm25, embedding, ratings
 
 logger = structlog.get_logger(__name__)
 
@@ -113,11 +113,13 @@ def _purge(record: Remembered) -> bool:
 def forget_api_answers() -> None:
     """Delete stored API answers after a day.
 
-    Also delete expired undos, and reservations of calls whose process died, which no longer count.
+    Also delete expired undos, old ratings, and reservations of calls whose process died, which no
+    longer count.
     """
     ApiAnswer.objects.old().delete()
     CallReservation.objects.run_out().delete()
     Undo.objects.filter(expires_at__lt=timezone.now()).delete()
+    ratings.tidy()
 
 
 @shared_task

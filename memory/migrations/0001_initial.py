@@ -3428,6 +3428,55 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Rating",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("question", models.CharField(max_length=1000)),
+                ("language", models.CharField(max_length=8)),
+                ("key", models.CharField(max_length=64)),
+                ("record_type", models.CharField(max_length=40)),
+                ("record_id", models.UUIDField()),
+                ("position", models.PositiveIntegerField(default=0)),
+                (
+                    "value",
+                    models.CharField(
+                        choices=[("useful", "useful"), ("not-useful", "not useful")], max_length=10
+                    ),
+                ),
+                ("reason", models.CharField(blank=True, max_length=300)),
+                ("actor", models.CharField(max_length=200)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("-created", "-id"),
+                "indexes": [
+                    models.Index(
+                        fields=["owner", "value", "-created", "-id"], name="rating_of_owner"
+                    ),
+                    models.Index(fields=["record_id"], name="rating_of_record"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("owner", "key", "record_id", "position"),
+                        name="rating_once_a_question",
+                    )
+                ],
+            },
+        ),
         migrations.RunSQL(
             "ALTER TABLE memory_searchterm SET (fillfactor = 50)",
             "ALTER TABLE memory_searchterm RESET (fillfactor)",

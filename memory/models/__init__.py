@@ -34,6 +34,7 @@ from memory.models.names import NameAlias
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
+from memory.models.ratings import Rating
 from memory.models.records import BulkAct, SavedView
 from memory.models.reflection import Reflection
 from memory.models.remembered import Lock, Remembered, Sensitivity, TrashedRows, Trust
@@ -85,6 +86,7 @@ __all__ = [
     "OwnKey",
     "Proposal",
     "PublishDue",
+    "Rating",
     "Recalled",
     "Reflection",
     "RefusedSource",

@@ -22,6 +22,7 @@ from memory.models.conflicts import Conflict
 from memory.models.errors import InvalidValue
 from memory.models.history import Activity, ModelCall, OwnedQuerySet, Revision, Use
 from memory.models.proposals import Proposal
+from memory.models.ratings import Rating
 from memory.models.reflection import Reflection
 from memory.models.remembered import Remembered, RememberedQuerySet
 
@@ -327,6 +328,7 @@ class Topic(Remembered):
             ModelCall.objects.filter(topic=self).update(prompt=[], answer="", error="")
             facts = self.facts.values_list("pk", flat=True)
             Use.objects.filter(record_id__in=facts).delete()
+            Rating.forget(facts)
             Activity.forget([], topic=self)
             self._forget_reflections()
             for forget in self.ON_PURGE:
@@ -366,6 +368,7 @@ class Topic(Remembered):
                 record.unfollow(own)
             ids = [record.pk for record in own]
             Use.objects.filter(record_id__in=ids).delete()
+            Rating.forget(ids)
             Activity.forget(ids)
             Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
             Conflict.forget(ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -32,11 +32,13 @@ from memory.agents.chat import end as conversation_end
 from memory.agents.chat.conversation import LONGEST_TITLE
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.pages.ratings import RatingControl, controls_of
 from memory.pages.reflections import ReflectionBlock, shown_of
 from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_to, refused
 from memory.pages.shared.undo import offer_revision
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
+from memory.services.search import ratings
 
 SIZE = 20  # sessions per page
 MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
@@ -128,6 +130,7 @@ class MessageRow:
     html: SafeString
     calls: list[CallRow] = field(default_factory=list)
     cites: Sequence[Mapping[str, str]] = ()
+    rating: RatingControl | None = None
 
     @property
     def cards(self) -> list[CiteRow]:
@@ -158,14 +161,36 @@ def said(message: Message) -> MessageRow:
 def messages_of(
     session: Session, *, before: int | None = None
 ) -> tuple[list[MessageRow], int | None]:
-    """Return the last messages (of those before a position), and where earlier ones end."""
+    """Return the last messages (of those before a position), and where earlier ones end.
+
+    Two queries, and two for the ratings of the answers.
+    """
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
         rows = rows.filter(position__lt=before)
     found = list(rows[: MOST_SHOWN + 1])
     shown = found[:MOST_SHOWN][::-1]
     earlier = shown[0].position if len(found) > MOST_SHOWN else None
-    return [said(message) for message in shown], earlier
+    return with_ratings(session, [said(message) for message in shown]), earlier
+
+
+def with_ratings(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
+    """Return the messages with a control on each complete answer: at most two queries."""
+    asked: dict[int, str] = {}  # by the position of the answer
+    text: str | None = None
+    for row in rows:
+        message = row.message
+        if message.role == "user":
+            text = message.content
+        elif message.state == Message.State.DONE and message.content:
+            text = ratings.question_of(message) if text is None else text
+            asked[message.position] = text
+    answers = [row.message for row in rows if row.message.position in asked]
+    for answer in answers:
+        answer.session = session
+    controls = controls_of(answers, list(asked.values()))
+    found = {one.position: one for one in controls if one is not None}
+    return [replace(row, rating=found.get(row.message.position)) for row in rows]
 
 
 def _call(call: Mapping[str, Any]) -> CallRow:
@@ -192,6 +217,8 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
     if tool == "recall":
         words = ngettext("recalled %(n)d memory for", "recalled %(n)d memories for", n) % told
         return f"{words} “{shorten(str(asked.get('query', '')), 80)}”"
+    if tool == "update_memory" and asked.get("rating"):
+        return _("rated a result")
     plain = {
         "memory_list": _("listed the memory files"),
         "memory_read": _("read %(path)s"),
@@ -440,7 +467,7 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     found = _answer(request, pk)
     if not request.htmx:
         return redirect(f"{reverse('memory:session', args=[found.session_id])}#last")
-    shown = said(found)
+    [shown] = with_ratings(found.session, [said(found)])
     if shown.is_pending and request.GET.get("seen") == shown.token:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()

@@ -44,6 +44,7 @@ from memory.models import (
     origins,
 )
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
 from memory.pages.records.listing import PAGES
@@ -164,6 +165,7 @@ class MemoryRow:
     uses: int = 0
     lanes: list[LaneRow] = field(default_factory=list)
     stale: str = ""  # for a fact not checked recently: how long ago
+    rating: RatingControl | None = None
 
     @property
     def id(self) -> str:
@@ -255,7 +257,7 @@ def found(user: User, wanted: SearchParams) -> SearchResults:
     hits = page.hits[: wanted.limit]
     more = min(wanted.limit + STEP, MOST) if len(page.hits) > wanted.limit else 0
     return SearchResults(
-        _found_rows(user, hits, page),
+        _found_rows(user, hits, page, wanted.mode),
         page.notices,
         round(page.milliseconds),
         page.stems,
@@ -264,7 +266,9 @@ def found(user: User, wanted: SearchParams) -> SearchResults:
     )
 
 
-def _found_rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[MemoryRow]:
+def _found_rows(
+    user: User, hits: Sequence[RecallHit], page: RecallPage, mode: str
+) -> list[MemoryRow]:
     uses = _uses(hits)
     query = " ".join([page.question.words, *page.question.phrases])
     language = language_of(user)
@@ -272,6 +276,7 @@ def _found_rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list
     rows = _rows(user, [(hit.type, hit.record) for hit in hits], query, language)
     for row, hit in zip(rows, hits, strict=True):
         row.hit, row.uses = hit, uses.get(hit.id, 0)
+        row.rating = control_of(page.question.words, mode, hit)
         row.stale = topic_memory.in_words(stale[hit.id]) if hit.id in stale else ""
         row.lanes = [
             LaneRow(str(LANE_WORDS.get(name, name)), lane.raw, round(100 * lane.score), lane.rank)

@@ -15,6 +15,7 @@ from memory.api import (
     notes,
     observations,
     proposals,
+    ratings,
     recall,
     related,
     scratchpad,
@@ -40,6 +41,7 @@ api.add_router("/notes", notes.api)
 api.add_router("/observations", observations.api)
 api.add_router("/sessions", sessions.api)
 api.add_router("/recall", recall.api)
+api.add_router("/recall/ratings", ratings.api)
 api.add_router("/related", related.api)
 api.add_router("/about", about.api)
 api.add_router("/scratchpad", scratchpad.api)

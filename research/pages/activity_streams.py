@@ -406,6 +406,8 @@ LOG_WORDS = {
     "purged": _L("deleted permanently"),
     "quarantine-released": _L("records released from quarantine"),
     "quarantine-trashed": _L("quarantined records deleted"),
+    "rated": _L("rated"),
+    "rating-cleared": _L("rating cleared"),
     "reflected": _L("reflection done"),
     "reflection-failed": _L("reflection failed"),
     "review-levels-changed": _L("review rules changed"),

@@ -11,6 +11,7 @@ from memory.services.files.saving import save_file
 from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
+from memory.services.search import ratings
 from research.api.joined import api
 from tests.api.cast import ROOT, Program
 from tests.api.test_every_route import address
@@ -47,10 +48,12 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     item = store(alice, OUTSIDE, title=OUTSIDE, **more)
     snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
     document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
+    rating = ratings.rate(alice, OUTSIDE, observation, "useful", by=alice.actor, reason=OUTSIDE)
     return {
         "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
         "document_id": document.pk, "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
+        "rating_id": rating.pk,
     }  # fmt: skip
 
 

@@ -12,11 +12,12 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
+from memory.models import Conflict, Note, Proposal, Rating, Session, Snapshot, TopicFact, User
 from memory.services.content.items import store
 from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
+from memory.services.search import ratings
 from research.api.joined import api
 from research.models import Channel
 from tests.api.cast import ROOT, Program
@@ -37,7 +38,7 @@ SCOPES = {
         add_document append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
         supersede_note prune_notes remember_observations edit_one_observation trash_observation
         carry_out_command extract_observations store_content clear_content take_snapshot
-        restore_snapshot set_entry trash_entry begin_session say end_session consolidate_session cancel_run stop_run retry_run
+        restore_snapshot set_entry trash_entry rate_result clear_rating begin_session say end_session consolidate_session cancel_run stop_run retry_run
         treat_source make_topic edit_topic trash_topic start_recheck start_run
     """,
     "admin": """
@@ -103,6 +104,7 @@ def there(alice: User) -> dict[str, Any]:
     proposal = Proposal.objects.create(
         owner=alice, actor="agent:a", record_type="note", after={"content": WORDS}
     )
+    rating = ratings.rate(alice, "friend", note, "useful", by=alice.actor)
     Conflict.objects.note(alice, "contradiction", note, observation, reason=WORDS)
     return {
         "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
@@ -111,7 +113,7 @@ def there(alice: User) -> dict[str, Any]:
         "session_id": Session.objects.create(owner=alice, title=WORDS).pk,
         "snapshot_id": Snapshot.objects.create(owner=alice, title=WORDS, scope="owner").pk,
         "record_type": "note", "record_id": gone.pk, "path": "facts/user.md", "key": WORDS,
-        "domain": "example.org",
+        "domain": "example.org", "rating_id": rating.pk,
         "hook_id": Channel.objects.create(owner=alice, kind="webhook", name="n8n").pk,
         "document_id": add_document(alice, text=f"It is {WORDS}.", by=alice.actor).pk,
     }  # fmt: skip
@@ -184,7 +186,7 @@ def test_what_is_of_one_owner_is_not_there_for_another(
 
 def _of(owner: User) -> list[str]:
     """Return all rows of the owner that the API can change."""
-    kinds = (Note, Proposal, Session, Snapshot, Conflict, TopicFact)
+    kinds = (Note, Proposal, Session, Snapshot, Conflict, TopicFact, Rating)
     rows = [str(list(kind.objects.filter(owner=owner).order_by("pk").values())) for kind in kinds]
     with connection.cursor() as cursor:
         cursor.execute(

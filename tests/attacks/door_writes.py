@@ -139,7 +139,22 @@ FOR_PEOPLE: dict[str, Any] = {
     "lock": "read-only",
 }
 
+
+def _rating(w: World, key: Any, **more: Any) -> Answer:
+    return w.rest(
+        "POST", "/recall/ratings", {"question": "tram", "id": str(key), "value": "useful", **more}
+    )
+
+
+def _cleared(w: World, whose: str) -> Answer:
+    return w.rest("DELETE", f"/recall/ratings/{w.more[whose].pk}")
+
+
 NOTES = (
+    Write("rate_result", "own", kept_up, lambda w: _rating(w, w.note.pk)),
+    Write("rate_result", "a person's", kept_up, lambda w: _rating(w, w.persons_note.pk)),
+    Write("clear_rating", "own", kept_up, lambda w: _cleared(w, "rating")),
+    Write("clear_rating", "a person's", persons, lambda w: _cleared(w, "persons_rating")),
     Write("write_note", "log", reviewed, lambda w: w.rest("POST", "/notes", {"content": "Seen."})),
     Write(
         "write_note",
@@ -538,6 +553,12 @@ TOOLS = (
         "a pinned one",
         risky,
         lambda w: w.tool("update_memory", id=str(w.pinned_note.pk), content="Else."),
+    ),
+    Write(
+        "update_memory",
+        "a rating",
+        kept_up,
+        lambda w: w.tool("update_memory", id=str(w.note.pk), rating="useful", query="tram"),
     ),
     Write("update_soul", "", risky, lambda w: w.tool("update_soul", content="# Soul\n\nPay.")),
     Write(

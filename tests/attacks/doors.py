@@ -41,6 +41,7 @@ from memory.services.files.saving import save_file
 from memory.services.library.documents import add_document
 from memory.services.notes.saving import lowest_trust, pin, write_note
 from memory.services.observations import Line, remember_lines
+from memory.services.search import ratings
 from research.mcp import calls, server
 from research.mcp.calls import Caller
 from research.mcp.server import NoSuchResource
@@ -202,10 +203,15 @@ def made_world(owner: User) -> World:
     gone.trash(by=owner.actor)
     lines = [Line("finding", f"The agent's {SECRET} finding.")]
     found = [Line("finding", f"Found on {words}.")]
+    note = write_note(owner, "log", f"The {SECRET} tram leaves at seven.", by=agent)
+    rated = {
+        "rating": ratings.rate(owner, "ferry", note, "useful", by=agent),
+        "persons_rating": ratings.rate(owner, "bus", note, "useful", by=owner.actor),
+    }
     return World(
         owner=owner,
         desk=desk,
-        note=write_note(owner, "log", f"The {SECRET} tram leaves at seven.", by=agent),
+        note=note,
         other_note=write_note(owner, "log", f"The {SECRET} ferry leaves at noon.", by=agent),
         persons_note=write_note(owner, "log", f"My {SECRET} aunt lives in Ulm.", by=owner.actor),
         pinned_note=pin(
@@ -227,6 +233,7 @@ def made_world(owner: User) -> World:
         persons_failed_run=persons_failed,
         persons_running=persons_running,
         file=MemoryFile.objects.get(owner=owner, path=MEMORY),
+        more=dict(rated),
     )
 
 

@@ -38,7 +38,7 @@ SINKS = {
     "library": "library library-add library-document library-edit library-check",
     "content kept of pages": "content content-item content-raw",
     "snapshots": "content-snapshots content-snapshot content-snapshot-json content-snapshot-take content-snapshot-upload",
-    "search: hits and snippets": "recall recall-file memory-panel memory-bulk palette",
+    "search: hits and snippets": "recall recall-file memory-panel memory-bulk palette ratings rate",
     "context for agents": "context context-text",
     "Ask: conversations and answers": "ask session session-rename session-left message",
     "review": "review proposal review-levels",

@@ -25,6 +25,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("agent file", "/files/folders/claude/CLAUDE.md/", None),
         ("quarantine", "/inbox/?show=quarantine", None),
         ("refused sources", "/review/refused/", None),
+        ("ratings", "/review/ratings/", None),
         ("never again", cast["never_again"], None),
         ("conflicts", "/inbox/?show=conflict", None),
         ("conflicts settled", "/inbox/?state=settled", None),
@@ -38,6 +39,7 @@ def empty() -> list[tuple[str, str]]:
     """Return the pages of a person for whom nothing waits."""
     return [
         ("inbox empty", "/inbox/"),
+        ("ratings empty", "/review/ratings/"),
         ("agent folders empty", "/agents/folders/"),
         ("review none expired", "/inbox/?state=expired"),
         ("conflicts empty", "/inbox/?show=conflict"),

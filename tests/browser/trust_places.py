@@ -15,6 +15,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
     return [
         ("recall", "/memory/", None),
         ("recall hits", "/memory/?q=cells+price+dollars", _unfold),
+        ("recall rated", "/memory/?q=cells+price+dollars", _rated),
         ("recall panel", "/memory/?q=cells+price+dollars", _panel),
         ("remember", "/remember/?text=Never+deploy+on+Friday", None),
         ("remember also known", "/remember/", _also_known),
@@ -59,6 +60,11 @@ def empty() -> list[tuple[str, str]]:
 def _panel(visitor: Visitor) -> None:
     visitor.page.locator(".memory-row a").first.click()
     visitor.page.wait_for_selector("#record-panel h2")
+
+
+def _rated(visitor: Visitor) -> None:
+    visitor.page.locator(".memory-row .rate-buttons button").nth(1).click()
+    visitor.page.locator(".rate-reason input[type=text]").wait_for()
 
 
 def _also_known(visitor: Visitor) -> None:

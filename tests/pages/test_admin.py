@@ -86,6 +86,10 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.NameAlias.objects.create(
         owner=owner, key=f"n{n}", name=f"N{n}", target_key="other", target="Other"
     )
+    memory.Rating.objects.create(
+        owner=owner, question=SECRET_TEXT, reason=SECRET_TEXT, key=str(n), value="useful",
+        record_type="observation", record_id=observation.pk,
+    )  # fmt: skip
     memory.SourceRule.objects.create(owner=owner, place=f"{n}.example", act="mute")
     memory.TrashedRows.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
     memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")

@@ -95,7 +95,7 @@ def named(topic: Topic) -> dict[str, Any]:
     rows: dict[str, Any] = {
         "notes": note, "observations": memory.Observation, "records/<str:type>": note,
         "records/<str:kind>": note, "memory/<str:type>": note, "review/refused": memory.RefusedSource,
-        "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
+        "review/ratings": memory.Rating, "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
         "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
         "settings/sign-ins/methods": Authenticator.objects.get(user=owner, type="totp"),
         "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,

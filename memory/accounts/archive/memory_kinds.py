@@ -28,6 +28,7 @@ from memory.models import (
     MemoryFile,
     Message,
     Proposal,
+    Rating,
     Reflection,
     Remembered,
     Revision,
@@ -58,6 +59,7 @@ from memory.services.records.kinds import named
 from memory.services.review import risks
 from memory.services.review.apply import APPLY
 from memory.services.review.risks import Risk
+from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
 
 _TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
@@ -278,6 +280,13 @@ def resolve_duplicate_conflict(conflict: Conflict, taking_in: Any) -> None:
     if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
         conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
         conflict.settled_by, conflict.settled_at = str(taking_in.by), timezone.now()
+
+
+def rating_problem(rating: Rating) -> str:
+    """Return why a row can't be a rating, or ""."""
+    if rating.key != ratings.key_of_text(rating.question, rating.language):
+        return _("“%(field)s” isn’t valid") % {"field": "key"}
+    return ""
 
 
 def draft_problem(draft: FileDraft) -> str:
@@ -667,6 +676,14 @@ MEMORY_KINDS = [
         memory.Revision,
         key=("record_id", "version", "created"),
         problem=revision_problem,
+    ),
+    Kind(
+        "ratings",
+        gettext_lazy("ratings of search results"),
+        memory.Rating,
+        key=("record_id", "position", "key"),
+        own_alone=True,
+        problem=rating_problem,
     ),
     Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
     Kind(

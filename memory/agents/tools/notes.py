@@ -11,9 +11,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.utils.translation import gettext as _
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from memory.agents.tools.ratings import RatingValue, rate
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
     Arguments,
@@ -103,8 +104,23 @@ class UpdateArguments(Arguments):
     """A note and its new text."""
 
     id: str = Field(description="The note's ID, from recall or list_memory.")
-    content: str = Field(description="The whole new text, which replaces the old one.")
-    why: str = Field("", description="Reason for the change, in a few words.")
+    content: str = Field("", description="The whole new text, which replaces the old one.")
+    why: str = Field("", description="Reason for the change or the rating, in a few words.")
+    rating: RatingValue | None = Field(
+        None,
+        description="Instead of new text: whether a result of recall, of any type, was useful for its query. none clears your rating.",
+    )
+    query: str = Field(
+        "", max_length=10_000, description="With rating: the query that the result was for."
+    )
+
+    @model_validator(mode="after")
+    def _check_one_act(self) -> UpdateArguments:
+        if self.rating is None and "content" not in self.model_fields_set:
+            raise ValueError(_("content is needed, or rating and query"))
+        if self.rating is not None and (self.content or not self.query.strip()):
+            raise ValueError(_("rating needs query, and can’t be sent with content"))
+        return self
 
 
 class SoulArguments(Arguments):
@@ -155,6 +171,8 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
 
 
 def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
+    if asked.rating is not None:
+        return rate(context, asked.id, asked.rating, asked.query, asked.why)
     note = _note(context, asked.id)
     if isinstance(note, ToolResult):
         return note
@@ -379,7 +397,7 @@ TOOLS = (
     ),
     MemoryTool(
         "update_memory",
-        "Replace a note's text. The old text stays in its history. Not for the soul, agent and user notes.",
+        "Replace a note's text. The old text stays in its history. Not for the soul, agent and user notes. Or rate a result of recall, so that the same query ranks it higher or lower.",
         UpdateArguments,
         _update,
         writes=True,

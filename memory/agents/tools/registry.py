@@ -80,6 +80,7 @@ _TOLD = (
     "key",
     "prefix",
     "query",
+    "rating",
     "topic",
     "session_id",
     "name",

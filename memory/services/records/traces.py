@@ -48,6 +48,7 @@ from memory.models import (
     Message,
     ModelCall,
     Proposal,
+    Rating,
     Reflection,
     Remembered,
     Revision,
@@ -399,6 +400,8 @@ def _forget_here(traces: Traces) -> None:
     _blank(BulkAct, acts.filter(traces.find("said", "query")), query="", arguments={})
     undos = Undo.objects.filter(mine).annotate(said=as_text("arguments"))
     undos.filter(traces.find("said")).delete()
+    rated = Rating.objects.filter(mine)
+    rated.filter(Q(record_id__in=traces.ids) | traces.find("question", "reason")).delete()
     looked_back = Reflection.objects.filter(mine)
     read = Q(source__in=traces.places)
     redact(looked_back, traces, "assessment", "why", "calls", "changes", read=read)

@@ -16,11 +16,12 @@ from beacon_site.text.terms import LABEL, query_terms
 from memory.models import as_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Use
-from memory.services.search import bm25_sql, retrievers
+from memory.services.search import bm25_sql, ratings, retrievers
 from memory.services.search.bm25_sql import relevance
 from memory.services.search.filters import Narrowing, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import Filter, Question, parse
+from memory.services.search.ratings import Rated
 from memory.services.search.retrievers import (
     MEANING,
     WORDS,
@@ -75,7 +76,7 @@ class RecallHit:
     """One record found.
 
     `replaces` are the superseded records that it replaces. `found_later` is what a later run found
-    that differs from it.
+    that differs from it. `rating` is the rating for this question that changed its score.
     """
 
     id: uuid.UUID
@@ -92,6 +93,12 @@ class RecallHit:
     record: Any
     replaces: tuple[uuid.UUID, ...] = ()
     found_later: str = ""
+    rating: Rated | None = None
+
+    @property
+    def rated(self) -> str:
+        """Return how this record itself was rated for the question: useful, not-useful or ""."""
+        return "" if self.rating is None or self.rating.is_cited else self.rating.rating.value
 
     def dated(self, passage: str) -> str:
         """Return a passage of the record, followed by what a later run found, if anything."""
@@ -121,7 +128,8 @@ def recall(
     `auto` adds semantic search if there is an embedder. Superseded, expired and trashed records are
     never returned; a superseded record's replacement is returned instead. A query with only
     operators returns the newest records. Operators in a text are parsed; pass a Question to search
-    for plain words only. In `memory.models.as_of.at()` it searches what was known then, by words. Raises InvalidValue for an unknown mode or type.
+    for plain words only. Ratings for the same words change the scores, except in `exact` and at a
+    date. In `memory.models.as_of.at()` it searches what was known then, by words. Raises InvalidValue for an unknown mode or type.
     """
     return recall_page(owner, query, mode, **how).hits
 
@@ -174,11 +182,16 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
                 one.notices.append(_("The query has no letters or digits, so it was ignored."))
             one.found = _newest(one.asked, limit)
         return tuple(dict.fromkeys(words))
+    if mode != "exact" and as_of.current() is None:
+        rated = ratings.of_question(answers[0].asked.owner, text, words)
+        for one in answers:
+            one.rated = rated
     if mode == "auto":
         retrievers.near_in_meaning(answers, limit)
     retrievers.by_words(answers, words, mode, limit)
     for one in answers:
         retrievers.with_meaning(one, words)
+        retrievers.with_ratings(one)
     return tuple(dict.fromkeys(words))
 
 
@@ -231,7 +244,7 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
     labelled = _("author, tag or topic contains: %(words)s")
     return [
         [
-            _hit(answer.asked, one, records[one.key], labelled, found_later.get(one.key[1], ""))
+            _hit(answer, one, records[one.key], labelled, found_later.get(one.key[1], ""))
             for one in [one for one in some if one.key in records][:limit]
         ]
         for answer, some in zip(answers, best, strict=True)
@@ -246,9 +259,7 @@ def _best(found: Candidates, least: float, limit: int) -> list[Candidate]:
     return kept[: limit + 5] if limit else []
 
 
-def _hit(
-    asked: Narrowing, one: Candidate, record: Any, labelled: str, found_later: str
-) -> RecallHit:
+def _hit(answer: Answer, one: Candidate, record: Any, labelled: str, found_later: str) -> RecallHit:
     kind = KINDS[one.key[0]]
     said = {}  # by lane
     if one.raw > 0:
@@ -266,23 +277,26 @@ def _hit(
         created_at=record.created,
         source=record.source,
         lanes=said,
-        why=Why(tuple(said), stems, dict(one.ranks), tuple(_boosts(asked, one, labelled))),
+        why=Why(tuple(said), stems, dict(one.ranks), tuple(_boosts(answer, one, labelled))),
         title=kind.title(record),
         url=kind.url(record),
         record=record,
         replaces=tuple(one.replaces),
         found_later=found_later,
+        rating=answer.rated.get(record.pk),
     )
 
 
-def _boosts(asked: Narrowing, one: Candidate, labelled: str) -> Iterable[str]:
-    """Yield a label for each thing that raised a hit besides its own words."""
+def _boosts(answer: Answer, one: Candidate, labelled: str) -> Iterable[str]:
+    """Yield a label for each thing that changed a hit's rank besides its own words."""
     labels = [stem.removeprefix(LABEL) for stem in one.matched if stem.startswith(LABEL)]
     if labels:
         yield labelled % {"words": ", ".join(labels)}
-    for phrase in asked.question.phrases:
+    for phrase in answer.asked.question.phrases:
         yield _("contains the phrase “%(phrase)s”") % {"phrase": phrase}
     if WORDS in one.stands_in_for:
         yield _("replaces a record that contains these words")
     elif MEANING in one.stands_in_for:
         yield _("replaces a record that is closer in meaning")
+    if rated := answer.rated.get(one.key[1]):
+        yield rated.words

@@ -19,6 +19,7 @@ from memory.services.search import bm25_sql, vectors
 from memory.services.search.bm25_sql import Job, Ranked, Space, relevance
 from memory.services.search.filters import Narrowing, among_of, rows_of
 from memory.services.search.kinds import KINDS, RecallKind
+from memory.services.search.ratings import Rated
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -140,12 +141,17 @@ SUPERSEDED_LOOKED_AT = 50  # the best superseded records, for which their replac
 
 @dataclass(slots=True)
 class Answer:
-    """One question with its filters and its candidates (`near`: by meaning)."""
+    """One question with its filters, its candidates (`near`: by meaning) and its ratings."""
 
     asked: Narrowing
     notices: list[str]
     near: list[vectors.Neighbor] | None = None
     found: Candidates = field(default_factory=Candidates)
+    rated: Mapping[uuid.UUID, Rated] = field(default_factory=dict)
+
+    def depth(self, limit: int) -> int:
+        """Return how many records to rank: more than shown, if their order can still change."""
+        return limit if self.near is None and not self.rated else max(limit, DEPTH)
 
 
 # --- by words --------------------------------------------------------------------------------------
@@ -158,8 +164,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
     jobs: list[Job] = []
     of: list[Answer] = []  # the question of each job
     for one in answers:
-        depth = limit if one.near is None else max(limit, DEPTH)
-        jobs += _jobs(one.asked, spaces, words, formula, depth, before=len(jobs))
+        jobs += _jobs(one.asked, spaces, words, formula, one.depth(limit), before=len(jobs))
         of += [one] * (len(jobs) - len(of))
     for answer, job, ranked in zip(of, jobs, bm25_sql.ranked(jobs), strict=True):
         asked, found = answer.asked, answer.found
@@ -315,3 +320,13 @@ def _shape(space: Space | None, words: Sequence[str]) -> Shape:
     if space is None:
         return Shape()
     return Shape(bm25_sql.best_possible(space, words), space.average)
+
+
+# --- by ratings -----------------------------------------------------------------------------------
+
+
+def with_ratings(answer: Answer) -> None:
+    """Multiply the scores of records that were rated for the question; they stay within 0 to 1."""
+    for key, candidate in answer.found.candidates.items():
+        if rated := answer.rated.get(key[1]):
+            candidate.score = min(1.0, candidate.score * rated.factor)

@@ -1,0 +1,310 @@
+"""Ratings: the control on a result or an answer, and the Inbox's list of what was rated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from beacon_site.db.keyset import page_of
+from beacon_site.text.cleaning import one_line, shorten
+from beacon_site.web.http import BeaconRequest
+from memory.models import Message, Rating, User, as_of, origins
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.ratings import LONGEST_REASON
+from memory.pages.shared.responses import next_of, redirect_back
+from memory.pages.shared.undo import act, offer, undoes
+from memory.services.search import ratings
+from memory.services.search.kinds import KINDS
+from memory.services.search.recall import RecallHit
+
+SIZE = 30  # ratings per page
+LONGEST_LABEL, LONGEST_SAID = 60, 200  # characters of what was rated: in a button, in the list
+NONE = "none"  # the value that clears a rating
+Value = Rating.Value
+
+
+# --- the control ---
+
+
+@dataclass(frozen=True, slots=True)
+class RatingControl:
+    """The buttons that rate a result or an answer. `anchor` is the element that they are in."""
+
+    question: str
+    type: str
+    id: UUID
+    anchor: str
+    label: str
+    position: int = 0
+    value: str = ""
+    reason: str = ""
+    agent: str = ""
+    problem: str = ""
+    is_new: bool = False  # just rated: the field for the reason is open
+
+    LONGEST_REASON = LONGEST_REASON
+
+    @classmethod
+    def of(cls, question: str, record: Any, rating: Rating | None) -> RatingControl:
+        """Return the control of a record, or of an answer (a Message)."""
+        name, key, position = ratings.named(record)
+        anchor = f"message-{record.pk}" if isinstance(record, Message) else f"memory-{record.pk}"
+        text = record.content if isinstance(record, Message) else str(record)
+        label = shorten(one_line(text), LONGEST_LABEL)
+        made = cls(question, name, key, anchor, label, position)
+        return made if rating is None else made.rated(rating)
+
+    def rated(self, rating: Rating) -> RatingControl:
+        return replace(self, value=rating.value, reason=rating.reason, agent=rating.agent)
+
+    @property
+    def key(self) -> str:
+        """Return the control's ID on the page."""
+        return f"rate-{self.anchor}"
+
+    @property
+    def is_answer(self) -> bool:
+        return self.position > 0
+
+    @property
+    def is_useful(self) -> bool:
+        return self.value == Value.USEFUL
+
+    @property
+    def is_not_useful(self) -> bool:
+        return self.value == Value.NOT_USEFUL
+
+
+def control_of(question: str, mode: str, hit: RecallHit) -> RatingControl | None:
+    """Return the control of a result; None if ratings don't change this search."""
+    if mode == "exact" or as_of.current() is not None or not ratings.can_be_rated(question):
+        return None
+    applied = hit.rating
+    own = None if applied is None or applied.is_cited else applied.rating
+    return RatingControl.of(question, hit.record, own)
+
+
+def controls_of(answers: Sequence[Message], questions: Sequence[str]) -> list[RatingControl | None]:
+    """Return the controls of a session's answers, with the text that each answers: one query."""
+    rated = ratings.of_answers(answers[0].session) if answers else {}
+    return [
+        RatingControl.of(question, answer, rated.get(answer.position))
+        if (question := ratings.question_in(text))
+        else None
+        for answer, text in zip(answers, questions, strict=True)
+    ]
+
+
+@require_POST
+@login_required
+def rate(request: BeaconRequest) -> HttpResponse:
+    """Rate a result or an answer, or clear its rating, with an Undo in the toast.
+
+    If that's rejected, the typed reason is shown again.
+    """
+    sent = request.POST
+    question, value, reason = (sent.get(name, "") for name in ("question", "value", "reason"))
+    record = _sent_record(request)
+    control = RatingControl.of(question, record, None)
+    try:
+        _apply(request, question, record, value, reason)
+    except MemoryRefused as exc:
+        typed = replace(control, value=value, reason=reason, problem=str(exc), is_new=True)
+        return _shown(request, typed)
+    if not _is_in_place(request):
+        return redirect_back(request, reverse("memory:recall"))
+    rating = ratings.rating_of(request.user, question, record)
+    if rating is not None:
+        control = replace(control.rated(rating), is_new=not reason)
+    return _shown(request, control)
+
+
+def _is_in_place(request: BeaconRequest) -> bool:
+    """Whether htmx swaps the control only."""
+    return bool(request.htmx) and str(request.htmx.target or "").startswith("rate-")
+
+
+def _shown(request: BeaconRequest, control: RatingControl) -> HttpResponse:
+    is_in_place = _is_in_place(request)
+    back = next_of(request).partition("#")[0]
+    context = {"rating": control, "back": back, "is_in_place": is_in_place}
+    template = "_rating" if is_in_place else "rating"
+    return render(request, f"memory/{template}.html", context)
+
+
+def _sent_record(request: BeaconRequest) -> Any:
+    sent = request.POST
+    position = sent.get("position", "")
+    try:
+        key = UUID(sent.get("id", ""))
+        at = int(position) if position.isascii() and len(position) < 9 else 0
+    except ValueError as exc:
+        raise Http404 from exc
+    return _record(request.user, sent.get("type", ""), key, at)
+
+
+def _record(user: User, name: str, key: UUID, position: int) -> Any:
+    """Return the person's record, or the answer. Raises Http404."""
+    if name == ratings.ANSWER:
+        record: Any = ratings.answer_of(user, key, position) if position >= 0 else None
+    else:
+        record = ratings.record_of(user, key, name) if name in KINDS else None
+    if record is None:
+        raise Http404
+    return record
+
+
+def _apply(
+    request: BeaconRequest,
+    question: str,
+    record: Any,
+    value: str,
+    reason: str,
+    *,
+    undo: bool = True,
+) -> None:
+    """Rate or clear, and say so. Raises MemoryRefused."""
+    user, by = request.user, request.actor
+    with transaction.atomic():
+        before = ratings.rating_of(user, question, record)
+        if value != NONE:
+            ratings.rate(user, question, record, value, by=by, reason=reason)
+        elif before is not None:
+            ratings.clear(before, by=by)
+        else:
+            return
+        key = _offer(request, question, record, before, value) if undo else ""
+    messages.success(request, _said(value), extra_tags=key)
+
+
+def _said(value: str) -> str:
+    if value == Value.USEFUL:
+        return _("Rated useful. The same question ranks it higher.")
+    if value == Value.NOT_USEFUL:
+        return _("Rated not useful. The same question ranks it lower.")
+    return _("Rating cleared.")
+
+
+def _offer(
+    request: BeaconRequest, question: str, record: Any, before: Rating | None, now: str
+) -> str:
+    name, key, position = ratings.named(record)
+    return offer(
+        request,
+        "rating",
+        question=question,
+        type=name,
+        id=str(key),
+        position=position,
+        value=before.value if before else NONE,
+        reason=before.reason if before else "",
+        now=now,
+    )
+
+
+@undoes("rating")
+def _restore_rating(
+    request: BeaconRequest,
+    question: str,
+    type: str,
+    id: str,
+    position: int,
+    value: str,
+    reason: str,
+    now: str,
+) -> str:
+    """Restore the rating, or that there was none."""
+    record = _record(request.user, type, UUID(id), position)
+    rating = ratings.rating_of(request.user, question, record)
+    if (rating.value if rating else NONE) != now:
+        raise InvalidValue(_("This rating has changed since then. Nothing was changed."))
+    _apply(request, question, record, value, reason, undo=False)
+    return f"{reverse('memory:recall')}?{urlencode({'q': question})}"
+
+
+# --- the list ---
+
+
+@dataclass(frozen=True, slots=True)
+class RatedRow:
+    """A rating in the list. `url` is empty if what was rated can no longer be found."""
+
+    rating: Rating
+    said: str
+    kind: str
+    url: str
+    who: str
+
+    @property
+    def ask_url(self) -> str:
+        """Return the search with the question."""
+        return f"{reverse('memory:recall')}?{urlencode({'q': self.rating.question})}"
+
+
+def _rows(user: User, rated: Sequence[Rating]) -> list[RatedRow]:
+    records = ratings.records_of(user, rated)
+    places = origins.of(user, {one.actor for one in rated})
+    kinds = {
+        "note": _("note"), "observation": _("observation"), "fact": _("fact"),
+        "report": _("report"), "section": _("section of a memory file"),
+        ratings.ANSWER: _("answer"),
+    }  # fmt: skip
+    rows = []
+    for one in rated:
+        record = records.get(one.pk)
+        said = record.content if isinstance(record, Message) else str(record or "")
+        kind, who = kinds.get(one.record_type, one.record_type), places.get(one.actor)
+        said = shorten(one_line(said), LONGEST_SAID)
+        rows.append(RatedRow(one, said, kind, _url(one, record), who.words if who else ""))
+    return rows
+
+
+def _url(rating: Rating, record: Any) -> str:
+    if record is None:
+        return ""
+    if isinstance(record, Message):
+        return f"{record.session.get_absolute_url()}#message-{record.pk}"
+    return KINDS[rating.record_type].url(record)
+
+
+@require_safe
+@login_required
+def rated_list(request: BeaconRequest) -> HttpResponse:
+    """List what was rated not useful, or with `?show=useful` what was rated useful, newest first."""
+    show = Value.USEFUL if request.GET.get("show") == Value.USEFUL else Value.NOT_USEFUL
+    found = Rating.objects.of(request.user).filter(value=show)
+    cursor = request.GET.get("cursor", "")
+    page = page_of(found, by="created", falling=True, cursor=cursor, size=SIZE)
+    context = {
+        "rows": _rows(request.user, page.rows),
+        "next_cursor": page.next_cursor,
+        "show": show,
+        "shows": [(Value.NOT_USEFUL, _("Not useful")), (Value.USEFUL, _("Useful"))],
+        "here": request.get_full_path(),
+    }
+    return render(request, "memory/ratings.html", context)
+
+
+@act("rating-clear")
+def rating_clear(request: BeaconRequest, pk: UUID) -> str:
+    """Clear a rating."""
+    rating = get_object_or_404(Rating.objects.of(request.user), pk=pk)
+    rating.owner = request.user
+    record = ratings.rated_record(rating)
+    with transaction.atomic():
+        ratings.clear(rating, by=request.actor)
+        undo = _offer(request, rating.question, record, rating, NONE) if record else ""
+    messages.success(request, _said(NONE), extra_tags=undo)
+    return reverse("memory:ratings")

@@ -1,0 +1,314 @@
+"""Ratings of search results and answers, and how they change the ranking.
+
+Data flow: a person or an agent rates a result for a question (`rate`) -> the rating is stored under
+the question's stemmed words -> a later recall with the same words reads the ratings (`of_question`)
+and multiplies the scores of the rated records (`retrievers.with_ratings`) -> the explanation of the
+result says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, models, transaction
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.terms import query_terms
+from memory.models import Activity, Message, Rating, Session, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, LimitReached, Locked
+from memory.models.ratings import LONGEST_QUESTION, LONGEST_REASON, MOST_RATINGS
+from memory.services.search.bm25_sql import language_of
+from memory.services.search.kinds import KINDS
+from memory.services.search.query import parse
+
+# A rated record's score is multiplied by this. What a rated answer cites moves less.
+USEFUL, NOT_USEFUL = 1.5, 0.5
+CITED_USEFUL, CITED_NOT_USEFUL = 1.2, 0.8
+ANSWER = Session.record_type()  # the type of rated answers
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A rating that applies to a record; `is_cited` if the record's answer was rated."""
+
+    rating: Rating
+    is_cited: bool = False
+
+    @property
+    def factor(self) -> float:
+        """Return what the record's score is multiplied by."""
+        if self.is_cited:
+            return CITED_USEFUL if self.rating.is_useful else CITED_NOT_USEFUL
+        return USEFUL if self.rating.is_useful else NOT_USEFUL
+
+    @property
+    def words(self) -> str:
+        """Return the explanation of the ranking."""
+        agent = self.rating.agent
+        told = {"day": date_format(timezone.localtime(self.rating.created), "j F Y"), "who": agent}
+        if self.is_cited and self.rating.is_useful:
+            return _("Cited in an answer rated useful for this question on %(day)s") % told
+        if self.is_cited:
+            return _("Cited in an answer rated not useful for this question on %(day)s") % told
+        if agent and self.rating.is_useful:
+            return _("Rated useful for this question by %(who)s on %(day)s") % told
+        if agent:
+            return _("Rated not useful for this question by %(who)s on %(day)s") % told
+        if self.rating.is_useful:
+            return _("Rated useful for this question on %(day)s") % told
+        return _("Rated not useful for this question on %(day)s") % told
+
+
+# --- questions ---
+
+
+def key_of(terms: Collection[str], language: str) -> str:
+    """Return the key of a question: the same for the same words in any order; "" for none."""
+    if not terms:
+        return ""
+    words = " ".join(sorted(set(terms)))
+    return hashlib.sha256(f"{language}\n{words}".encode()).hexdigest()
+
+
+def key_of_text(question: str, language: str) -> str:
+    """Return the key of a question's text; "" if it has no words."""
+    return key_of(query_terms(question, language), language)
+
+
+def can_be_rated(question: str) -> bool:
+    """Whether results for these words can be rated."""
+    return len(question) <= LONGEST_QUESTION and any(sign.isalnum() for sign in question)
+
+
+# --- ranking ---
+
+
+def of_question(owner: User, question: str, terms: Collection[str]) -> dict[UUID, Rated]:
+    """Return the ratings for a question by record: one query, and one more for rated answers."""
+    if not can_be_rated(question):
+        return {}
+    rows = Rating.objects.of(owner).filter(key=key_of(terms, language_of(owner)))
+    found: dict[UUID, Rated] = {}
+    answers: list[Rating] = []
+    for rating in rows.order_by("created"):
+        if rating.position:
+            answers.append(rating)
+        else:
+            found[rating.record_id] = Rated(rating)
+    return _cited(owner, answers) | found if answers else found
+
+
+def _cited(owner: User, answers: Sequence[Rating]) -> dict[UUID, Rated]:
+    """Return the records that rated answers cite; the latest rating counts."""
+    rows = _answers_of(owner, answers).values_list("session", "position", "cites")
+    cites = {(session, position): told for session, position, told in rows}
+    found: dict[UUID, Rated] = {}
+    for one in answers:
+        for cite in cites.get((one.record_id, one.position), []):
+            found[UUID(cite["id"])] = Rated(one, is_cited=True)
+    return found
+
+
+def _answers_of(owner: User, rated: Sequence[Rating]) -> models.QuerySet[Message]:
+    """Return the rated answers, without those of sessions in Trash."""
+    wanted = models.Q(pk=None)
+    for one in rated:
+        wanted |= models.Q(session=one.record_id, position=one.position)
+    return Message.objects.filter(wanted, session__owner=owner, session__trashed_at=None)
+
+
+# --- rating ---
+
+
+def rate(
+    owner: User, question: str, record: Any, value: str, *, by: Actor, reason: str = ""
+) -> Rating:
+    """Rate a record, or an answer (a Message), for a question; an earlier rating is replaced.
+
+    Raises InvalidValue, LimitReached, or Locked if an agent would replace a person's rating.
+    """
+    words, reason = _checked(question, value, reason)
+    language = language_of(owner)
+    key = key_of_text(words, language)
+    if not can_be_rated(words) or not key:
+        problem = _("Enter a question of 1 to %(most)d characters. Operators don’t count.")
+        problem %= {"most": LONGEST_QUESTION}
+        raise InvalidValue(problem, errors={"question": [problem]})
+    record_type, record_id, position = named(record)
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        mine = Rating.objects.of(owner)
+        held = mine.filter(key=key, record_id=record_id, position=position).first()
+        _check_may_replace(held, by)
+        if held is None and mine.count() >= MOST_RATINGS:
+            told = {"most": f"{MOST_RATINGS:,}"}
+            raise LimitReached(
+                _("There are already %(most)s ratings. Clear some of them first.") % told
+            )
+        rating = held or Rating(
+            owner=owner, key=key, record_type=record_type, record_id=record_id, position=position
+        )
+        rating.question, rating.language = words, language
+        rating.value, rating.reason = value, reason
+        rating.actor, rating.created = str(by), timezone.now()
+        rating.is_new = held is None
+        rating.save()
+        _log(rating, record, "rated", by)
+    return rating
+
+
+def _checked(question: str, value: str, reason: str) -> tuple[str, str]:
+    """Return the question's words and the reason, cleaned. Raises InvalidValue."""
+    if value not in Rating.Value.values:
+        problem = _("Choose one of: %(known)s.") % {"known": ", ".join(Rating.Value.values)}
+        raise InvalidValue(problem, errors={"value": [problem]})
+    reason = one_line(clean(reason)[0])
+    if len(reason) > LONGEST_REASON:
+        told = {"most": LONGEST_REASON, "have": len(reason)}
+        problem = _("A reason can have at most %(most)d characters, but it has %(have)d.") % told
+        raise InvalidValue(problem, errors={"reason": [problem]})
+    return parse(question).words, reason
+
+
+def _check_may_replace(rating: Rating | None, by: Actor) -> None:
+    if rating is not None and not by.is_person and rating.actor.startswith("human:"):
+        raise Locked(_("A person rated this for the same question, so it stays as it is."))
+
+
+def clear(rating: Rating, *, by: Actor) -> None:
+    """Delete a rating. Raises Locked if an agent would delete another's."""
+    if not by.is_person and rating.actor != str(by):
+        raise Locked(_("Only the owner or the agent that rated this can clear the rating."))
+    deleted, _counts = Rating.objects.of(rating.owner).filter(pk=rating.pk).delete()
+    if deleted:
+        _log(rating, rated_record(rating), "rating-cleared", by)
+
+
+def _log(rating: Rating, record: Any, kind: str, by: Actor) -> None:
+    subject = record.session if isinstance(record, Message) else record
+    label = str(subject) if subject is not None else ""
+    Activity.log(rating.owner, by, kind, subject=subject, label=label, value=rating.value)
+
+
+def named(record: Any) -> tuple[str, UUID, int]:
+    """Return how a rating names what was rated: type, ID and position."""
+    if isinstance(record, Message):
+        return ANSWER, record.session_id, record.position
+    return getattr(record, "SEARCH_TYPE", "") or record.record_type(), record.pk, 0
+
+
+# --- what can be rated ---
+
+
+def record_of(owner: User, record_id: UUID, record_type: str = "") -> Any:
+    """Return the owner's record that recall can find under this ID; None if there is none."""
+    names = [record_type] if record_type else list(KINDS)
+    now = timezone.now()
+    for name in names:
+        found = KINDS[name].rows(owner, now).filter(pk=record_id).first() if name in KINDS else None
+        if found is not None:
+            found.owner = owner
+            return found
+    return None
+
+
+def answer_of(owner: User, session_id: UUID, position: int) -> Message | None:
+    """Return an answer in one of the owner's sessions; None if there is none."""
+    rows = Message.objects.filter(session__owner=owner, session__trashed_at=None, role="assistant")
+    rows = rows.filter(session=session_id, position=position, state=Message.State.DONE)
+    return rows.select_related("session").first()
+
+
+def question_of(answer: Message) -> str:
+    """Return the words of the message that was answered, as `question_in` does."""
+    asked = Message.objects.filter(
+        session=answer.session_id, role="user", is_index=False, position__lt=answer.position
+    )
+    return question_in(asked.order_by("-position").values_list("content", flat=True).first() or "")
+
+
+def question_in(text: str) -> str:
+    """Return the words of a message or query that can be rated; "" if there are none or too many."""
+    words = parse(text).words
+    return words if can_be_rated(words) else ""
+
+
+def rated_record(rating: Rating) -> Any:
+    """Return what was rated; None if it can no longer be found."""
+    if rating.position:
+        return answer_of(rating.owner, rating.record_id, rating.position)
+    return record_of(rating.owner, rating.record_id, rating.record_type)
+
+
+def records_of(owner: User, rated: Sequence[Rating]) -> dict[UUID, Any]:
+    """Return what was rated by the rating's ID, without what can no longer be found.
+
+    One query for each type of record.
+    """
+    now = timezone.now()
+    found: dict[tuple[str, UUID, int], Any] = {}
+    for name in {one.record_type for one in rated} & KINDS.keys():
+        keys = [one.record_id for one in rated if one.record_type == name]
+        for record in KINDS[name].rows(owner, now).filter(pk__in=keys):
+            record.owner = owner
+            found[(name, record.pk, 0)] = record
+    answers = [one for one in rated if one.record_type == ANSWER]
+    if answers:
+        rows = _answers_of(owner, answers).filter(role="assistant")
+        found |= {named(one): one for one in rows.select_related("session")}
+    keys_of = {one.pk: (one.record_type, one.record_id, one.position) for one in rated}
+    return {pk: found[key] for pk, key in keys_of.items() if key in found}
+
+
+def rating_of(owner: User, question: str, record: Any) -> Rating | None:
+    """Return the rating of a record for a question, if there is one."""
+    _type, key, position = named(record)
+    words = key_of_text(parse(question).words, language_of(owner))
+    return Rating.objects.of(owner).filter(key=words, record_id=key, position=position).first()
+
+
+def of_answers(session: Session) -> dict[int, Rating]:
+    """Return the ratings of a session's answers by position, the latest of each."""
+    rows = Rating.objects.of(session.owner).filter(record_type=ANSWER, record_id=session.pk)
+    return {one.position: one for one in rows.order_by("created")}
+
+
+# --- retention ---
+
+
+def tidy() -> int:
+    """Delete old ratings and those of records that are gone; return how many.
+
+    A rating in another language than its owner's gets the key of the owner's language.
+    """
+    deleted = Rating.objects.old().delete()[0]
+    known = {name: kind.model for name, kind in KINDS.items()} | {ANSWER: Session}
+    for name, model in known.items():
+        there = model._default_manager.filter(pk=models.OuterRef("record_id"))
+        gone = Rating.objects.filter(record_type=name).exclude(models.Exists(there))
+        deleted += gone.delete()[0]
+    for owner in User.objects.filter(pk__in=Rating.objects.values("owner").distinct()):
+        language = language_of(owner)
+        for rating in Rating.objects.of(owner).exclude(language=language).order_by("-created"):
+            deleted += _translate(rating, language)
+    return deleted
+
+
+def _translate(rating: Rating, language: str) -> int:
+    """Renew a rating's key; delete it if a rating with that key exists. Return how many were."""
+    key = key_of_text(rating.question, language)
+    rows = Rating.objects.filter(pk=rating.pk)
+    try:
+        with transaction.atomic():
+            rows.update(key=key, language=language)
+    except IntegrityError:
+        return rows.delete()[0]
+    return 0
