@@ -12,6 +12,7 @@ from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
 from research.api.joined import api
+from research.services.topics import sharing
 from tests.api.cast import ROOT, Program
 from tests.api.test_every_route import address
 from tests.research.factories import make_second_run, make_topic
@@ -47,8 +48,12 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     item = store(alice, OUTSIDE, title=OUTSIDE, **more)
     snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
     document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
+    carol, _is_new = User.objects.get_or_create(username="carol")
+    shared = make_topic(carol, OUTSIDE)
+    make_second_run(shared)
+    sharing.add_member(shared, alice.username, "viewer", by=carol.actor)
     return {
-        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
+        "topic_id": shared.pk, "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
         "document_id": document.pk, "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
     }  # fmt: skip

@@ -72,7 +72,7 @@ class News:
     last_read: ReadRun | None = None
     first: int = 0  # the numbers of the first and last unread run
     last: int = 0
-    rows: Sequence[DeltaRow] = field(default_factory=list)
+    rows: list[DeltaRow] = field(default_factory=list)
 
     @property
     def is_several(self) -> bool:
@@ -88,35 +88,38 @@ class News:
         return since_read.counts_in_words(counts, was_read=False) or _("Nothing new.")
 
 
+def unread_of(member: Membership) -> list[Report]:
+    """Return the reports after the member's read mark in order, at most the last 60."""
+    rows = reports_of(member.topic).filter(run__number__gt=member.read_run)
+    return list(rows.order_by("-run__number")[: since_read.MOST_RUNS])[::-1]
+
+
 def news_of(member: Membership) -> News:
     """Return the merged changes of the reports after the member's read mark, in three queries."""
     topic = member.topic
-    rows = reports_of(topic).filter(run__number__gt=member.read_run)
-    unread = list(rows.order_by("-run__number")[: since_read.MOST_RUNS])[::-1]
+    unread = unread_of(member)
     if not unread:
         return News()
-    news = News(first=unread[0].run.number, last=unread[-1].run.number)
+    news = News(first=unread[0].run.number or 0, last=unread[-1].run.number or 0)
     if member.read_run == 0 or not news.last > news.first:
         return news
     read = reports_of(topic).filter(run__number__lte=member.read_run).order_by("-run__number")
     last = read.values_list("run_id", "run__number", "created").first()
     news.last_read = ReadRun(*last) if last else None
-    news.rows = _changes(topic, unread)
+    for item, report in changes_of(unread):
+        sources = {source.n: source for source in report_page.sources_of(report)}
+        url = reverse("research:shared-topic-report", args=[topic.pk, item.run_id])
+        news.rows.append(report_page.row_for_others(delta_row(item, sources, url)))
     return news
 
 
-def _changes(topic: Topic, reports: Sequence[Report]) -> list[DeltaRow]:
-    """Return the merged changes of the reports, citing each report's own sources."""
+def changes_of(reports: Sequence[Report]) -> list[tuple[DeltaItem, Report]]:
+    """Return the merged changes that the reports list, each with the report that it cites."""
     by_run = {report.run_id: report for report in reports}
     items = DeltaItem.objects.filter(run__in=by_run, withheld="").select_related("conflict")
-    rows = []
-    for one in merge(items.order_by("run__number", "position")):
-        if one.is_listed:
-            item = one.as_item()
-            sources = {s.n: s for s in report_page.sources_of(by_run[item.run_id])}
-            url = reverse("research:shared-topic-report", args=[topic.pk, item.run_id])
-            rows.append(report_page.row_for_others(delta_row(item, sources, url)))
-    return rows
+    merged = merge(items.order_by("run__number", "position"))
+    listed_ones = [one.as_item() for one in merged if one.is_listed]
+    return [(item, by_run[item.run_id]) for item in listed_ones]
 
 
 # --- facts and sources ---
