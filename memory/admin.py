@@ -1018,6 +1018,18 @@ class PublishDueAdmin(ReadOnlyAdmin):
         return True
 
 
+@admin.register(memory.Membership)
+class MembershipAdmin(ReadOnlyAdmin):
+    """Who can read whose topic, without the topics' names."""
+
+    OWNER = "topic__owner_id"
+    SENSITIVE = "topic__sensitivity"
+    list_select_related = ("topic", "user")
+    list_display = ("label", "topic_id", "user", "role", "created")
+    list_filter = ("role",)
+    MASKED = ("topic",)
+
+
 @admin.register(memory.ModelCall)
 class ModelCallAdmin(ReadOnlyAdmin):
     """Calls of models.  Only the owner sees their text; others see their size."""

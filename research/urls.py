@@ -21,6 +21,7 @@ from research.pages import (
     reports,
     runs,
     schedules,
+    shared_topics,
     shares,
     sources,
     topic_settings,
@@ -102,6 +103,25 @@ _shares = [
     path("shared-links/<uuid:pk>/end/", shares.link_end, name="shared-link-end"),
     path("shared-links/<uuid:pk>/resume/", shares.link_resume, name="shared-link-resume"),
     path("shared/<str:token>/", shares.shared_report, name="shared-report"),  # without a sign-in
+]
+# Another person's topic. Slugs are unique per owner, so its URLs have its ID.
+_SHARED = "topics/shared/<uuid:pk>/"
+_members = [
+    path(_SHARED, shared_topics.shared_topic, name="shared-topic"),
+    path(_SHARED + "facts/", shared_topics.shared_facts, name="shared-topic-facts"),
+    path(_SHARED + "sources/", shared_topics.shared_sources, name="shared-topic-sources"),
+    path(_SHARED + "reports/", shared_topics.shared_reports, name="shared-topic-reports"),
+    path(
+        _SHARED + "runs/<int:run_id>/",
+        shared_topics.shared_run,
+        name="shared-topic-report",
+    ),
+    path(_SHARED + "read/", shared_topics.shared_read, name="shared-topic-read"),
+    path(_SHARED + "leave/", shared_topics.shared_leave, name="shared-topic-leave"),
+    path(_TOPIC + "people/", shared_topics.topic_people, name="topic-people"),
+    path(
+        _TOPIC + "people/<int:pk>/remove/", shared_topics.member_remove, name="topic-member-remove"
+    ),
 ]
 _CHANNEL = "settings/channels/<uuid:pk>/"
 _notices = [
@@ -204,6 +224,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_sentences,
     *_reports,
     *_shares,
+    *_members,
     *_notices,
     *_activity,
     path("metrics", metrics.metrics, name="metrics"),

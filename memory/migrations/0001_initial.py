@@ -3477,6 +3477,45 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Membership",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("viewer", "viewer")],
+                        default="viewer",
+                        max_length=10,
+                        verbose_name="role",
+                    ),
+                ),
+                ("read_run", models.PositiveIntegerField(default=0)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "topic",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="members",
+                        to="memory.topic",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("created", "id"),
+                "constraints": [
+                    models.UniqueConstraint(fields=("topic", "user"), name="member_once_a_topic")
+                ],
+            },
+        ),
         migrations.RunSQL(
             "ALTER TABLE memory_searchterm SET (fillfactor = 50)",
             "ALTER TABLE memory_searchterm RESET (fillfactor)",

@@ -48,7 +48,7 @@ from memory.models.search_index import (
     SearchTerm,
 )
 from memory.models.topic_facts import TopicFact
-from memory.models.topics import PublishDue, SeenUrl, Source, SourceRule, Topic
+from memory.models.topics import Membership, PublishDue, SeenUrl, Source, SourceRule, Topic
 
 __all__ = [
     "Activity",
@@ -72,6 +72,7 @@ __all__ = [
     "LibraryDocument",
     "LibraryFolder",
     "Lock",
+    "Membership",
     "MemoryFile",
     "Message",
     "MirrorFolder",

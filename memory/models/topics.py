@@ -100,6 +100,18 @@ class NameTaken(InvalidValue):
 
 
 class TopicQuerySet(RememberedQuerySet):
+    def shared_with(self, user: Any, *roles: str) -> Self:
+        """Keep other people's topics that `user` can read as a member, in one of `roles` if given.
+
+        This is the only way to another person's topic. A topic in Trash, a sensitive or quarantined
+        one, and one whose owner's account is disabled are shared with no one.
+        """
+        mine = Membership.objects.filter(user=user)
+        if roles:
+            mine = mine.filter(role__in=roles)
+        rows = self.live().for_agents().filter(owner__is_active=True)
+        return rows.filter(pk__in=mine.values("topic"))
+
     def active(self) -> Self:
         """Keep topics that are neither archived nor in Trash."""
         return self.live().filter(archived_at=None)
@@ -450,3 +462,37 @@ class Source(models.Model):
 
     def __str__(self) -> str:
         return self.title or self.url
+
+
+# --- members ---
+
+
+class Membership(models.Model):
+    """Another person's access to a topic.
+
+    Only its owner adds and removes members. `read_run` is the number of the last run whose report
+    the member has read: each reader has their own mark, and the owner's is on the reports.
+    """
+
+    class Role(models.TextChoices):
+        VIEWER = "viewer", gettext_lazy("viewer")
+
+    MOST = 50  # per topic
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="members")
+    user = models.ForeignKey("memory.User", models.CASCADE, related_name="memberships")
+    role = models.CharField(gettext_lazy("role"), max_length=10, choices=Role, default=Role.VIEWER)
+    read_run = models.PositiveIntegerField(default=0)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Membership]] = models.Manager()
+
+    class Meta:
+        ordering = ("created", "id")
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "user"], name="member_once_a_topic")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.user)

@@ -24,7 +24,7 @@ from memory.api import (
 )
 from memory.api import settings as api_settings
 from memory.api.frame import BeaconAPI
-from research.api import hooks, reports, runs, topics
+from research.api import hooks, reports, runs, shared, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -50,6 +50,8 @@ api.add_router("/library", library.api)
 api.add_router("/topics", topics.api)
 api.add_router("/topics", topics.sources_api)
 api.add_router("/topics", reports.since_read_api)
+api.add_router("/topics", shared.members_api)
+api.add_router("/shared-topics", shared.api)
 api.add_router("/runs", runs.api)
 api.add_router("/corrections", reports.corrections_api)
 api.add_router("/hooks", hooks.api)

@@ -92,11 +92,11 @@ def page_of_reports(user: User, wanted: Filters, cursor: str = "") -> tuple[list
         cursor=cursor,
         size=PAGE_SIZE,
     )
-    counts = _counts([report.run_id for report in shown.rows])
+    counts = counts_of([report.run_id for report in shown.rows])
     return [ReportRow(report, counts[report.run_id]) for report in shown.rows], shown
 
 
-def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
+def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     """Return the number of changes each run lists, by status, in the section's order."""
     items = DeltaItem.objects.filter(run__in=runs, withheld="", status__in=DeltaItem.LISTED)
     by_run: dict[int, dict[str, int]] = defaultdict(dict)
@@ -123,7 +123,7 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     Reports that arrive while the page is open stay unread.
     """
     topic = _topic(request, slug)
-    rows, upto = _reports(topic), _number(request.GET.get("upto", ""))
+    rows, upto = _reports(topic), run_number(request.GET.get("upto", ""))
     if upto is not None:
         rows = rows.filter(run__number__lte=upto)
     count, at = topic_news.mark_read(rows)
@@ -142,7 +142,7 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
     """
     topic = _topic(request, slug)
     rows = _reports(topic)
-    first, last = (_number(request.POST.get(name, "")) for name in ("first", "last"))
+    first, last = (run_number(request.POST.get(name, "")) for name in ("first", "last"))
     if first is not None and last is not None:
         rows = rows.filter(run__number__gte=first, run__number__lte=last)
     else:
@@ -162,7 +162,7 @@ def _reports(topic: Topic) -> ReportQuerySet:
     return found.exclude(run__number=None)
 
 
-def _number(text: str) -> int | None:
+def run_number(text: str) -> int | None:
     """Return the run number in a text, or None if it isn't one."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else None

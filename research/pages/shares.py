@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -34,8 +34,6 @@ from memory.pages.shared.undo import act, offer
 from research.models import Report, Run, SharedLink
 from research.models.reports import MOST_NOTE
 from research.services.reports import page as report_page
-from research.services.reports.delta_rows import DeltaRow, SourceRow
-from research.services.runs.reporting import sentences as report_sentences
 
 _TIMES = (
     (1, gettext_lazy("1 day")),
@@ -195,37 +193,8 @@ def opened(token: str, *, is_visit: bool = True) -> SharedLink:
 
 
 def words_of(link: SharedLink) -> dict[str, Any]:
-    """Return the content of the shared page: the report, its changes and sources.
-
-    It leaves out everything about the owner's memory and setup: facts that were confirmed, went
-    quiet or were withheld, warnings, costs, the author, and links to pages that need a sign-in.
-    """
-    run = link.report.run
-    found = report_page.article(run, reader=report_sentences.STRANGER)
-    sources = [_outside(source) for source in found["sources"]]
-    if found["changed"].unasked and found["quiet_text"]:
-        # The number of withheld changes is private.
-        found["quiet_text"] = _("Nothing new to announce.")
-    return {
-        name: found[name] for name in ("report", "quiet_text", "body", "body_rest", "contents")
-    } | {
-        "run": run,
-        "listed": [_row_outside(row) for row in found["changed"].listed],
-        "sources": sources,
-        "link": link,
-    }
-
-
-def _row_outside(row: DeltaRow) -> DeltaRow:
-    stands = {name: getattr(row, name) for name in ("source", "previous")}
-    return replace(row, **{n: stand and stand.for_strangers() for n, stand in stands.items()})
-
-
-def _outside(source: SourceRow) -> SourceRow:
-    """Return the source without a link to a page that needs a sign-in."""
-    if not source.link.is_ours:
-        return source
-    return replace(source, link=replace(source.link, url="", note=""), address="")
+    """Return the content of the shared page: the report, its changes and sources."""
+    return report_page.article_for_others(link.report.run) | {"link": link}
 
 
 def link_rows(owner: User, report: Report | None = None) -> list[LinkRow]:

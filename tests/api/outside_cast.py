@@ -13,6 +13,7 @@ from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
 from memory.services.search import ratings
 from research.api.joined import api
+from research.services.topics import sharing
 from tests.api.cast import ROOT, Program
 from tests.api.test_every_route import address
 from tests.research.factories import make_second_run, make_topic
@@ -49,8 +50,12 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
     document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
     rating = ratings.rate(alice, OUTSIDE, observation, "useful", by=alice.actor, reason=OUTSIDE)
+    carol, _is_new = User.objects.get_or_create(username="carol")
+    shared = make_topic(carol, OUTSIDE)
+    make_second_run(shared)
+    sharing.add_member(shared, alice.username, "viewer", by=carol.actor)
     return {
-        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
+        "topic_id": shared.pk, "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
         "document_id": document.pk, "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
         "rating_id": rating.pk,

@@ -20,6 +20,7 @@ from memory.services.observations import Line, remember_lines
 from memory.services.search import ratings
 from research.api.joined import api
 from research.models import Channel
+from research.services.topics import sharing
 from tests.api.cast import ROOT, Program
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
@@ -33,6 +34,7 @@ SCOPES = {
         read_observation query_content show_content read_context read_settings recall list_related show_about list_entries
         read_entry read_session list_trash read_run read_run_report list_sources list_topics
         read_topic list_documents read_document read_topic_memory read_since read_forecast list_runs read_report
+        list_shared_topics read_shared_topic list_shared_reports read_shared_report read_shared_news
     """,
     "write": """
         add_document append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
@@ -45,6 +47,7 @@ SCOPES = {
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
         undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
+        list_members add_member remove_member mark_shared_read leave_shared_topic
     """,
 }
 # What a request must hold to come as far as the record that it names.
@@ -58,6 +61,8 @@ BODIES: dict[str, Any] = {
     "treat_source": {"place": "example.org", "act": "mute"},
     "edit_topic": {"objective": "mine"},
     "purge_trashed": {"confirm": WORDS},
+    "add_member": {"username": "carol"},
+    "mark_shared_read": {"number": 2},
     "restore_snapshot": {},
 }
 BY_NAME = {"path", "key"}  # each owner has their own of that name
@@ -106,7 +111,13 @@ def there(alice: User) -> dict[str, Any]:
     )
     rating = ratings.rate(alice, "friend", note, "useful", by=alice.actor)
     Conflict.objects.note(alice, "contradiction", note, observation, reason=WORDS)
+    carol = User.objects.create_user("carol")
+    shared = make_topic(carol, f"{WORDS}, shared")
+    make_second_run(shared)
+    sharing.add_member(shared, "alice", "viewer", by=carol.actor)
     return {
+        "topic_id": shared.pk,
+        "member_id": sharing.add_member(topic, "carol", "viewer", by=alice.actor).pk,
         "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": store(alice, WORDS, by=alice.actor).pk,
         "proposal_id": proposal.pk, "conflict_id": Conflict.objects.get().pk,

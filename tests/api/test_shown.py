@@ -47,7 +47,7 @@ READS = sorted(
     for name, (method, _path) in OPERATIONS.items()
     if method == "GET" or name == "read_context"
 )
-FOR_PEOPLE = {"list_proposals", "list_conflicts", "list_corrections", "list_hooks"}
+FOR_PEOPLE = {"list_proposals", "list_conflicts", "list_corrections", "list_hooks", "list_members"}
 SHOW_NO_TEXT = {"read_settings", "read_forecast"}
 
 

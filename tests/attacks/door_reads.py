@@ -29,6 +29,10 @@ def _topic(rest: str = "") -> Callable[[World], Answer]:
     return lambda w: w.rest("GET", f"/topics/{w.persons_topic.slug}{rest}")
 
 
+def _shared(rest: str = "") -> Callable[[World], Answer]:
+    return lambda w: w.rest("GET", f"/shared-topics/{w.more['shared'].pk}{rest}")
+
+
 SHOWS = (
     Show("list_files", True, _get("/files")),
     Show("list_file_revisions", False, _get(f"/files/{MEMORY}/revisions")),
@@ -64,6 +68,11 @@ SHOWS = (
     Show("read_forecast", False, _topic("/forecast")),
     Show("list_runs", False, _topic("/runs")),
     Show("read_report", True, _topic("/reports/2")),
+    Show("list_shared_topics", True, _get("/shared-topics")),
+    Show("read_shared_topic", True, _shared()),
+    Show("list_shared_reports", True, _shared("/reports")),
+    Show("read_shared_report", True, _shared("/reports/2")),
+    Show("read_shared_news", True, _shared("/since-read")),
     # The tools and attachments of MCP.
     Show("memory_list", True, lambda w: w.tool("memory_list")),
     Show("memory_read", True, lambda w: w.tool("memory_read", path=MONTH)),

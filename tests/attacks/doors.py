@@ -47,6 +47,7 @@ from research.mcp.calls import Caller
 from research.mcp.server import NoSuchResource
 from research.models import Run
 from research.services.runs.execution.starting import create_topic
+from research.services.topics import sharing
 from tests.api.cast import Program
 from tests.pages.rows_written import rows_written
 from tests.research.factories import (
@@ -233,8 +234,17 @@ def made_world(owner: User) -> World:
         persons_failed_run=persons_failed,
         persons_running=persons_running,
         file=MemoryFile.objects.get(owner=owner, path=MEMORY),
-        more=dict(rated),
+        more=dict(rated) | {"shared": _shared_with(owner, words)},
     )
+
+
+def _shared_with(owner: User, words: str) -> Topic:
+    """Return another person's topic that `owner` can read."""
+    other = User.objects.create_user("carol")
+    topic = make_topic(other, words)
+    _researched(topic, words)
+    sharing.add_member(topic, owner.username, "viewer", by=other.actor)
+    return topic
 
 
 def _researched(topic: Topic, words: str) -> Run:

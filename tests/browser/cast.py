@@ -32,6 +32,7 @@ from memory.models import (  # noqa: E402
     OAuthClient,
     Topic,
     TopicFact,
+    User,
 )
 from memory.services.files import agent_folders  # noqa: E402
 from memory.services.library import documents as library_services  # noqa: E402
@@ -339,6 +340,7 @@ def main() -> None:
     found |= cast_archive.archives(owner)
     agent_folders.catch_up()
     found |= cast_scripts.hard_words(person("hedy"))
+    found |= cast_shares.members(owner, User.objects.get(username="hedy"))
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
         run__topic__title=LONG
     ).update(read_at=timezone.now())

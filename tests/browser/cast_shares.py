@@ -7,8 +7,24 @@ from typing import Any
 
 from django.utils import timezone
 
+from memory.models import Topic
 from research.models import Report, SharedLink
 from research.pages import shares
+from research.services.topics import sharing
+
+
+def members(owner: Any, reader: Any) -> dict[str, str]:
+    """Share the same topic with a person who has read the first of its reports, and return its pages."""
+    topic = Topic.objects.of(owner).get(title="Asynchronous I/O")
+    member = sharing.add_member(topic, reader.username, "viewer", by=owner.actor)
+    sharing.mark_read(member, 1)
+    run = Report.objects.get(run__number=2, run__topic=topic).run_id
+    page = f"/topics/shared/{topic.pk}/"
+    return {
+        "people": f"/topics/{topic.slug}/people/",
+        "member": page,
+        "member report": f"{page}runs/{run}/",
+    }
 
 
 def shared(owner: Any) -> dict[str, str]:

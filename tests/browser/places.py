@@ -305,10 +305,25 @@ def _shares(cast: dict[str, str]) -> list[Place]:
         Place("share wrong", cast["share"], FULL, _long_note),
         Place("shared links", "/reports/shared-links/"),
         Place("shared links empty", "/reports/shared-links/", EMPTY),
+        Place("topic people", cast["people"]),
+        Place("topic people wrong", cast["people"], FULL, _no_person),
+        Place("topics shared", "/topics/", WORDS),
+        Place("shared topic", cast["member"], WORDS),
+        *(
+            Place(f"shared topic {tab}", f"{cast['member']}{tab}/", WORDS)
+            for tab in ("facts", "sources", "reports")
+        ),
+        Place("shared topic report", cast["member report"], WORDS, _unfold),
         Place("shared report", cast["shared"], STRANGER),
         Place("shared over", cast["shared over"], STRANGER),
         Place("shared unknown", "/shared/no-such-link/", STRANGER),
     ]
+
+
+def _no_person(visitor: Visitor) -> None:
+    visitor.page.locator("[name=username]").fill("no-such-person")
+    visitor.page.get_by_role("button", name="Share", exact=True).click()
+    visitor.page.locator("[name=username][aria-invalid]").wait_for()
 
 
 def _long_note(visitor: Visitor) -> None:

@@ -124,6 +124,7 @@ def _talk(owner: User, n: int, hidden: dict[str, Any]) -> None:
 def _about(owner: User, n: int, topic: Topic) -> None:
     """Create what tells of records and of those who come in."""
     memory.PublishDue.objects.create(owner=owner, slug=SECRET_TEXT)
+    memory.Membership.objects.create(topic=topic, user=owner)
     memory.ModelCall.objects.create(
         owner=owner, purpose="plan", source="run:1", model="m", prompt=[SECRET_TEXT],
         answer=SECRET_TEXT, error=SECRET_TEXT,

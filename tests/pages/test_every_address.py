@@ -64,6 +64,11 @@ NOT_THERE = {
     "memory:file-timeline",  # of a fact file
     "research:topic-purge",  # it is in no trash
     "research:sentence-correct",  # the key is of no sentence
+    # her own topic isn't shared with her: tests/pages/test_shared_topics.py
+    "research:shared-topic-facts",
+    "research:shared-topic-sources",
+    "research:shared-topic-reports",
+    "research:shared-topic-report",
 }
 
 # What a page may ask besides the session and the user (issue 9); `benchmarks/page_queries.py`
@@ -112,6 +117,8 @@ def named(topic: Topic) -> dict[str, Any]:
             owner=owner, item=run.delta_items.latest("pk"), record_type="note", record_id=note.pk,
             line_key="a",
         ),
+        "topics/shared": topic, "topics/shared/<uuid:pk>/runs": run,
+        "topics/<slug:slug>/people": memory.Membership,
         "corrections": research.Correction, "shared-links": research.SharedLink,
         "settings/channels": research.Channel, "settings/deliveries": research.Delivery,
         "settings/feeds": research.Feed, "digest": research.Digest,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from memory.pages import reflections as reflection_page
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
 from research.models.reports import Remark, source_lines
 from research.models.runs import RunQuerySet
-from research.services.reports.delta_rows import Quote, SourceRow, changed_of
+from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, changed_of
 from research.services.reports.watched_parts import watched_parts
 from research.services.runs import page, presenters
 from research.services.runs.context import applied_rules
@@ -114,6 +114,37 @@ def article(
         "written_by": presenters.written_by(report),
         "said": said,
     }
+
+
+def article_for_others(run: Run) -> dict[str, Any]:
+    """Return the context of the report for a reader who doesn't own it.
+
+    It leaves out everything about the owner's memory and setup: facts that were confirmed, went
+    quiet or were withheld, warnings, costs, the author, and links to the owner's pages.
+    """
+    found = article(run, reader=report_sentences.STRANGER)
+    if found["changed"].unasked and found["quiet_text"]:
+        # The number of withheld changes is private.
+        found["quiet_text"] = _("Nothing new to announce.")
+    shown = ("report", "quiet_text", "body", "body_rest", "contents")
+    return {name: found[name] for name in shown} | {
+        "run": run,
+        "listed": [row_for_others(row) for row in found["changed"].listed],
+        "sources": [source_for_others(source) for source in found["sources"]],
+    }
+
+
+def row_for_others(row: DeltaRow) -> DeltaRow:
+    """Return the change without links to the owner's pages."""
+    stands = {name: getattr(row, name) for name in ("source", "previous")}
+    return replace(row, **{n: stand and stand.for_strangers() for n, stand in stands.items()})
+
+
+def source_for_others(source: SourceRow) -> SourceRow:
+    """Return the source without a link to the owner's pages."""
+    if not source.link.is_ours:
+        return source
+    return replace(source, link=replace(source.link, url="", note=""), address="")
 
 
 def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:

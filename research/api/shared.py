@@ -1,0 +1,306 @@
+"""`/topics/{slug}/members`, and `/shared-topics`: the topics that other people share.
+
+A shared topic is named by its ID, because two people can have topics with the same slug. Its
+answers hold only what its pages show (`research.services.topics.shared_page`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Status
+from pydantic import BaseModel, Field
+
+from beacon_site.text.cleaning import without_citations
+from memory.api.auth import ADMIN, READ, ApiRequest, Caller
+from memory.api.frame import Body, located, router
+from memory.api.paging import PAGE, Listing, PageParams, listing
+from memory.api.problems import not_found
+from memory.api.shown import Textless, shows
+from memory.models import Membership, Trust
+from research.api.schemas import DeltaSourceOut
+from research.api.topics import topic_of
+from research.models import DeltaItem, Report
+from research.services.topics import shared_page, sharing
+
+members_api = router("topics")
+api = router("shared topics")
+_MEMBERS = "/{slug:slug}/members"
+_ONE = "/{uuid:topic_id}"
+_LIBRARY = "library:"
+
+
+class MemberIn(Body):
+    """A person to share a topic with."""
+
+    username: str = Field(max_length=150, description="The person needs an account on this Beacon.")
+    role: Membership.Role = Membership.Role.VIEWER
+
+
+class MemberOut(Textless):
+    """A person with access to a topic."""
+
+    id: int
+    username: str
+    name: str
+    role: Membership.Role
+    created: datetime
+
+    @classmethod
+    def about(cls, member: Membership) -> Self:
+        return cls(
+            id=member.pk,
+            username=member.user.get_username(),
+            name=str(member.user),
+            role=Membership.Role(member.role),
+            created=member.created,
+        )
+
+
+@members_api.get(_MEMBERS, auth=ADMIN, response=Listing[MemberOut])
+def list_members(request: ApiRequest, slug: str, wanted: PageParams = PAGE) -> Listing[MemberOut]:
+    """List the people with whom the owner shares the topic."""
+    rows = topic_of(request.auth, slug).members.select_related("user")
+    return listing(rows, wanted, name="members", out=MemberOut.about)
+
+
+@members_api.post(_MEMBERS, auth=ADMIN, response={201: MemberOut})
+def add_member(
+    request: ApiRequest, response: HttpResponse, slug: str, wanted: MemberIn
+) -> Status[MemberOut]:
+    """Share the topic with a person, who can read its reports, current facts and sources."""
+    caller = request.auth
+    topic = topic_of(caller, slug)
+    member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
+    located(response, f"/topics/{slug}/members/{member.pk}")
+    return Status(201, MemberOut.about(member))
+
+
+@members_api.delete(_MEMBERS + "/{int:member_id}", auth=ADMIN, response={204: None})
+def remove_member(request: ApiRequest, slug: str, member_id: int) -> Status[None]:
+    """End a person's access at once."""
+    caller = request.auth
+    mine = topic_of(caller, slug).members.select_related("user", "topic__owner")
+    member = mine.filter(pk=member_id).first()
+    if member is None or not sharing.remove_member(member, by=caller.by):
+        raise not_found()
+    return Status(204, None)
+
+
+# --- `/shared-topics` ---
+
+
+class SharedTopicOut(BaseModel):
+    """A topic that another person shares with you."""
+
+    id: UUID
+    title: str
+    owner: str
+    role: Membership.Role
+    read_run: int = Field(description="The number of the last run you read. 0: none.")
+    last_run_at: datetime | None
+
+    @classmethod
+    def of(cls, member: Membership) -> Self:
+        """Return the topic. Another person wrote its text."""
+        shows(trust=Trust.EXTERNAL)
+        topic = member.topic
+        return cls(
+            id=topic.pk,
+            title=topic.title,
+            owner=str(topic.owner),
+            role=Membership.Role(member.role),
+            read_run=member.read_run,
+            last_run_at=topic.last_run_at,
+        )
+
+
+class SharedChangeOut(BaseModel):
+    """One change that a report lists."""
+
+    status: str = Field(description="new, changed, contradicted or gone.")
+    sentence: str
+    previous: str
+    quote: str
+    source: DeltaSourceOut | None = Field(description="The source of the sentence.")
+
+    @classmethod
+    def of(cls, item: DeltaItem, report: Report) -> Self:
+        numbered = {source["n"]: _outside(source) for source in report.sources}
+        cited = next((numbered[n] for n in item.citations if n in numbered), None)
+        return cls(
+            status=item.status,
+            sentence=item.sentence,
+            previous=item.previous_text,
+            quote=item.quote,
+            source=DeltaSourceOut.of(cited, quote=item.quote),
+        )
+
+
+class SharedSourceOut(BaseModel):
+    """One entry of a report's numbered list of sources."""
+
+    n: int
+    title: str
+    link: str = Field(description="Empty for a document in the owner's library.")
+    domain: str
+    published_at: str | None
+
+
+class SharedReportOut(BaseModel):
+    """A report of a shared topic. `body` doesn't include the changes."""
+
+    run: int
+    number: int
+    title: str
+    created: datetime
+    is_baseline: bool
+    summary: str
+    body: str
+    changes: list[SharedChangeOut]
+    sources: list[SharedSourceOut]
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """Return the report without what only its owner can see."""
+        shows(trust=Trust.EXTERNAL)
+        run = report.run
+        told = run.delta_items.filter(withheld="", status__in=DeltaItem.LISTED)
+        return cls(
+            run=run.pk,
+            number=run.number or 0,
+            title=report.title,
+            created=report.created,
+            is_baseline=run.is_baseline,
+            summary=without_citations(report.summary),
+            body=report.body,
+            changes=[SharedChangeOut.of(item, report) for item in told.order_by("position")],
+            sources=[
+                SharedSourceOut(
+                    n=one["n"],
+                    published_at=one.get("published_at") or None,
+                    **{name: one.get(name) or "" for name in ("title", "link", "domain")},
+                )
+                for one in map(_outside, report.sources)
+            ],
+        )
+
+
+class SharedReportLine(BaseModel):
+    """A report in a list."""
+
+    run: int
+    number: int
+    title: str
+    created: datetime
+    is_baseline: bool
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        shows(trust=Trust.EXTERNAL)
+        run = report.run
+        return cls(
+            run=run.pk,
+            number=run.number or 0,
+            title=report.title,
+            created=report.created,
+            is_baseline=run.is_baseline,
+        )
+
+
+class SharedNewsOut(BaseModel):
+    """What changed since you last read the topic, as one list."""
+
+    read_run: int = Field(description="The number of the last run you read. 0: none.")
+    unread: list[int] = Field(description="The numbers of the unread reports' runs, in order.")
+    changes: list[SharedChangeOut]
+
+
+class ReadUpToIn(Body):
+    """Up to which run you have read."""
+
+    number: int = Field(ge=1, le=2_147_483_647)
+
+
+def _outside(source: dict[str, Any]) -> dict[str, Any]:
+    """Return a report's source without the address of a document in the owner's library."""
+    link = source.get("link") or ""
+    return source | {"link": ""} if link.startswith(_LIBRARY) else source
+
+
+def _member(caller: Caller, topic_id: UUID) -> Membership:
+    """Return the caller's membership. Raises Problem (404) if the topic isn't shared with them."""
+    member: Membership | None = (
+        shared_page.memberships_of(caller.owner).filter(topic=topic_id).first()
+    )
+    if member is None:
+        raise not_found(_("This topic doesn’t exist, or isn’t shared with you."))
+    return member
+
+
+@api.get("", auth=READ, response=Listing[SharedTopicOut])
+def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
+    """List the topics that other people share with you, latest first."""
+    rows = shared_page.memberships_of(request.auth.owner)
+    return listing(rows, wanted, name="shared topics", out=SharedTopicOut.of)
+
+
+@api.get(_ONE, auth=READ, response=SharedTopicOut)
+def read_shared_topic(request: ApiRequest, topic_id: UUID) -> SharedTopicOut:
+    """Read one shared topic."""
+    return SharedTopicOut.of(_member(request.auth, topic_id))
+
+
+@api.get(_ONE + "/reports", auth=READ, response=Listing[SharedReportLine])
+def list_shared_reports(
+    request: ApiRequest, topic_id: UUID, wanted: PageParams = PAGE
+) -> Listing[SharedReportLine]:
+    """List its reports, newest first."""
+    rows = shared_page.reports_of(_member(request.auth, topic_id).topic)
+    rows = rows.defer("body", "delta", "sources", "checks")
+    return listing(rows, wanted, name="shared reports", out=SharedReportLine.of)
+
+
+@api.get(_ONE + "/reports/{int:number}", auth=READ, response=SharedReportOut)
+def read_shared_report(request: ApiRequest, topic_id: UUID, number: int) -> SharedReportOut:
+    """Read the report of Run #number."""
+    rows = shared_page.reports_of(_member(request.auth, topic_id).topic)
+    report = rows.filter(run__number=number).first()
+    if report is None:
+        raise not_found(_("This topic has no such report."))
+    return SharedReportOut.of(report)
+
+
+@api.get(_ONE + "/since-read", auth=READ, response=SharedNewsOut)
+def read_shared_news(request: ApiRequest, topic_id: UUID) -> SharedNewsOut:
+    """Read what changed since you last read it. Doesn't mark anything as read."""
+    member = _member(request.auth, topic_id)
+    shows(trust=Trust.EXTERNAL)
+    unread = shared_page.unread_of(member)
+    return SharedNewsOut(
+        read_run=member.read_run,
+        unread=[report.run.number or 0 for report in unread],
+        changes=[SharedChangeOut.of(*one) for one in shared_page.changes_of(unread)],
+    )
+
+
+@api.post(_ONE + "/read", auth=ADMIN, response={204: None})
+def mark_shared_read(request: ApiRequest, topic_id: UUID, upto: ReadUpToIn) -> Status[None]:
+    """Mark it as read up to Run #number, for you only."""
+    member = _member(request.auth, topic_id)
+    if not shared_page.reports_of(member.topic).filter(run__number=upto.number).exists():
+        raise not_found(_("This topic has no such report."))
+    sharing.mark_read(member, upto.number)
+    return Status(204, None)
+
+
+@api.delete(_ONE, auth=ADMIN, response={204: None})
+def leave_shared_topic(request: ApiRequest, topic_id: UUID) -> Status[None]:
+    """Leave the topic. Your access ends at once."""
+    caller = request.auth
+    sharing.remove_member(_member(caller, topic_id), by=caller.by)
+    return Status(204, None)

@@ -1,0 +1,204 @@
+"""The pages of a topic that another person shares with you, and its owner's list of members."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site.web.http import BeaconRequest
+from memory.models import Membership, Topic, User
+from memory.models.errors import InvalidValue
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.responses import CleanTextField, redirect_back
+from memory.pages.shared.undo import act, offer, undoes
+from research.pages.report_list import ReportRow, counts_of, run_number
+from research.services.reports import page as report_page
+from research.services.topics import page as topic_page
+from research.services.topics import shared_page, sharing
+
+
+def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
+    """Return the person's membership, or raise 404 if the topic isn't shared with them."""
+    found: Membership = get_object_or_404(shared_page.memberships_of(request.user), topic=pk)
+    return found
+
+
+def _show(
+    request: BeaconRequest, name: str, member: Membership, tab: str, **more: Any
+) -> HttpResponse:
+    context = {"member": member, "shared": member.topic, "tab": tab, **more}
+    return render(request, f"research/{name}.html", context)
+
+
+@never_cache
+@require_safe
+@login_required
+def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show what changed since the person last read, and the newest report."""
+    own = Topic.objects.of(request.user).live().filter(pk=pk).first()
+    if own is not None:
+        return redirect("research:topic", own.slug)
+    member = _member(request, pk)
+    newest = shared_page.reports_of(member.topic).order_by("-run__number").first()
+    if newest is None:
+        return _show(request, "shared_topic", member, "read")
+    news = shared_page.news_of(member)
+    shown = report_page.article_for_others(newest.run)
+    return _show(request, "shared_topic", member, "read", news=news, **shown)
+
+
+@never_cache
+@require_safe
+@login_required
+def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
+    """Show one report."""
+    member = _member(request, pk)
+    report = get_object_or_404(shared_page.reports_of(member.topic), run=run_id)
+    shown = report_page.article_for_others(report.run)
+    return _show(request, "shared_topic_report", member, "reports", **shown)
+
+
+@require_safe
+@login_required
+def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """List the reports, newest first."""
+    member = _member(request, pk)
+    page = shared_page.page_of_reports(member.topic, request.GET.get("cursor", ""))
+    counts = counts_of([report.run_id for report in page.rows])
+    rows = [ReportRow(report, counts[report.run_id]) for report in page.rows]
+    return _show(
+        request, "shared_topic_reports", member, "reports", rows=rows, next_cursor=page.next_cursor
+    )
+
+
+@require_safe
+@login_required
+def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """List the current facts."""
+    member = _member(request, pk)
+    rows = shared_page.facts_of(member.topic)
+    return _show(request, "shared_topic_facts", member, "facts", rows=rows)
+
+
+@require_safe
+@login_required
+def shared_sources(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """List the web pages that were read or cited."""
+    member = _member(request, pk)
+    page = shared_page.page_of_sources(member.topic, request.GET.get("cursor", ""))
+    more = {"rows": page.rows, "next_cursor": page.next_cursor}
+    return _show(request, "shared_topic_sources", member, "sources", **more)
+
+
+@require_POST
+@login_required
+def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Mark the topic as read up to Run #`upto`, for this person only."""
+    member = _member(request, pk)
+    upto = run_number(request.GET.get("upto", ""))
+    if upto is None or not shared_page.reports_of(member.topic).filter(run__number=upto).exists():
+        raise Http404
+    sharing.mark_read(member, upto)
+    if request.headers.get("X-Requested-With") == "fetch":
+        return HttpResponse(status=204)
+    messages.success(request, _("Marked as read."))
+    return redirect_back(request, reverse("research:shared-topic", args=[pk]))
+
+
+@require_POST
+@login_required
+def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """End the person's own access."""
+    member = _member(request, pk)
+    sharing.remove_member(member, by=request.actor)
+    words = _("You left “%(topic)s”. Only its owner can add you again.")
+    messages.success(request, words % {"topic": member.topic})
+    return redirect("research:topics")
+
+
+# --- the owner's list of members ---
+
+
+class MemberForm(forms.Form):
+    """A person to share a topic with."""
+
+    username = CleanTextField(
+        label=gettext_lazy("Username"),
+        max_length=150,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
+        help_text=gettext_lazy("The person needs an account on this Beacon."),
+    )
+
+    def take(self, exc: InvalidValue) -> None:
+        """Show the errors of a refusal at the fields they belong to."""
+        for name, problems in exc.errors.items():
+            self.add_error(name if name in self.fields else None, problems)
+        if not exc.errors:
+            self.add_error(None, str(exc))
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
+    """List the people the topic is shared with, and add one."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    form = MemberForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        name = form.cleaned_data["username"]
+        try:
+            member = sharing.add_member(topic, name, Membership.Role.VIEWER, by=request.actor)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            undo = offer(request, "member-remove", slug=slug, pk=member.pk)
+            words = _("Shared with %(person)s.") % {"person": member}
+            messages.success(request, words, extra_tags=undo)
+            return redirect("research:topic-people", slug)
+    context = {
+        "topic": topic,
+        "form": form,
+        "members": list(topic.members.select_related("user")),
+        "tab": "settings",
+        "head": topic_page.head_of(topic),
+    }
+    return render(request, "research/topic_people.html", context)
+
+
+@act("member-remove")
+def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
+    """End a member's access."""
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    member = get_object_or_404(topic.members.select_related("user", "topic__owner"), pk=pk)
+    undo = offer(
+        request, "member-removed", topic=str(topic.pk), user=member.user_id,
+        role=member.role, read_run=member.read_run,
+    )  # fmt: skip
+    sharing.remove_member(member, by=request.actor)
+    words = _("%(person)s no longer has access.") % {"person": member}
+    messages.success(request, words, extra_tags=undo)
+    return reverse("research:topic-people", args=[slug])
+
+
+@undoes("member-removed")
+def _restore_member(request: BeaconRequest, topic: str, user: int, role: str, read_run: int) -> str:
+    """Give a removed member access again, with the read mark."""
+    found = get_object_or_404(Topic.objects.of(request.user).live(), pk=topic)
+    person = get_object_or_404(User, pk=user)
+    member = sharing.add_member(found, person.get_username(), role, by=request.actor)
+    sharing.mark_read(member, read_run)
+    words = _("%(person)s has access again.") % {"person": member}
+    messages.success(request, words)
+    return reverse("research:topic-people", args=[found.slug])

@@ -1,0 +1,330 @@
+"""Topics shared with members: what each person can open, each reader's own mark, and leaving."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from memory.models import Membership, Note, Source, Topic, TopicFact, User
+from research.models import Report, Run
+from research.services.topics import sharing
+from tests.pages.rows_written import rows_written
+from tests.pages.test_admin import one_of_each
+from tests.pages.test_every_address import Address, named
+from tests.pages.test_urls import PUBLIC, STAFF, routes
+from tests.pages.topic_cast import make, reported, text_of
+from tests.research.factories import make_second_run, make_topic
+from tests.undo import undone
+
+PAGES = ("", "facts/", "sources/", "reports/")
+
+
+@pytest.fixture
+def member(run: Run, bob: User) -> Membership:
+    """Bob, who can read Alice's topic."""
+    return sharing.add_member(run.topic, "bob", "viewer", by=run.topic.owner.actor)
+
+
+@pytest.fixture
+def reader(bob: User, client_of: Callable[[Any], Client]) -> Client:
+    """Bob's browser."""
+    return client_of(bob)
+
+
+def shared(topic: Topic, rest: str = "") -> str:
+    return f"/topics/shared/{topic.pk}/{rest}"
+
+
+def all_pages(run: Run) -> list[str]:
+    return [shared(run.topic, page) for page in (*PAGES, f"runs/{run.pk}/")]
+
+
+# --- reading ---
+
+
+def test_a_member_reads_reports_facts_and_sources(member: Membership, run: Run, reader: Client):
+    Source.objects.create(
+        topic=run.topic, url="https://a.example/x", domain="a.example", title="A page of it",
+        first_run=1, last_run=2,
+    )  # fmt: skip
+    said = {page: text_of(reader.get(page)) for page in all_pages(run)}
+
+    read, facts, sources, reports, report = said.values()
+    assert "Version 13 receives fixes until November" in read and "Shared by" in read
+    assert "Version 18.1 repairs index corruption after a crash." in facts
+    assert "A page of it" in sources and 'href="https://a.example/x"' in sources
+    assert "Run #1" in reports and "Run #2" in reports
+    assert "Run #2" in report and 'id="source-2"' in report
+
+
+def test_it_is_on_the_members_list_of_topics_with_its_unread_reports(
+    member: Membership, run: Run, reader: Client
+):
+    shown = text_of(reader.get("/topics/"))
+
+    assert "Shared with you" in shown and f'href="{shared(run.topic)}"' in shown
+    assert "2 unread" in shown and "<bdi>alice</bdi>" in shown
+
+
+def test_without_shared_topics_the_list_says_nothing_of_them(browser: Client, run: Run):
+    assert "Shared with you" not in text_of(browser.get("/topics/"))
+
+
+def test_it_shows_nothing_of_the_owners_memory_or_setup(
+    member: Membership, run: Run, reader: Client
+):
+    alice = run.topic.owner
+    Note.objects.create(owner=alice, topic=run.topic, content="A secret thought")
+    Source.objects.create(
+        topic=run.topic, url="library:x/1", domain="", title="A private document",
+        first_run=1, last_run=2,
+    )  # fmt: skip
+    for page in all_pages(run):
+        main = reader.get(page).content.decode().partition("<main")[2].partition("</main>")[0]
+        links = re.findall(r'(?:href|action|data-mark-read)="(/(?!static)[^"]*)"', main)
+        inside = {link for link in links if not link.startswith(shared(run.topic))}
+        assert inside <= {"/topics/"}, page
+        assert "secret thought" not in main and "private document" not in main
+        assert "It is the fastest." not in main and "Not mentioned" not in main
+        assert "tokens" not in main and "$" not in main
+
+
+@pytest.mark.parametrize("fields", [{"sensitivity": "sensitive"}, {"trust": "quarantined"}])
+def test_records_that_agents_do_not_get_are_not_shown(
+    member: Membership, run: Run, reader: Client, fields: dict[str, str]
+):
+    fact = "Version 18.1 repairs index corruption after a crash."
+    TopicFact.objects.filter(topic=run.topic, text=fact).update(**fields)
+    Report.objects.filter(run=run).update(**fields)
+
+    assert fact not in text_of(reader.get(shared(run.topic, "facts/")))
+    assert "Run #2" not in text_of(reader.get(shared(run.topic, "reports/")))
+    assert reader.get(shared(run.topic, f"runs/{run.pk}/")).status_code == 404
+    assert "Run #2" not in text_of(reader.get(shared(run.topic)))
+
+
+def test_a_report_of_another_topic_of_the_owner_is_not_there(
+    member: Membership, run: Run, reader: Client
+):
+    other = reported(make(run.topic.owner, "Another subject"), 1)
+
+    assert reader.get(shared(run.topic, f"runs/{other.pk}/")).status_code == 404
+    assert reader.get(shared(other.topic)).status_code == 404
+
+
+def test_the_members_own_topic_of_the_same_name_stays_their_own(
+    member: Membership, run: Run, bob: User, reader: Client
+):
+    own = make(bob, run.topic.title)
+    assert own.slug == run.topic.slug
+
+    shown = text_of(reader.get(f"/topics/{own.slug}/"))
+    assert "Version 13 receives fixes" not in shown and "Run now" in shown
+
+
+def test_the_owner_is_led_to_the_topics_own_page(browser: Client, topic: Topic):
+    answer = browser.get(shared(topic))
+
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/topics/{topic.slug}/")
+
+
+def test_pages_take_a_fixed_number_of_queries(member: Membership, run: Run, reader: Client):
+    def asked() -> list[int]:
+        counted = []
+        for page in ("/topics/", *all_pages(run)):
+            with CaptureQueriesContext(connection) as queries:
+                assert reader.get(page).status_code == 200
+            counted.append(len(queries))
+        return counted
+
+    before = asked()
+    for number in (3, 4, 5):
+        reported(run.topic, number, changes=4)
+    for number in range(4):
+        topic = make(run.topic.owner, f"Subject {number}")
+        sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+
+    assert asked() == before
+
+
+# --- each reader's own mark ---
+
+
+@pytest.mark.requirement("R381")
+def test_what_changed_since_last_read_differs_for_two_readers(
+    topic: Topic, bob: User, admin: User, client_of: Callable[[Any], Client]
+):
+    for number in range(1, 5):
+        reported(topic, number, changes=1 if number > 1 else 0)
+    first, second = client_of(bob), client_of(admin)
+    for name in ("bob", "admin"):
+        sharing.add_member(topic, name, "viewer", by=topic.owner.actor)
+    assert first.post(shared(topic, "read/?upto=1")).status_code == 302
+    assert second.post(shared(topic, "read/?upto=3")).status_code == 302
+
+    shown = [text_of(client.get(shared(topic))) for client in (first, second)]
+    lists = [text_of(client.get("/topics/")) for client in (first, second)]
+
+    assert "Since you last read" in shown[0] and "Run #1," in shown[0]
+    assert "Since you last read" not in shown[1]
+    assert "3 unread" in lists[0] and "1 unread" in lists[1]
+    assert not Report.objects.exclude(read_at=None).exists()  # the owner's mark is another
+
+
+def test_the_page_marks_up_to_the_newest_shown_and_not_what_came_later(
+    topic: Topic, bob: User, reader: Client
+):
+    reported(topic, 1)
+    member = sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+    shown = reader.get(shared(topic)).content.decode()
+    address = re.search(r'data-mark-read="([^"]+)"', shown)
+    assert address is not None
+    reported(topic, 2, changes=1)
+
+    assert reader.post(address[1], headers={"X-Requested-With": "fetch"}).status_code == 204
+
+    member.refresh_from_db()
+    assert member.read_run == 1
+    assert "1 unread" in text_of(reader.get("/topics/"))
+
+
+@pytest.mark.parametrize("upto", ["", "x", "9", "-1", "99999999999999"])
+def test_a_run_that_is_not_there_is_not_marked(member: Membership, reader: Client, upto: str):
+    address = shared(member.topic, f"read/?upto={upto}")
+    assert reader.post(address).status_code == 404
+
+
+def test_the_same_fact_is_told_once_with_its_latest_text(topic: Topic, bob: User, reader: Client):
+    run = make_second_run(topic)
+    reported(topic, 3, changes=1)
+    member = sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+    sharing.mark_read(member, 1)
+
+    shown = text_of(reader.get(shared(topic)))
+
+    assert "Since you last read" in shown
+    # A citation leads to the report it is from.
+    assert f'href="{shared(topic, f"runs/{run.pk}/")}#source-2"' in shown
+
+
+# --- the owner's page of people, and leaving ---
+
+
+def people(topic: Topic) -> str:
+    return f"/topics/{topic.slug}/people/"
+
+
+def test_the_owner_shares_it_and_takes_that_back(browser: Client, run: Run, bob: User):
+    shown = browser.post(people(run.topic), {"username": "bob"}, follow=True).content.decode()
+
+    assert "Shared with bob." in shown and Membership.objects.get().user == bob
+    undone(browser, shown)
+    assert not Membership.objects.exists()
+
+
+def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
+    browser: Client, member: Membership, reader: Client
+):
+    sharing.mark_read(member, 2)
+    address = reverse("research:topic-member-remove", args=[member.topic.slug, member.pk])
+    shown = browser.post(address, follow=True).content.decode()
+    assert reader.get(shared(member.topic)).status_code == 404
+
+    undone(browser, shown)
+
+    assert Membership.objects.get().read_run == 2
+
+
+@pytest.mark.parametrize("name", ["carol", "alice", "", "x" * 200])
+def test_a_wrong_name_is_explained_at_its_field(browser: Client, topic: Topic, name: str):
+    shown = browser.post(people(topic), {"username": name}).content.decode()
+
+    assert "aria-invalid" in shown and not Membership.objects.exists()
+
+
+def test_only_the_owner_sees_and_changes_who_has_access(member: Membership, reader: Client):
+    assert reader.get(people(member.topic)).status_code == 404
+    assert reader.post(people(member.topic), {"username": "admin"}).status_code == 404
+    address = reverse("research:topic-member-remove", args=[member.topic.slug, member.pk])
+    assert reader.post(address).status_code == 404
+    assert Membership.objects.count() == 1
+
+
+@pytest.mark.requirement("R382")
+def test_leaving_ends_access_at_once(member: Membership, run: Run, reader: Client):
+    assert all(reader.get(page).status_code == 200 for page in all_pages(run))
+
+    answer = reader.post(shared(run.topic, "leave/"), follow=True)
+
+    assert "You left" in text_of(answer)
+    assert {reader.get(page).status_code for page in all_pages(run)} == {404}
+    assert "Shared with you" not in text_of(reader.get("/topics/"))
+
+
+def test_a_topic_in_trash_and_a_disabled_owner_end_access(
+    member: Membership, run: Run, reader: Client
+):
+    User.objects.filter(pk=run.topic.owner_id).update(is_active=False)
+    assert {reader.get(page).status_code for page in all_pages(run)} == {404}
+    User.objects.filter(pk=run.topic.owner_id).update(is_active=True)
+    run.topic.trash(by=run.topic.owner.actor)
+
+    assert {reader.get(page).status_code for page in all_pages(run)} == {404}
+
+
+# --- the matrix ---
+
+LED_ON = re.compile(r"-moved$")  # redirects that look up nothing
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("R380")
+@pytest.mark.timeout(600)
+def test_every_url_of_a_topic_by_everyone(
+    alice: User, bob: User, admin: User, client_of: Callable[[Any], Client]
+):
+    one_of_each(alice)
+    topic, other = make_topic(alice, "The diagnosis of a friend"), make_topic(alice, "Another one")
+    run = make_second_run(topic)
+    sharing.add_member(topic, "bob", "viewer", by=alice.actor)
+    sharing.add_member(other, "admin", "viewer", by=alice.actor)
+    rows = named(topic)
+    found = [(name, str(entry.pattern)) for name, _url, entry in routes() if name not in PUBLIC]
+    urls = [Address(*one, rows) for one in found if one[0] not in STAFF]
+    urls = [one for one in urls if one.path.startswith("/topics/")]
+    urls = [one for one in urls if one.names_a_row and not LED_ON.search(one.name)]
+    of_members = {f"research:shared-topic{end}" for end in ("", "-facts", "-sources", "-reports", "-report", "-read", "-leave")}  # fmt: skip
+    assert of_members <= {one.name for one in urls}
+
+    leaks: dict[str, Any] = {}
+    people = {
+        "viewer": bob,
+        "member of another topic": admin,
+        "stranger": User.objects.create_user("carol"),
+    }
+    for who, person in people.items():
+        client = client_of(person)
+        for one in urls:
+            if who == "viewer" and one.name in of_members:
+                continue
+            with rows_written() as tables:
+                codes = {client.get(one.path).status_code, client.post(one.path).status_code}
+            if not codes <= {404, 405} or 404 not in codes or tables:
+                leaks[f"{who}: {one.name}"] = (codes, tables)
+    viewer = client_of(bob)
+    got = {one.name: viewer.get(one.path).status_code for one in urls if one.name in of_members}
+
+    assert leaks == {}
+    assert set(got.values()) == {200, 405}
+    assert {name for name, code in got.items() if code == 405} == {
+        "research:shared-topic-read", "research:shared-topic-leave",
+    }  # fmt: skip
+    signed_out = {Client().get(page).status_code for page in all_pages(run)}
+    assert signed_out == {302}

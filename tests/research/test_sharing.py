@@ -1,0 +1,125 @@
+"""Members of a topic: who they are, what the one way to another's topic gives, and when it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory.models import Activity, Membership, Topic, User
+from memory.models.errors import InvalidValue
+from research.services.topics import sharing
+from tests.research.factories import make_topic
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    return make_topic(alice)
+
+
+@pytest.fixture
+def member(topic: Topic, bob: User) -> Membership:
+    return sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+
+
+def shared_with(user: User, *roles: str) -> list[Topic]:
+    return list(Topic.objects.shared_with(user, *roles))
+
+
+def test_a_member_has_a_way_to_the_topic_and_does_not_own_it(topic: Topic, bob: User):
+    assert shared_with(bob) == []
+
+    sharing.add_member(topic, " bob ", "viewer", by=topic.owner.actor)
+
+    assert shared_with(bob) == [topic]
+    assert not Topic.objects.of(bob).exists()
+    assert shared_with(topic.owner) == []  # it is the owner's own
+
+
+def test_a_role_narrows_the_way(member: Membership, bob: User):
+    assert shared_with(bob, "viewer") == [member.topic]
+    assert shared_with(bob, "nothing") == []
+
+
+def test_it_ends_at_once(member: Membership, bob: User):
+    assert sharing.remove_member(member, by=bob.actor)
+
+    assert shared_with(bob) == []
+    assert not sharing.remove_member(member, by=bob.actor)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"sensitivity": "sensitive"}, {"trust": "quarantined"}, {"trashed_at": "2026-01-01T00:00Z"}],
+)
+def test_what_the_owner_keeps_back_is_shared_with_no_one(
+    member: Membership, bob: User, fields: dict[str, str]
+):
+    Topic.objects.filter(pk=member.topic_id).update(**fields)
+
+    assert shared_with(bob) == []
+
+
+def test_a_disabled_owners_topics_are_shared_with_no_one(member: Membership, bob: User):
+    User.objects.filter(pk=member.topic.owner_id).update(is_active=False)
+
+    assert shared_with(bob) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "field"),
+    [
+        ("carol", "viewer", "username"),  # no account
+        ("", "viewer", "username"),
+        ("alice", "viewer", "username"),  # the owner
+        ("bob", "owner", "role"),
+    ],
+)
+def test_who_can_not_be_added(topic: Topic, bob: User, name: str, role: str, field: str):
+    with pytest.raises(InvalidValue) as caught:
+        sharing.add_member(topic, name, role, by=topic.owner.actor)
+
+    assert list(caught.value.errors) == [field]
+    assert not Membership.objects.exists()
+
+
+def test_a_disabled_account_is_not_added_and_a_member_not_twice(topic: Topic, bob: User):
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    with pytest.raises(InvalidValue, match="no account"):
+        sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+    User.objects.filter(pk=bob.pk).update(is_active=True)
+    sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+
+    with pytest.raises(InvalidValue, match="already a member"):
+        sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+
+
+def test_there_are_at_most_so_many(member: Membership, admin: User, monkeypatch: Any):
+    monkeypatch.setattr(Membership, "MOST", 1)
+
+    with pytest.raises(InvalidValue, match="at most 1 member"):
+        sharing.add_member(member.topic, "admin", "viewer", by=member.topic.owner.actor)
+
+
+def test_the_owners_log_says_who_came_and_went(member: Membership, bob: User):
+    sharing.remove_member(member, by=bob.actor)
+
+    lines = Activity.objects.of(member.topic.owner).filter(kind__startswith="topic-")
+    told = [(line.kind, line.actor, line.detail.get("member")) for line in lines.order_by("id")]
+    assert told[-2:] == [("topic-shared", "human:alice", "bob"), ("topic-left", "human:bob", "bob")]
+
+
+def test_the_mark_only_moves_forward(member: Membership):
+    sharing.mark_read(member, 3)
+    sharing.mark_read(member, 2)
+
+    member.refresh_from_db()
+    assert member.read_run == 3
+
+
+def test_a_purged_topic_has_no_members(member: Membership):
+    topic = member.topic
+    topic.trash(by=topic.owner.actor)
+    topic.purge(by=topic.owner.actor)
+
+    assert not Membership.objects.exists()
