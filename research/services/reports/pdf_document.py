@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from itertools import groupby
 from operator import contains
 from typing import TYPE_CHECKING, Any, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape, quoteattr  # only writes XML  # nosec B406
 
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
