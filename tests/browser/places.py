@@ -433,6 +433,7 @@ def _settings() -> list[Place]:
         Place("connections unfolded", connections, FULL, _unfold),
         Place("connections wrong", connections, FULL, _wrong_model),
         Place("connections set up", connections, FULL, _set_up),
+        Place("spending own key", "/settings/spending/", FULL, _enter_own_key),
         Place("connections empty again", connections, FULL, _take_down),
         Place("spending", "/settings/spending/"),
         Place("spending all", "/settings/spending/?who=all"),
@@ -468,6 +469,13 @@ def _set_up(visitor: Visitor) -> None:
     visitor.page.locator("#connection_tavily", has_text="ends in …1234").wait_for()
     visitor.page.locator("#connection_tavily").get_by_role("button", name="Test").click()
     visitor.page.locator("#test_tavily .callout").wait_for()
+
+
+def _enter_own_key(visitor: Visitor) -> None:
+    section = visitor.page.locator("#spending_key")
+    section.get_by_label("Key", exact=True).fill("sk-own-key-of-grace")
+    section.get_by_role("button", name="key").first.click()
+    section.get_by_text("in use", exact=True).wait_for()
 
 
 def _take_down(visitor: Visitor) -> None:

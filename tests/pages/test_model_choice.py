@@ -149,6 +149,19 @@ def test_a_moved_model_leaves_the_key_unused_and_says_so(browser: Client, row: C
     assert "Your key is for http://model.example, but the model is at another address now" in page
 
 
+def test_a_key_that_was_entered_for_a_model_that_is_gone_can_be_removed(
+    browser: Client, row: Connection
+) -> None:
+    browser.post("/settings/spending/key/", {"secret": KEY})
+    Connection.objects.update(model="")
+
+    page = browser.get("/settings/spending/").content.decode()
+
+    assert "No model is set up now, so your key isn’t used." in page
+    assert "Remove key" in page
+    assert "Save key" not in page
+
+
 def test_without_a_model_no_key_is_asked_for(browser: Client) -> None:
     assert "Your own key" not in browser.get("/settings/spending/").content.decode()
     browser.post("/settings/spending/key/", {"secret": KEY})
