@@ -706,6 +706,7 @@ class SavedViewAdmin(ReadOnlyAdmin):
 class NameAliasAdmin(ReadOnlyAdmin):
     """Names that people merged."""
 
+    SECRET = ("name", "key", "target", "target_key")
     list_display = ("owner", "created")
     search_fields = ("owner__username",)
     list_select_related = ("owner",)

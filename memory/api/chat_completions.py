@@ -137,8 +137,8 @@ def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
             "No model is connected, so Beacon can’t answer. Your admin can connect one in Settings → Models and search."
         )
         raise Problem(503, words, code="no_model", headers=_NO_RETRY)
-    have = model.profile.model
-    if wanted not in (have, ALIAS):
+    if wanted not in (model.profile.model, ALIAS):
+        have = "”, “".join(connections.names_of_models())
         words = _("This Beacon uses the model “%(have)s”. Ask for it by this name, or as “beacon”.")
         raise Problem(404, words % {"have": have}, code="model_not_found", param="model")
     return cast("OpenAIModel", model)

@@ -25,6 +25,7 @@ from memory.models import Membership, Trust
 from research.api.schemas import DeltaSourceOut
 from research.api.topics import topic_of
 from research.models import DeltaItem, Report
+from research.services.runs.reporting.sentences import own_words
 from research.services.topics import shared_page, sharing
 
 members_api = router("topics")
@@ -130,14 +131,15 @@ class SharedChangeOut(BaseModel):
 
     @classmethod
     def of(cls, item: DeltaItem, report: Report) -> Self:
-        numbered = {source["n"]: _outside(source) for source in report.sources}
+        numbered = {source["n"]: source for source in report.sources}
         cited = next((numbered[n] for n in item.citations if n in numbered), None)
+        quote = "" if cited and _is_private(cited) else item.quote
         return cls(
             status=item.status,
             sentence=item.sentence,
             previous=item.previous_text,
-            quote=item.quote,
-            source=DeltaSourceOut.of(cited, quote=item.quote),
+            quote=quote,
+            source=DeltaSourceOut.of(_outside(cited) if cited else None, quote=quote),
         )
 
 
@@ -152,7 +154,7 @@ class SharedSourceOut(BaseModel):
 
 
 class SharedReportOut(BaseModel):
-    """A report of a shared topic. `body` doesn't include the changes."""
+    """A report of a shared topic. `body` has the changes only if a report template adds them."""
 
     run: int
     number: int
@@ -177,7 +179,7 @@ class SharedReportOut(BaseModel):
             created=report.created,
             is_baseline=run.is_baseline,
             summary=without_citations(report.summary),
-            body=report.body,
+            body=own_words(report),
             changes=[SharedChangeOut.of(item, report) for item in told.order_by("position")],
             sources=[
                 SharedSourceOut(
@@ -228,8 +230,11 @@ class ReadUpToIn(Body):
 
 def _outside(source: dict[str, Any]) -> dict[str, Any]:
     """Return a report's source without the address of a document in the owner's library."""
-    link = source.get("link") or ""
-    return source | {"link": ""} if link.startswith(_LIBRARY) else source
+    return source | {"link": "", "quote": ""} if _is_private(source) else source
+
+
+def _is_private(source: dict[str, Any]) -> bool:
+    return str(source.get("link") or "").startswith(_LIBRARY)
 
 
 def _member(caller: Caller, topic_id: UUID) -> Membership:

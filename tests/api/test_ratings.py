@@ -68,6 +68,7 @@ def test_a_persons_rating_stays(agent: Program, person: Program, alice: Any, tra
     other = Program(alice, "read", "write", name="other")
     theirs = other.post(PATH, body(train.pk, question="Vienna")).json()
     problem(agent.delete(f"{PATH}/{theirs['id']}"), 403)
+    problem(agent.post(PATH, body(train.pk, "useful", question="Vienna")), 403)
     assert person.delete(f"{PATH}/{theirs['id']}").status_code == 204
     assert Rating.objects.get().value == "useful"
 

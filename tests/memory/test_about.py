@@ -184,6 +184,25 @@ def test_an_agent_learns_nothing_of_what_it_can_not_read(alice: Any) -> None:
     assert (found.total, found.beside) == (1, [])
 
 
+@pytest.mark.requirement("R368")
+def test_an_agent_learns_no_alias_that_only_hidden_records_contain(alice: Any) -> None:
+    note(alice, "Acme sells anvils to Hetzner."), note(alice, "We like Acme and Hetzner.")
+    note(alice, "Project Falcon is secret.", sensitivity="sensitive")
+    note(alice, "The Falcon Group is secret.", sensitivity="sensitive")
+    names.merge(alice, "Project Falcon", "Acme")
+    names.merge(alice, "Hetzner", "Falcon Group")
+    agent = Reader(alice, is_agent=True, scopes=("owner",))
+
+    found = about(agent, "Acme")
+    assert (found.group.names, found.total) == (("Acme",), 2)
+    assert [one.name for one in found.beside] == ["Hetzner"]
+    assert about(agent, "Project Falcon").group.names == ("Project Falcon",)
+    assert about(Reader(alice), "Acme").group.names == ("Acme", "Project Falcon")
+
+    note(alice, "Project Falcon is public now.")
+    assert about(agent, "Acme").group.names == ("Acme", "Project Falcon")
+
+
 @pytest.mark.parametrize("text", ["", " ", "???", "x" * 61])
 def test_what_is_no_name_is_refused(alice: Any, text: str) -> None:
     with pytest.raises(InvalidValue):

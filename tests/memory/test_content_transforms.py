@@ -92,7 +92,7 @@ def test_of_a_very_long_line_only_what_stands_round_the_words_is_shown():
         ({"name": "full", "n": 5}, "leave out n"),
         ({"name": "full", "q": "words"}, "doesn’t use q"),
         ({"name": "filtered"}, "needs q"),
-        ({"name": "filtered", "q": 7}, "must be text"),
+        ({"name": "filtered", "q": 7}, "must be a string"),
         ({"name": "filtered", "q": "q" * 401}, "at most 400"),
         ({"name": "first_n", "unit": "bytes"}, "no unit “bytes”. Choose one of: characters, lines"),
     ],

@@ -334,6 +334,6 @@ def test_recall_asks_a_fixed_number_of_queries(
         note(alice, f"train {number}", tags=[f"t{number}"])
         observation(alice, f"train observed {number}")
     fact(alice, "The train of this kind runs at night.")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         hits: list[RecallHit] = recall(alice, "train topic:none,solid-state", "lexical", limit=50)
         assert len({hit.title for hit in hits}) > 30

@@ -245,7 +245,7 @@ def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic
     words = " ".join(strip_tags(shown.replace("<", " <")).split())
 
     assert "new 1 known 1 read again 1" in words
-    assert "Results 3 Read 4 pages, 3 again" in words
+    assert "Results 3 Read 4 pages, 3 of them again" in words
     assert "Pages in this run 5" in words
     known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from memory.models import Membership, Note, Source, Topic, TopicFact, User
 from research.models import Report, Run
+from research.models.reports import source_lines
 from research.services.topics import sharing
 from tests.pages.rows_written import rows_written
 from tests.pages.test_admin import one_of_each
@@ -94,6 +95,37 @@ def test_it_shows_nothing_of_the_owners_memory_or_setup(
         assert "secret thought" not in main and "private document" not in main
         assert "It is the fastest." not in main and "Not mentioned" not in main
         assert "tokens" not in main and "$" not in main
+
+
+def test_a_report_by_a_template_is_shown_whole_with_one_list_of_sources(
+    member: Membership, run: Run, reader: Client
+):
+    report = run.report
+    body = f"Before.\n\n{source_lines(report.sources)}\n\n## Outlook\n\nIt goes on."
+    Report.objects.filter(run=run).update(body=body)
+    Run.objects.filter(pk=run.pk).update(
+        settings=run.settings | {"report_template": "{{ text }}\n{{ sources }}\n{{ new }}"}
+    )
+
+    shown = reader.get(shared(run.topic, f"runs/{run.pk}/")).content.decode()
+
+    assert "Before." in shown and "It goes on." in shown
+    assert shown.index("Before.") < shown.index('id="source-1"') < shown.index("It goes on.")
+    assert shown.count('id="source-1"') == 1
+    assert 'id="what-changed"' not in shown
+
+
+def test_no_quote_of_the_owners_library_is_shown(member: Membership, run: Run, reader: Client):
+    report = run.report
+    quote = "Version 18.1 repairs index corruption after a crash."
+    sources = [
+        one | {"link": "library:2b6b6a2e-0000-4000-8000-000000000001/1"} for one in report.sources
+    ]
+    Report.objects.filter(run=run).update(sources=sources, body="Nothing.", summary="")
+    run.delta_items.update(quote=quote, sentence="It was repaired.", previous_text="")
+
+    for page in (shared(run.topic, f"runs/{run.pk}/"), shared(run.topic)):
+        assert quote not in text_of(reader.get(page))
 
 
 @pytest.mark.parametrize("fields", [{"sensitivity": "sensitive"}, {"trust": "quarantined"}])

@@ -46,7 +46,7 @@ from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, lock_section, save_file
 from memory.services.notes.saving import get_notes, supersede, write_note
 from memory.services.review import proposals as review_services
-from memory.services.search import bm25
+from memory.services.search import bm25, ratings
 from research.models import RemovedRun, Report, Run, Schedule
 from research.pages import digests as pages_digests
 from research.pages import shares
@@ -84,6 +84,7 @@ def full(topic: Topic, providers: Providers) -> User:
         digest=Observation.digest_of("Cells got cheaper."), topic=topic,
     )  # fmt: skip
     Observation.follow([finding])
+    ratings.rate(owner, "cheaper cells", finding, "useful", by=by, reason="A price.")
     Conflict.objects.note(owner, "contradiction", note.superseded_by, finding, source=run.source)
     RefusedSource.objects.create(owner=owner, kind="domain", name="spam.example", reason="spam")
     AgentScope.objects.claim(owner, "session:trip", "desk")

@@ -505,7 +505,7 @@ class ChatWire:
         return text_of_html(scrub(text, self._key), 300)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)  # of each model, for each person with a key of their own
 def wire_for(profile: LlmProfile) -> ChatWire:
     """Return this process's connection to an endpoint, since a new one costs 40 ms and a handshake.
 

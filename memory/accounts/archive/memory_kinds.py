@@ -705,6 +705,7 @@ MEMORY_KINDS = [
 LEFT_OUT = {
     "memory.ApiToken": "a secret: only its hash is stored, and it only works on this instance",
     "memory.Membership": "names another account of this instance",
+    "memory.OwnKey": "a secret, encrypted with this instance’s SECRET_KEY",
     "memory.OAuthClient": "an app that connected to this instance",
     "memory.OAuthGrant": "a secret, like its token",
     "memory.CallReservation": "a reservation for a model call in progress; the call itself is exported",

@@ -572,7 +572,10 @@ class ModelForm(ConnectionForm):
                 if chosen or any(price is not None for price in prices):
                     self.add_error(f"{prefix}model", _("Enter the model’s name, or clear its row."))
                 continue
-            if name in names:
+            if name == "beacon":  # what apps call the default model (/v1/chat/completions)
+                told = _("“beacon” always means the default model. Rename this one on its server.")
+                self.add_error(f"{prefix}model", told)
+            elif name in names:
                 self.add_error(f"{prefix}model", _("This model is already listed above."))
             for task in chosen:
                 if task in tasks:

@@ -18,7 +18,7 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from beacon_site.db.keyset import cursor_of, place_of
-from beacon_site.text.names import MAYBE, NAME, Name, name_of
+from beacon_site.text.names import MAYBE, NAME, Name, name_key, name_of
 from memory.models import NameAlias
 from memory.models.remembered import in_scopes
 from memory.services.search import names
@@ -121,6 +121,8 @@ def about(
     question = Question("", "", filters=filters)
     asked = narrowing_of(owner, question, {"now": timezone.now()})
     listed = {kind.type for kind in narrowing_of(owner, question, {"types": types}).kinds}
+    if reader.is_agent:
+        found.group = _readable(found.group, names.checked(name), reader, asked)
     parts = _parts(reader, asked, names.queries_of(owner, found.group))
     if not parts:
         return found
@@ -128,8 +130,28 @@ def about(
     wanted = [part for part in parts if part.type in listed and found.counts.get(part.type)]
     _list(found, wanted, asked, cursor, max(1, min(limit, MOST)))
     if with_map and found.total:
-        _look_beside(found, parts, owner)
+        _look_beside(found, parts, reader)
     return found
+
+
+def _readable(group: Group, name: str, reader: Reader, asked: Narrowing) -> Group:
+    """Return the group without aliases that only records contain which the agent can't read."""
+    if len(group.names) < 2:
+        return group
+    kept = [one for one in group.names if _is_readable(one, reader, asked)]
+    if name_key(name) not in map(name_key, kept):
+        return Group(name, (name,))
+    return Group(kept[0], tuple(kept))
+
+
+def _is_readable(name: str, reader: Reader, asked: Narrowing) -> bool:
+    parts = _parts(reader, asked, names.queries_of(reader.owner, Group(name, (name,))))
+    if not parts:
+        return False
+    sql, params = _union(parts, "1 AS one")
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT EXISTS ({sql})", params)
+        return bool(cursor.fetchone()[0])
 
 
 def _parts(reader: Reader, asked: Narrowing, queries: dict[str, str]) -> list[_Part]:
@@ -240,7 +262,7 @@ def _list(found: About, parts: Sequence[_Part], asked: Narrowing, cursor: str, l
 # --- the names beside it --------------------------------------------------------------------------
 
 
-def _look_beside(found: About, parts: Sequence[_Part], owner: Any) -> None:
+def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     """Find the names in the newest records, and which of them are in the same ones."""
     newest = _names_of_newest(parts)
     together = [some for _trust, some in newest]
@@ -257,7 +279,9 @@ def _look_beside(found: About, parts: Sequence[_Part], owner: Any) -> None:
                 if name.is_sure or key not in forms:
                     forms[key] = name
     likely = [forms[key] for key, _number in counts.most_common(MOST_JUDGED)]
-    known = {one.key: one for one in _judged(owner, likely)}
+    # An agent learns no name that only other records contain.
+    seen = {*counts, *own} if reader.is_agent else None
+    known = {one.key: one for one in _judged(reader.owner, likely, seen)}
     near: Counter[str] = Counter()
     labels: dict[str, str] = {}
     pairs: Counter[tuple[str, str]] = Counter()
@@ -285,9 +309,13 @@ class _Judged:
     label: str
 
 
-def _judged(owner: Any, likely: Sequence[Name]) -> list[_Judged]:
+def _judged(owner: Any, likely: Sequence[Name], targets: set[str] | None) -> list[_Judged]:
+    """Judge the names. Without `targets` (keys) any alias counts, otherwise those of the targets."""
     figures = names.judged(owner, likely)
-    aliases = {row.key: row for row in NameAlias.objects.of(owner).filter(key__in=list(figures))}
+    rows = NameAlias.objects.of(owner).filter(key__in=list(figures))
+    if targets is not None:
+        rows = rows.filter(target_key__in=targets)
+    aliases = {row.key: row for row in rows}
     kept = names.without_parts(
         [one for one in figures.values() if one.is_name], kept=aliases.keys()
     )

@@ -20,6 +20,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.numbers import grouped
 from beacon_site.text.terms import query_terms
 from memory.models import Activity, Message, Rating, Session, User
 from memory.models.actors import Actor
@@ -93,7 +94,7 @@ def can_be_rated(question: str) -> bool:
 
 def of_question(owner: User, question: str, terms: Collection[str]) -> dict[UUID, Rated]:
     """Return the ratings for a question by record: one query, and one more for rated answers."""
-    if not can_be_rated(question):
+    if not can_be_rated(question) or not terms:
         return {}
     rows = Rating.objects.of(owner).filter(key=key_of(terms, language_of(owner)))
     found: dict[UUID, Rated] = {}
@@ -149,7 +150,7 @@ def rate(
         held = mine.filter(key=key, record_id=record_id, position=position).first()
         _check_may_replace(held, by)
         if held is None and mine.count() >= MOST_RATINGS:
-            told = {"most": f"{MOST_RATINGS:,}"}
+            told = {"most": grouped(MOST_RATINGS)}
             raise LimitReached(
                 _("There are already %(most)s ratings. Clear some of them first.") % told
             )
@@ -179,8 +180,11 @@ def _checked(question: str, value: str, reason: str) -> tuple[str, str]:
 
 
 def _check_may_replace(rating: Rating | None, by: Actor) -> None:
-    if rating is not None and not by.is_person and rating.actor.startswith("human:"):
+    if rating is None or by.is_person or rating.actor == str(by):
+        return
+    if rating.actor.startswith("human:"):
         raise Locked(_("A person rated this for the same question, so it stays as it is."))
+    raise Locked(_("Another agent rated this for the same question, so it stays as it is."))
 
 
 def clear(rating: Rating, *, by: Actor) -> None:
@@ -303,9 +307,13 @@ def tidy() -> int:
 
 
 def _translate(rating: Rating, language: str) -> int:
-    """Renew a rating's key; delete it if a rating with that key exists. Return how many were."""
+    """Renew a rating's key; delete it if there is none, or another rating with it. Return how many
+    were deleted.
+    """
     key = key_of_text(rating.question, language)
     rows = Rating.objects.filter(pk=rating.pk)
+    if not key:  # in this language, the question has only stop words
+        return rows.delete()[0]
     try:
         with transaction.atomic():
             rows.update(key=key, language=language)

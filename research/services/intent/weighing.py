@@ -76,7 +76,7 @@ def weigh(
     everything = [Verdict(True)] * len(items)
     if not intent.strip() or not items:
         return JudgeResult(everything)
-    model = connections.model_for(asking.get("topic"))
+    model = connections.model_for(asking.get("topic"), "judge")
     if model is None:
         return _by_rule(intent, also, items, about)
     verdicts: list[Verdict] = []

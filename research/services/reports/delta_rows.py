@@ -197,8 +197,8 @@ class ItemSource:
     published_at: date | None
 
     def for_strangers(self) -> ItemSource:
-        """Return it without a link to a page of this site, which a stranger can't open."""
-        return replace(self, link=reports.Link()) if self.link.is_ours else self
+        """Return it without what only its owner can open: the link to a document, and its text."""
+        return replace(self, link=reports.Link(), quote="") if self.link.is_ours else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,8 @@ def article_for_others(run: Run) -> dict[str, Any]:
     """Return the context of the report for a reader who doesn't own it.
 
     It leaves out everything about the owner's memory and setup: facts that were confirmed, went
-    quiet or were withheld, warnings, costs, the author, and links to the owner's pages.
+    quiet or were withheld, warnings, costs, the author, and the owner's documents. The body is as it
+    was written: a report template can add some of these.
     """
     found = article(run, reader=report_sentences.STRANGER)
     if found["changed"].unasked and found["quiet_text"]:
@@ -141,10 +142,10 @@ def row_for_others(row: DeltaRow) -> DeltaRow:
 
 
 def source_for_others(source: SourceRow) -> SourceRow:
-    """Return the source without a link to the owner's pages."""
+    """Return the source; a document in the owner's library without its link and quotes."""
     if not source.link.is_ours:
         return source
-    return replace(source, link=replace(source.link, url="", note=""), address="")
+    return replace(source, link=replace(source.link, url="", note=""), address="", quotes=[])
 
 
 def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def listed(user: User) -> list[Any]:
     counted = reports.order_by().values("run__topic").annotate(n=Count("pk")).values("n")
     unread = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
     rows = memberships_of(user).annotate(unread=unread)
-    return list(rows.order_by("topic__title", "id")[:MOST_LISTED])
+    return list(rows.order_by("-unread", "topic__title", "id")[:MOST_LISTED])
 
 
 # --- reports ---

@@ -327,7 +327,7 @@ def sentences_of(report: Report) -> list[ReportSentence]:
             report_text.sentence_key(item.sentence), item.sentence, item.citations, in_delta=True
         )
         found.setdefault(one.key, one)
-    for text in _body_sentences(_own_words(report)):
+    for text in _body_sentences(own_words(report)):
         bare = bare_sentence(text)
         if is_visible(bare):
             key = report_text.sentence_key(bare)
@@ -335,7 +335,7 @@ def sentences_of(report: Report) -> list[ReportSentence]:
     return list(found.values())
 
 
-def _own_words(report: Report) -> str:
+def own_words(report: Report) -> str:
     """Return the body without the list of sources, which a template can place in it."""
     body: str = report.body
     return body.replace(source_lines(report.sources), "", 1) if report.places_sources else body
