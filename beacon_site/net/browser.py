@@ -8,6 +8,7 @@ pipe.  It and all its processes are killed afterwards, or at a limit of time, me
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -19,8 +20,9 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 import structlog
@@ -31,7 +33,7 @@ from beacon_site.net.address_guard import Resolver, check_url, is_allowed, resol
 from beacon_site.net.bounded import MIB, Limits, too_large
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.guard_proxy import GuardProxy, SharedMeter
-from beacon_site.net.http import user_agent
+from beacon_site.net.http import refusal, user_agent
 
 logger = structlog.get_logger(__name__)
 
@@ -123,12 +125,50 @@ import fcntl, os, resource, sys
 came, went = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
 os.dup2(came, 3)
 os.dup2(went, 4)
-os.closerange(5, 256)
+os.closerange(5, max(256, *map(int, sys.argv[1:3])) + 1)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
+
+class BrowserBusy(ProviderUnavailable):
+    """Other pages use the browser. The page can be read in the next run."""
+
+
 _turn = threading.Semaphore(1)  # a Chromium takes several hundred megabytes
+
+
+@contextlib.contextmanager
+def _only_one() -> Iterator[None]:
+    """Wait until no other thread, and no other process of this user, has a Chromium.
+
+    Raises BrowserBusy after QUEUE_SECONDS.
+    """
+    until = time.monotonic() + QUEUE_SECONDS
+    if not _turn.acquire(timeout=QUEUE_SECONDS):
+        raise _busy()
+    try:
+        path = Path(tempfile.gettempdir(), f"beacon-browser-{os.getuid()}.lock")
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)) as file:
+            while not _locked(file):
+                if time.monotonic() > until:
+                    raise _busy()
+                time.sleep(CHECK_SECONDS)
+            yield
+    finally:
+        _turn.release()
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _busy() -> BrowserBusy:
+    return BrowserBusy(_("Too many pages are waiting for the browser, so this one was skipped."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +203,8 @@ def render(
     is_exempt = is_allowed(target.raw_host.decode("ascii"), own_port, allow_hosts)
     own = {f"{target.host.lower()}:{own_port}", f"[{target.host.lower()}]:{own_port}"}
     allowed = allow_hosts & own if is_exempt else frozenset()
-    if not _turn.acquire(timeout=QUEUE_SECONDS):
-        raise ProviderUnavailable(
-            _("Too many pages are waiting for the browser, so this one was skipped.")
-        )
-    started = time.monotonic()
-    try:
+    with _only_one():
+        started = time.monotonic()
         meter = SharedMeter(limits)
         with (
             GuardProxy(meter, allow_hosts=allowed, resolver=resolver) as proxy,
@@ -177,9 +213,7 @@ def render(
             html, final = _Page(chromium, meter).read(str(target))
             if meter.is_used_up:
                 raise too_large(limits.wire_bytes)
-        check_url(final, allow_hosts)  # also refuses the browser's own error pages
-    finally:
-        _turn.release()
+    check_url(final, allow_hosts)  # also refuses the browser's own error pages
     ms = round((time.monotonic() - started) * 1000)
     logger.info(
         "page rendered", host=target.host, bytes=meter.wire_bytes, refused=proxy.refused, ms=ms
@@ -267,8 +301,13 @@ def _children(pid: int) -> list[psutil.Process]:
 
 
 def _memory(pid: int) -> int:
+    """Return the bytes of Chromium and its children."""
+    try:
+        own = [psutil.Process(pid)]
+    except psutil.Error:
+        return 0
     total = 0
-    for one in _children(pid):
+    for one in (*own, *_children(pid)):
         with contextlib.suppress(psutil.Error):
             total += one.memory_info().rss
     return total
@@ -294,6 +333,8 @@ class _Page:
         self._buffer = bytearray()
         self._last = 0  # the number of the last message
         self._session = ""
+        self._frame = ""
+        self._status = 0  # of the main frame's last answer
         self._going: set[str] = set()  # requests without an answer
         self._quiet_since = 0.0
         self._has_loaded = False
@@ -301,7 +342,11 @@ class _Page:
     def read(self, url: str) -> tuple[str, str]:
         """Open the page, wait for its scripts, and return its HTML and its URL."""
         try:
-            made = self._ask("Target.createTarget", {"url": "about:blank"})
+            # A context of its own keeps what scripts store in memory, which is limited.
+            context = self._ask("Target.createBrowserContext").get("browserContextId", "")
+            made = self._ask(
+                "Target.createTarget", {"url": "about:blank", "browserContextId": context}
+            )
         except _Ended as exc:
             raise _not_started(
                 _(
@@ -313,7 +358,9 @@ class _Page:
                 "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
             )
             self._session = joined["sessionId"]
-            self._ask("Browser.setDownloadBehavior", {"behavior": "deny"}, session="")
+            denied = {"behavior": "deny", "browserContextId": context}
+            self._ask("Browser.setDownloadBehavior", denied, session="")
+            self._frame = made["targetId"]  # the main frame's id, too
             for domain in ("Page", "Network"):
                 self._ask(f"{domain}.enable")
             self._ask("Page.addScriptToEvaluateOnNewDocument", {"source": _WITHOUT})
@@ -324,6 +371,8 @@ class _Page:
                     % {"why": str(opened["errorText"])[:80]}
                 )
             self._wait()
+            if self._status >= HTTPStatus.BAD_REQUEST:
+                raise refusal(self._status, {}, url)
             tree = self._ask("Page.getFrameTree")
             root = self._ask("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
             html = self._ask("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
@@ -375,6 +424,10 @@ class _Page:
             # What the page before still asked for is never reported as ended.
             self._has_loaded = False
             self._going.clear()
+        elif method == "Network.responseReceived":
+            if params.get("type") == "Document" and params.get("frameId") == self._frame:
+                status = (params.get("response") or {}).get("status")
+                self._status = status if isinstance(status, int) else 0
         elif method == "Network.requestWillBeSent":
             self._going.add(str(params.get("requestId")))
             self._quiet_since = time.monotonic()
@@ -406,7 +459,7 @@ class _Page:
         del self._buffer[: end + 1]
         try:
             message = json.loads(raw)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise _Ended from exc
         return message if isinstance(message, dict) else {}
 

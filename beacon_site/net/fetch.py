@@ -26,7 +26,7 @@ from django.utils.translation import gettext as _
 from beacon_site.net import browser
 from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url, resolve
 from beacon_site.net.bounded import WIRE_BYTES, Limits, Meter, too_large, unpacker_for
-from beacon_site.net.browser import Rendered
+from beacon_site.net.browser import BrowserBusy, Rendered
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, get_extractor
 from beacon_site.net.guarded_http import exchange, fields_of
@@ -163,13 +163,14 @@ class GuardedFetcher:
                 return None
             if not answer.content:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
-            found, rendered = self._read(answer, part)
+            found, rendered, is_whole = self._read(answer, part)
         except ProviderError as exc:
             logger.info("page not read", host=_host(url), why=str(exc), ms=_ms(started))
             raise
         logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=_ms(started))
-        # The version that the server names is that of the HTML, not of what its scripts show.
-        named = {} if rendered else answer.headers
+        # The version that the server names is that of the HTML, not of what its scripts show. If the
+        # browser failed, the page is read again the next time.
+        named = {} if rendered or not is_whole else answer.headers
         return WebPage(
             url=url,
             final_url=rendered.url if rendered else answer.final_url,
@@ -185,8 +186,12 @@ class GuardedFetcher:
 
     def _read(
         self, answer: FetchedBytes, part: PagePart | None
-    ) -> tuple[Extracted, Rendered | None]:
-        """Return the text of a response. The browser is asked if only scripts show the text."""
+    ) -> tuple[Extracted, Rendered | None, bool]:
+        """Return the text of a response, the page in the browser, and whether the text is whole.
+
+        The browser is asked if only scripts show the text. If it fails, a short text without them
+        is returned, unless the browser was only busy.
+        """
         kind = answer.headers.get("content-type", "")
         found: Extracted | None = None
         failure: NoText | None = None
@@ -197,7 +202,7 @@ class GuardedFetcher:
         except NoText as exc:
             failure = exc
         if found is not None and not (found.has_scripts and browser.is_set_up()):
-            return found, None
+            return found, None, True
         if failure is not None and not failure.has_scripts:
             raise failure
         if failure is not None and not browser.is_set_up():
@@ -211,13 +216,13 @@ class GuardedFetcher:
                 part=part,
             )
         except ProviderError as exc:
-            if found is None:
+            if found is None or isinstance(exc, BrowserBusy):
                 raise
             logger.info("page not rendered", host=_host(answer.final_url), why=str(exc))
-            return found, None
+            return found, None, False
         if found is not None and len(text.text) <= len(found.text):
-            return found, None
-        return text, rendered
+            return found, None, True
+        return text, rendered, True
 
     def _rendered(self, url: str) -> Rendered:
         allowed = self._allow_hosts

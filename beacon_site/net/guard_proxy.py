@@ -213,10 +213,10 @@ class GuardProxy:
                 if len(head) > LONGEST_HEAD:
                     raise _BadRequest
                 first, end, rest = head.partition(b"\r\n\r\n")
-                if not end:
-                    continue
-                if first[9:10] == b"1":  # an interim answer, such as 103
+                while end and first[9:10] == b"1":  # an interim answer, such as 103
                     head = rest
+                    first, end, rest = head.partition(b"\r\n\r\n")
+                if not end:
                     continue
                 piece, has_head = _with_close(first) + rest, False
             client.sendall(piece)

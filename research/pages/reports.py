@@ -39,6 +39,7 @@ from research.services.reports import page as report_page
 from research.services.reports.compare import CompareParams
 from research.services.reports.delta_rows import Quote, SourceRow
 from research.services.reports.page import sources_of
+from research.services.reports.pdf_document import CannotExport
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.sentences import ReportSentence
 from research.services.topics import page as topic_page
@@ -231,7 +232,11 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
         status = run.get_status_display()
         return refused(request, why % {"status": status})
     media_type, write = exporting.KINDS[kind]
-    answer = HttpResponse(write(run), content_type=media_type)
+    try:
+        written = write(run)
+    except CannotExport as exc:
+        return refused(request, str(exc))
+    answer = HttpResponse(written, content_type=media_type)
     stem = f"{run.topic.slug}-run-{run.number}"
     answer["Content-Disposition"] = f'attachment; filename="{stem}-{kind}"'
     return answer

@@ -76,6 +76,10 @@
     target.scrollIntoView();
   };
   addEventListener("hashchange", unfold);
+  // The same link again changes no hash.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest('a[href^="#"]')) setTimeout(unfold);
+  });
   addEventListener("load", unfold); // before it, a browser may not know the target yet
 
   // <article data-mark-read="/url/">: read after two seconds on screen. With data-mark-read-on="act" (the

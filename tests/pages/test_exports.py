@@ -228,12 +228,28 @@ def test_what_fits_on_no_line_or_page_is_cut_into_several(browser: Client, topic
     assert text.count("x") >= 8_000
 
 
-@pytest.mark.parametrize("body", ["| a |\n|---|\n| b | c |\n\n| x | y |\n|---|---|\n| z |", "*" * 30_000, "- " * 200, "> " * 99, "", "|" + " a |" * 60 + "\n|" + "---|" * 60, "1. a\n\n1) b", "## \n\n###### a"])  # fmt: skip
+@pytest.mark.parametrize("body", ["| a |\n|---|\n| b | c |\n\n| x | y |\n|---|---|\n| z |", "*" * 30_000, "- " * 200, "> " * 99, "", "|" + " a |" * 60 + "\n|" + "---|" * 60, "1. a\n\n1) b", "## \n\n###### a", "a\n\n# " + "word " * 500, "|" + "x " * 5_000 + "|b|\n|---|---|\n| c | d |", "4. a\n5. see example.org [1]"])  # fmt: skip
 def test_odd_markup_still_gives_a_pdf(browser: Client, topic: Topic, body: str):
     run = make_run(topic)
     make_report(run, body=body)
 
     assert run.report.title in pdf_text(get(browser, run, "report.pdf").content)
+
+
+def test_a_pdf_that_cannot_be_made_is_explained(
+    browser: Client, topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    run = make_run(topic)
+    make_report(run, body="Said.")
+    monkeypatch.setattr(pdf_document, "TURN_SECONDS", 0.1)
+    with pdf_document._turn:
+        busy = get(browser, run, "report.pdf")
+    monkeypatch.setattr(pdf_document, "_widths", lambda *_a: [1.0])  # raises ValueError
+    Report.objects.filter(run=run).update(body="| a | b |\n|---|---|\n| c | d |")
+    wrong = get(browser, run, "report.pdf")
+
+    assert "Other PDF files are being created" in busy.content.decode()
+    assert "can’t be laid out on pages" in wrong.content.decode()
 
 
 @pytest.mark.requirement("R352")

@@ -19,7 +19,7 @@ from werkzeug import Request, Response
 from beacon_site import checks
 from beacon_site.net import browser, guard_proxy
 from beacon_site.net.bounded import Limits
-from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import Extractor, NoText, PartNotFound
 from beacon_site.net.fetch import GuardedFetcher
 from beacon_site.net.guard_proxy import GuardProxy, SharedMeter
@@ -106,6 +106,38 @@ def test_a_short_page_stays_if_the_browser_fails(
     page = "<html><body><p>Closed on Mondays.</p><script>1</script></body></html>"
 
     assert fetcher.fetch(app(httpserver, page)).text == "Closed on Mondays."
+
+
+def test_a_short_page_that_the_browser_failed_on_is_read_again_the_next_time(
+    httpserver: HTTPServer,
+    fetcher: GuardedFetcher,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    settings.BEACON_CHROMIUM = "/nowhere/chromium"
+    page = "<html><body><p>Closed on Mondays.</p><script>1</script></body></html>"
+    url = app(httpserver, page, headers={"ETag": "the-shell"})
+
+    assert fetcher.fetch(url).etag == ""
+
+    monkeypatch.setattr(browser, "QUEUE_SECONDS", 0.1)
+    with browser._only_one(), pytest.raises(browser.BrowserBusy, match="waiting for the browser"):
+        fetcher.fetch(url)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_an_error_page_is_not_taken_for_the_page(
+    on: None, httpserver: HTTPServer, fetcher: GuardedFetcher
+):
+    shell = "<html><body><script>document.body.textContent = 'x'</script></body></html>"
+    httpserver.expect_ordered_request("/app").respond_with_data(shell, content_type=HTML)
+    httpserver.expect_ordered_request("/app").respond_with_data(
+        f"<html><body><p>{TEXT * 9}</p></body></html>", content_type=HTML, status=503
+    )
+
+    with pytest.raises(ProviderError, match="503"):
+        fetcher.fetch(str(httpserver.url_for("/app")))
 
 
 def test_a_browser_that_isnt_there_is_said(

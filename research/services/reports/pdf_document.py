@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from operator import contains
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr  # only writes XML  # nosec B406
 
+import structlog
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
@@ -37,6 +39,8 @@ SANS, BOLD, ITALIC = "source-sans-pdf", "source-sans-pdf-bold", "source-sans-pdf
 CHINESE, JAPANESE, KOREAN = "STSong-Light", "HeiseiMin-W3", "HYSMyeongJo-Medium"
 # The character sets of these fonts.
 CODECS = {CHINESE: "gbk", JAPANESE: "cp932", KOREAN: "cp949"}
+logger = structlog.get_logger(__name__)
+
 CODE = "Courier"  # of every PDF reader, with the characters of CODE_SET
 CODE_SET = "cp1252"
 MISSING = "□"
@@ -50,6 +54,8 @@ INK, MUTED, LINK = "#1b1b1f", "#62626b", "#0b57a4"
 NARROWEST = 46  # points; a table with narrower columns is written as lines
 MOST_CELLS = 3_000  # of tables in a report; each takes about 1 ms, so the rest is written as lines
 LONGEST = 2_000  # characters; a longer paragraph is cut, since each page of it takes longer
+LONGEST_HEADING = 300  # characters; a heading stays with what follows it, so it must fit on a page
+LONGEST_HEAD = 500  # characters of a cell in a table's first row, which is repeated on each page
 LINE = 80  # characters that a line break counts as
 
 _UNIT = re.compile(r"[^\n]{0,400}(?: |\n|$)|[^\n]{1,400}")
@@ -59,9 +65,31 @@ _HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 _EAST_ASIAN = re.compile(r"[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")  # fmt: skip
 
 
+class CannotExport(Exception):
+    """The report can't be written in this format, or not now. Its text is for the reader."""
+
+
+_turn = threading.Semaphore(1)  # a long report takes seconds of one processor
+TURN_SECONDS = 20
+
+
 def as_pdf(run: Run) -> bytes:
-    """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers."""
+    """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers.
+
+    One is made at a time in each process. Raises CannotExport if others take too long, or if the
+    report can't be laid out on pages.
+    """
+    if not _turn.acquire(timeout=TURN_SECONDS):
+        raise CannotExport(_("Other PDF files are being created. Try again in a minute."))
+    try:
+        return _as_pdf(run)
+    finally:
+        _turn.release()
+
+
+def _as_pdf(run: Run) -> bytes:
     from reportlab.platypus import SimpleDocTemplate  # only here, since it takes 0.3 s to load
+    from reportlab.platypus.doctemplate import LayoutError
 
     report = run.report
     text = report.as_markdown()
@@ -80,7 +108,14 @@ def as_pdf(run: Run) -> bytes:
         leftMargin=MARGIN, rightMargin=MARGIN, topMargin=MARGIN, bottomMargin=MARGIN,
     )  # fmt: skip
     document.afterFlowable = _Bookmarks(document)
-    document.build(writer.story(), canvasmaker=_numbered_canvas())
+    try:
+        document.build(writer.story(), canvasmaker=_numbered_canvas())
+    except (LayoutError, ValueError) as exc:
+        logger.warning("no PDF of a report", run=str(run.pk), why=str(exc)[:300])
+        words = _(
+            "This report can’t be laid out on pages. The Word, HTML and Markdown exports work."
+        )
+        raise CannotExport(words) from exc
     return out.getvalue()
 
 
@@ -179,6 +214,8 @@ class _Writer(FileWriter):
 
     def story(self) -> list[Flowable]:
         """Return the flowables, after a note if the fonts lack some characters."""
+        if self.flowables:  # nothing follows the last one that it could stay with
+            self.flowables[-1].keepWithNext = 0
         if not self.fonts.has_missing:
             return self.flowables
         said = _(
@@ -189,6 +226,9 @@ class _Writer(FileWriter):
         return [note, *self.flowables]
 
     def heading(self, level: int, line: Line) -> None:
+        if sum(_length(piece.text) for piece in line) > LONGEST_HEADING:
+            self.paragraph(_in_bold(line), Place())
+            return
         size = SIZES.get(level, 11)
         self.headings += 1
         key = f"heading-{self.headings}"
@@ -222,7 +262,12 @@ class _Writer(FileWriter):
     def table(self, rows: list[list[Line]]) -> None:
         width = max(map(len, rows))
         self.cells += width * len(rows)
-        if width * NARROWEST > _text_width() or self.cells > MOST_CELLS:
+        longest_head = max(sum(_length(piece.text) for piece in cell) for cell in rows[0] or [[]])
+        if (
+            width * NARROWEST > _text_width()
+            or self.cells > MOST_CELLS
+            or longest_head > LONGEST_HEAD
+        ):
             for row in rows:
                 line = [piece for cell in row for piece in (*cell, Piece(" · "))][:-1]
                 self.paragraph(line, Place())
@@ -309,7 +354,7 @@ class _Writer(FileWriter):
 
 
 def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:
-    """Return where the list of sources begins and ends: the last one with these domains."""
+    """Return where the list of sources begins and ends: the last one from 1 with these domains."""
     found = (0, 0)
     first = 0
     for at, token in enumerate(tokens):
@@ -317,7 +362,8 @@ def _sources_at(tokens: list[Token], domains: list[str]) -> tuple[int, int]:
             first = at
         if token.type == "ordered_list_close" and not token.level:
             items = [one.content for one in tokens[first:at] if one.type == "inline"]
-            if len(items) == len(domains) and all(map(contains, items, domains)):
+            starts = int(tokens[first].attrGet("start") or 1)
+            if starts == 1 and len(items) == len(domains) and all(map(contains, items, domains)):
                 found = (first, at + 1)
     return found
 

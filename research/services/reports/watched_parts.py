@@ -7,17 +7,20 @@ read -> a diff of both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import Q
 
+from beacon_site.text.cleaning import shorten
 from beacon_site.text.diff import Row, diff, folded
 from memory.models import ContentItem, Trust
 from research.models import Hit, Run
 from research.models.reports import Link, link_of
 
 MOST_ROWS = 200  # lines shown of one part's diff
+MOST_CHARACTERS = 30_000  # of these lines
+LONGEST_PIECE = 2_000  # characters that changed, or stayed, without a break
 
 FIRST, SAME, CHANGED, UNREAD = "first", "same", "changed", "unread"
 
@@ -81,5 +84,19 @@ def _compared(hit: Hit, text: ContentItem | None, earlier: Hit | None) -> Watche
     # Blank lines only separate paragraphs, so their changes aren't shown.
     rows = [row for row in diff(f"{before}\n", f"{now}\n") if not row.is_blank]
     rows = folded(rows)
-    left = max(0, len(rows) - MOST_ROWS)
-    return WatchedPart(**told, state=CHANGED, rows=rows[:MOST_ROWS], rows_left=left)
+    shown = _limited(rows)
+    left = len(rows) - len(shown)
+    return WatchedPart(**told, state=CHANGED, rows=shown, rows_left=left)
+
+
+def _limited(rows: list[Row]) -> list[Row]:
+    """Return the first rows with their pieces cut, so that a page or an answer stays small."""
+    kept: list[Row] = []
+    room = MOST_CHARACTERS
+    for row in rows[:MOST_ROWS]:
+        if room <= 0:
+            break
+        pieces = [replace(one, text=shorten(one.text, LONGEST_PIECE)) for one in row.pieces]
+        room -= sum(len(one.text) for one in pieces)
+        kept.append(replace(row, pieces=tuple(pieces)))
+    return kept
