@@ -149,7 +149,11 @@ def test_no_form_of_an_address_is_reached(
     assert len(asked) > 500
 
 
-@pytest.mark.parametrize("without", [browser._WITHOUT, "0"], ids=["as it is", "by settings only"])
+@pytest.mark.parametrize(
+    "without",
+    [browser._WITHOUT, pytest.param("0", marks=pytest.mark.long)],
+    ids=["as it is", "by settings only"],
+)
 def test_no_way_that_browsers_have_goes_around_the_guard(
     httpserver: HTTPServer, private: RawServer, names: Names, datagrams: socket.socket,
     count: Count, connected: list[tuple[str, int]], asked: list[str], without: str,
@@ -179,7 +183,13 @@ def test_no_way_that_browsers_have_goes_around_the_guard(
     assert "/worked" in {request.path for request, _response in httpserver.log}
 
 
-@pytest.mark.parametrize("to", ["http://127.0.0.1:{port}/", "http://inside.evil.example:{port}/"])
+@pytest.mark.parametrize(
+    "to",
+    [
+        "http://inside.evil.example:{port}/",
+        pytest.param("http://127.0.0.1:{port}/", marks=pytest.mark.long),
+    ],
+)
 def test_redirects_lead_nowhere(
     httpserver: HTTPServer, private: RawServer, names: Names, to: str, count: Count
 ) -> None:

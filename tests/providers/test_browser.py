@@ -162,10 +162,15 @@ def test_a_check_warns_of_a_path_that_is_no_program(settings: Any, tmp_path: Pat
     [
         ("while (true) {}", "took too long"),
         ("fetch('/large').then((r) => r.blob())", "larger than"),
-        ("location = 'chrome://version'", None),
         ("location = 'file:///etc/passwd'", None),
-        ("alert(1); confirm(2); document.body.textContent = 'said'", None),
-        ("setInterval(() => fetch('/data'), 50)", None),
+        *(
+            pytest.param(script, None, marks=[pytest.mark.attacks, pytest.mark.long])
+            for script in (
+                "location = 'chrome://version'",
+                "alert(1); confirm(2); document.body.textContent = 'said'",
+                "setInterval(() => fetch('/data'), 50)",
+            )
+        ),
     ],
 )
 def test_every_page_ends_and_leaves_nothing(

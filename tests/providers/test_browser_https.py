@@ -202,6 +202,8 @@ def test_a_page_that_leads_to_a_private_address_isnt_read(
 
 
 @pytest.mark.slow
+@pytest.mark.attacks
+@pytest.mark.long
 def test_what_comes_through_a_tunnel_is_limited(
     server: HTTPServer, trusted: None, connected: list[str]
 ):
@@ -233,6 +235,8 @@ def test_what_a_page_sends_through_a_tunnel_is_limited(
 
 
 @pytest.mark.slow
+@pytest.mark.attacks
+@pytest.mark.long
 def test_a_tunnel_that_never_answers_ends_with_the_time(
     server: HTTPServer, trusted: None, connected: list[str]
 ):
