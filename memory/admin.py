@@ -707,6 +707,7 @@ class NameAliasAdmin(ReadOnlyAdmin):
     """Names that people merged."""
 
     SECRET = ("name", "key", "target", "target_key")
+    ordering = ("-created", "-id")  # the model's own would tell the order of the names
     list_display = ("owner", "created")
     search_fields = ("owner__username",)
     list_select_related = ("owner",)

@@ -99,7 +99,9 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
     assert "14 electric cranes" in report
     assert not any(bad in report for bad in (MARK, '{"', "queries", "word word"))
     assert word in causes
-    assert bool(run.warnings) == (ends == "partial")
+    # Which of the runs at the same time also merges the owner's notes depends on their order.
+    of_run = [one for one in run.warnings if "summary note" not in one]
+    assert bool(of_run) == (ends == "partial")
     assert MODEL_KEY not in causes
 
 
