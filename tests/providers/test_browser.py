@@ -204,8 +204,9 @@ def test_no_cookie_is_kept_and_no_key_is_in_its_environment(
     def answer(request: Request) -> Response:
         seen.append(request.headers.get("Cookie"))
         for one in psutil.Process().children(recursive=True):
-            if "chrom" in one.name():
-                environments.append(str(one.environ()))
+            with contextlib.suppress(psutil.NoSuchProcess):  # one of Chromium's that just ended
+                if "chrom" in one.name():
+                    environments.append(str(one.environ()))
         page = "<script>document.cookie = 'a=1'; fetch('/data')</script>"
         return Response(page, content_type=HTML, headers={"Set-Cookie": "b=2"})
 
