@@ -30,6 +30,8 @@ logger = structlog.get_logger(__name__)
 
 # Runs can take minutes, so tasks that start runs, free them or answer a person have other threads.
 RESEARCH = "research"
+BACKGROUND = "background"  # comparisons of new records: one for each write, and nobody waits for it
+RANKS = {"maintenance": 0, "reflect": 1, BACKGROUND: 2}
 OTHER_THREADS = 2
 NEVER = float("inf")
 MEMORY_LIMIT = 500_000_000  # bytes of an idle worker
@@ -49,9 +51,12 @@ class Job:
         self.soft_at = self.hard_at = NEVER
 
     @property
+    def queue(self) -> str:
+        return str(self.arguments[2].get("delivery_info", {}).get("routing_key", ""))
+
+    @property
     def is_research(self) -> bool:
-        request = self.arguments[2]
-        return bool(request.get("delivery_info", {}).get("routing_key") == RESEARCH)
+        return self.queue == RESEARCH
 
     @property
     def key(self) -> tuple[str, Any]:
@@ -149,7 +154,8 @@ class TaskPool(BasePool):  # type: ignore[misc]
             self._changed.wait_for(lambda: waiting or self._stopped)
             if self._stopped:
                 return None
-            job = waiting.popleft()
+            job = min(waiting, key=lambda one: RANKS.get(one.queue, 0))  # the first of its rank
+            waiting.remove(job)
             job.begin()
             self._running[threading.get_ident()] = job
             self._changed.notify_all()  # for its limits

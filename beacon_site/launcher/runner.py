@@ -42,7 +42,8 @@ RETURN_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 BACK = 10  # niceness of all processes except the web server
 WEB_THREADS = 12
 # Runs can take minutes and occupy every slot, so the tasks that start and free runs have their own.
-QUEUES = {"worker": "research", "upkeep": "reflect,maintenance"}
+# A worker takes messages of the first queue first (see settings.py).
+QUEUES = {"worker": "research", "upkeep": "maintenance,reflect,background"}
 PROCESSES = {"worker": 4, "upkeep": 2}
 GUNICORN = (
     "--worker-class=gthread",

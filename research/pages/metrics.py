@@ -45,7 +45,7 @@ logger = structlog.get_logger(__name__)
 
 HOUR = timedelta(hours=1)
 Values = dict[tuple[str, ...], float]  # by label values
-QUEUES = ("research", "reflect", "maintenance")
+QUEUES = ("research", "maintenance", "reflect", "background")
 _SEARCHES = """
     SELECT asked->>'service', count(*), count(*) FILTER (WHERE asked->>'problem' <> '')
     FROM research_step step JOIN research_run run ON run.id = step.run_id

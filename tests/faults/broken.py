@@ -62,7 +62,7 @@ def broken_site(outside: Outside) -> Iterator[Broken]:
         stack.enter_context(made)
         made.environment["DATABASE_URL"] = _through(made.url, postgres)
         made.start_beat()
-        made.start_worker("upkeep", queues="reflect,maintenance")
+        made.start_worker("upkeep", queues="maintenance,reflect,background")
         made.start_worker(queues="research", children=4)
         address = made.start_web()
         yield Broken(made, redis, postgres, Person(address), top / "servers")

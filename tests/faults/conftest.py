@@ -24,7 +24,7 @@ def beacon(outside: Outside) -> Iterator[Site]:
     """A site that many tests share, since starting one takes ten seconds: they leave it running."""
     with site(**outside.variables) as made:
         made.start_beat()
-        made.start_worker("upkeep", queues="reflect,maintenance")
+        made.start_worker("upkeep", queues="maintenance,reflect,background")
         made.start_worker(queues="research", children=4)
         yield made
 

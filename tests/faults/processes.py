@@ -28,7 +28,7 @@ from tests.migrated import migrated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Row = Any  # a named tuple of a run's columns
-QUEUES = "research,reflect,maintenance"
+QUEUES = "research,maintenance,reflect,background"
 
 
 _taken: set[int] = set()  # Redis databases of the sites that live now

@@ -47,10 +47,10 @@ def test_killed_between_handing_over_and_noting_it_no_mail_comes_twice(
 
             mails.before_body = kill_once  # the mail has come, and is not yet answered for
             beacon.act("told", hook, *TITLES)
-            beacon.start_worker(queues="reflect,maintenance")
+            beacon.start_worker(queues="maintenance,reflect,background")
             _again(beacon)
             beacon.wait(killed.is_set)
-            beacon.start_worker("second", queues="reflect,maintenance")
+            beacon.start_worker("second", queues="maintenance,reflect,background")
             _again(beacon)
             over = "SELECT count(*) FROM research_delivery WHERE state IN ('waiting', 'sending')"
             beacon.wait(lambda: beacon.value(over) == 0)

@@ -133,7 +133,8 @@ def test_an_agents_write_is_compared_after_its_commit(
     sent: list[Any] = []
 
     def send(task: str, *args: Any, queue: str) -> bool:
-        sent.append((task, *args))
+        if queue == "background":  # ticks and answers come first
+            sent.append((task, *args))
         return True
 
     monkeypatch.setattr(celery, "send", send)
@@ -145,6 +146,19 @@ def test_an_agents_write_is_compared_after_its_commit(
     tasks.find_contradictions(asked)
     tasks.find_contradictions(asked)
     assert Conflict.objects.of(alice).standing().count() == 1
+
+
+def test_writes_of_a_night_without_workers_send_no_more_than_a_full_queue_holds(
+    alice: User,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Callable[..., Any],
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(celery, "send", lambda task, *args, queue: sent.append(queue))
+    monkeypatch.setattr(celery, "MOST_WAITING", 0)
+    with django_capture_on_commit_callbacks(execute=True):
+        write_observation(alice, "finding", NEW, by=Actor("agent", "claude"))
+    assert "background" not in sent
 
 
 def test_upkeep_finds_what_a_lost_message_left_out(alice: User) -> None:

@@ -301,7 +301,7 @@ def test_the_commands_for_several_hosts_are_those_of_the_design(tmp_path: Path):
     )
     assert "--config=python:beacon_site.launcher.web_server" in commands["web"][0]
     assert "--queues=research" in commands["worker"][0]
-    assert "--queues=reflect,maintenance" in commands["upkeep"][0]
+    assert "--queues=maintenance,reflect,background" in commands["upkeep"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
     assert f"--schedule={tmp_path / 'schedule'}" in commands["beat"][0]
     assert commands["mcp"][0][-1] == "mcp"
@@ -312,7 +312,7 @@ def test_on_one_machine_two_commands_do_the_same(tmp_path: Path):
 
     assert list(commands) == ["web", "worker"]
     assert "--config=python:research.mcp.beside_pages" in commands["web"][0]
-    assert "--queues=research,reflect,maintenance" in commands["worker"][0]
+    assert "--queues=research,maintenance,reflect,background" in commands["worker"][0]
     assert f"--beat-schedule={tmp_path / 'schedule'}" in commands["worker"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
 

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings
+from kombu import Connection, Message, Queue
 
 from beacon_site import celery, worker_threads
+from beacon_site.launcher import runner
 from beacon_site.worker_threads import TaskPool
 from tests.site.waiting import eventually
 
@@ -59,6 +62,44 @@ def test_long_runs_leave_threads_for_everything_else(pool: TaskPool):
     assert runs == [[]] * 5
     ends.set()
     assert eventually(lambda: all(runs))
+
+
+def test_ticks_come_before_other_tasks_that_wait(pool: TaskPool):
+    ends = threading.Event()
+    for _ in range(2):
+        give(pool, ends.wait, queue="reflect")
+    order: list[str] = []
+    for number, queue in enumerate(["background", "background", "reflect", "maintenance"]):
+        give(pool, lambda name=f"{queue} {number}": order.append(name), queue=queue)
+
+    ends.set()
+
+    assert eventually(lambda: len(order) == 4)
+    assert set(order[:2]) == {"maintenance 3", "reflect 2"}
+
+
+def test_a_worker_takes_messages_of_the_first_queue_first():
+    transport = f"{settings.CELERY_BROKER_URL}"
+    names = runner.QUEUES["upkeep"].split(",")
+    options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    with Connection(transport, transport_options=options) as broker:
+        queues = [Queue(f"order-{name}", routing_key=f"order-{name}") for name in names]
+        sender = broker.Producer()
+        for queue in [*reversed(queues), *reversed(queues)]:
+            sender.publish(queue.name, routing_key=queue.name, declare=[queue])
+        taken: list[str] = []
+
+        def take(body: str, message: Message) -> None:
+            taken.append(body)
+            message.ack()
+
+        with broker.Consumer(queues, callbacks=[take], prefetch_count=1):
+            while len(taken) < 2 * len(queues):
+                broker.drain_events(timeout=5)
+        for queue in queues:
+            queue(broker.channel()).delete()
+
+    assert taken == [queue.name for queue in queues for _ in range(2)]
 
 
 def test_a_message_that_repeats_a_waiting_one_is_done_without_work(pool: TaskPool):

@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site import celery
 from beacon_site.text import contradictions as texts
 from beacon_site.text.terms import query_terms
+from beacon_site.worker_threads import BACKGROUND
 from memory.models import Conflict, MemoryFile, Note, Observation, Section, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.remembered import Trust
@@ -188,7 +189,9 @@ def _send(asked: list[list[str]]) -> None:
     global _down_until
     if time.monotonic() < _down_until:
         return
-    if not celery.send("memory.tasks.find_contradictions", asked, queue="maintenance"):
+    if celery.is_full(BACKGROUND):
+        return
+    if not celery.send("memory.tasks.find_contradictions", asked, queue=BACKGROUND):
         _down_until = time.monotonic() + WAIT
 
 
