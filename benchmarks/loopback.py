@@ -175,8 +175,9 @@ class Server:
 
 async def _serve() -> None:
     server = Server()
-    listener = await asyncio.start_server(server.answer, "127.0.0.1", 0)
-    server.origin = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    host = os.environ.get("LOOPBACK_HOST", "127.0.0.1")
+    listener = await asyncio.start_server(server.answer, host, 0)
+    server.origin = f"http://{host}:{listener.sockets[0].getsockname()[1]}"
     print(server.origin, flush=True)
     async with listener:
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
