@@ -4,7 +4,7 @@
 
 Two web servers, three workers, Postgres with a synchronous standby and two Redis servers, each in a
 network namespace with its own address. Clients write notes, recall and open a page through both web
-servers, and try the other one after an error, as a proxy does. Runs go on meanwhile. Then a
+servers, and try the other one after an error, as a proxy does. Runs are in progress. Then a
 worker's cable is pulled, then a web server's, the primary database's (the standby is promoted and
 takes over its address) and Redis's (an empty one takes over its address). Each host is plugged in
 again afterwards, except the old database and the old Redis, which must not come back as they are.
@@ -103,7 +103,7 @@ class Network:
         return process
 
     def unplug(self, name: str) -> None:
-        """Pull the host's cable. Its processes go on, and nobody hears of it."""
+        """Pull the host's cable. Its processes continue, but reach no other host."""
         ip("link", "set", self._cable(name), "down")
 
     def plug_in(self, name: str) -> None:
@@ -257,7 +257,7 @@ def start_beacon(network: Network, folder: Path) -> None:
 
 
 class Clients:
-    """People and agents who go on working, behind a proxy that asks the other server after an error."""
+    """People and agents at work, behind a proxy that asks the other server after an error."""
 
     def __init__(self, token: str, session: str, page: str, count: int) -> None:
         self._token, self._session, self._page = token, session, page
@@ -346,7 +346,7 @@ class Story:
               flush=True)  # fmt: skip
 
     def tell(self, title: str, act: Callable[[Sequence[Any]], None] | None) -> None:
-        """Start six runs, let something fail while they go on, and print what happened."""
+        """Start six runs, let something fail, and print what happened."""
         self._clients.stage()
         runs = self._start_runs(6)
         time.sleep(3)
