@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 UNUSED = (
     # Sources of what is compiled, and sources of translations.
     "**/*.po",
-    "ninja/static/ninja/*.map",
     "selectolax/*.c",
     "lxml/includes",
     # Other programs are built with these.
