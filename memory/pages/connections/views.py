@@ -18,7 +18,6 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.logs import redact
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
 from beacon_site.providers.llm import endpoint_facts
 from beacon_site.providers.llm.base import LlmProfile
@@ -27,6 +26,7 @@ from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
 from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
 from beacon_site.text.numbers import grouped
+from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
