@@ -30,7 +30,6 @@ from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
 from memory.pages.content import snapshots
 from memory.pages.content import views as content_views
-from memory.pages.files import agent_folders
 from memory.pages.files import views as file_views
 from memory.pages.records import bulk, editing, related, saved_views
 from memory.pages.records import views as record_views
@@ -117,7 +116,7 @@ _settings = [
     path("agents/context.txt", agents.context_text, name="context-text"),
     path("agents/context/decide/", agents.context_decide, name="context-decide"),
     path("agents/context/answers/", agents.context_answers, name="context-answers"),
-    path("agents/folders/", agent_folders.folder_list, name="agent-folders"),
+    path("agents/folders/", file_views.folder_list, name="agent-folders"),
     path("agents/permissions/", review_views.permissions, name="review-levels"),
     path("agents/permissions/writer/", review_views.writer_level, name="writer-level"),
     path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),

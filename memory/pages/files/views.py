@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,10 +20,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
+from beacon_site.db import keyset
 from beacon_site.web.http import BeaconRequest
-from memory.models import FileDraft, FileEntry, MemoryFile
+from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
 from memory.models.errors import MemoryRefused
-from memory.models.file_format import month_of
+from memory.models.file_format import MOUNTED, month_of
 from memory.models.remembered import Lock
 from memory.pages.files import editing
 from memory.pages.files import history as file_history
@@ -31,6 +34,7 @@ from memory.pages.files.editing import (
     FileRow,
     budget_of,
     file_or_404,
+    last_changes,
     number,
     page_of,
     toast_with_undo,
@@ -540,3 +544,61 @@ def file_source(request: BeaconRequest, path: str) -> HttpResponse:
     response = HttpResponse(file.content, content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="{file.path.rpartition("/")[2]}"'
     return response
+
+
+# --- mounted folders of agents ---
+
+FOLDER_PAGE = 100
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def folder_list(request: BeaconRequest) -> HttpResponse:
+    """Show the person's mounted folders, and their files."""
+    folders = list(MountedFolder.objects.of(request.user))
+    facets = [
+        Facet("folder", _("Folder"), [Choice(one.name, one.name, one.files) for one in folders])
+    ]
+    asked = filter_bar.read(request.GET, facets)
+    rows = MemoryFile.objects.of(request.user).live().mounted(asked.get("folder", ""))
+    for word in asked.get("q", "").split():
+        rows = rows.filter(Q(path__icontains=word) | Q(summary__icontains=word))
+    found = keyset.page_of(
+        rows.defer("content", "blame"), by="path", falling=False, cursor=request.GET.get("cursor", ""),
+        size=FOLDER_PAGE,
+    )  # fmt: skip
+    paths = [file.path for file in found.rows]
+    bar = FilterBar(
+        reverse("memory:agent-folders"), "agent-files", asked,
+        label=_("Search the files"), placeholder=_("A path, or words from the start of a file"),
+        facets=facets if len(folders) > 1 else [],
+        count=_files_in_words(sum(one.files for one in folders)),
+    )  # fmt: skip
+    problems = dict(
+        MirroredFile.objects.of(request.user).filter(path__in=paths).exclude(problem="")
+        .values_list("path", "problem")
+    )  # fmt: skip
+    drafts = set(
+        FileDraft.objects.of(request.user).filter(path__in=paths).values_list("path", flat=True)
+    )
+    last = last_changes(request.user, found.rows)
+    context: dict[str, Any] = {
+        "folders": folders,
+        "bar": bar,
+        "rows": [
+            FileRow(file, last.get(file.pk), problems.get(file.path, ""), file.path in drafts)
+            for file in found.rows
+        ],
+        "next_cursor": found.next_cursor,
+        "is_set": bool(settings.BEACON_AGENT_DIRS),
+        "prefix": MOUNTED,
+    }
+    over_htmx = request.htmx and request.htmx.target == "agent-files"
+    return render(
+        request, f"memory/{'_agent_files' if over_htmx else 'agent_folders'}.html", context
+    )
+
+
+def _files_in_words(files: int) -> str:
+    return ngettext("%(n)d file", "%(n)d files", files) % {"n": files}
