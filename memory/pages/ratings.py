@@ -75,10 +75,6 @@ class RatingControl:
         return f"rate-{self.anchor}"
 
     @property
-    def is_answer(self) -> bool:
-        return self.position > 0
-
-    @property
     def is_useful(self) -> bool:
         return self.value == Value.USEFUL
 

@@ -310,11 +310,6 @@ class ProposalRow:
         return reasons_of(self.proposal)
 
     @property
-    def can_edit(self) -> bool:
-        """Whether it has a text that a person can edit before accepting."""
-        return bool(self.proposal.after.get("act") != TRASH)
-
-    @property
     def is_file(self) -> bool:
         """Whether it's for a memory file, whose path is shown in a monospaced font."""
         return self.proposal.record_type == "memoryfile"

@@ -558,11 +558,6 @@ class Reading:
         """Whether any sentence has a quote."""
         return any(line.quote is not None for line in self.lines)
 
-    @property
-    def confirmed_by(self) -> str:
-        """Return which run confirmed what is still true."""
-        return str(_("as of Run #%(n)d") % {"n": self.strip.last.number})
-
 
 def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:
     """Return the page for a selection of runs, or None if no run was saved.

@@ -1,4 +1,4 @@
-"""Members of a topic: adding, changing and removing them, and what a member has not read.
+"""Members of a topic: adding and removing them, and what a member has not read.
 
 Data flow: the owner adds an account -> a `Membership` and a line in the owner's log -> the member's
 pages and requests find the topic through `Topic.objects.shared_with`, by its ID -> what they read
@@ -45,20 +45,6 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
         member = Membership.objects.create(topic=topic, user=user, role=role)
         _log(member, by, "topic-shared", role=role)
     return member
-
-
-def change_role(member: Membership, role: str, *, by: Actor) -> bool:
-    """Change the member's role. Return False if they already have it.
-
-    Raises InvalidValue for an unknown role.
-    """
-    _check_role(role)
-    with transaction.atomic():
-        other = Membership.objects.filter(pk=member.pk).exclude(role=role)
-        if not other.update(role=role):
-            return False
-        _log(member, by, "topic-role-changed", role=role)
-    return True
 
 
 def remove_member(member: Membership, *, by: Actor) -> bool:
