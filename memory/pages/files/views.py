@@ -51,8 +51,8 @@ from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
 from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
-from memory.services.files.saving import SaveResult, restore_version, save_file
-from memory.services.files.texts import FileConflict, NoSuchFile, OverBudget
+from memory.services.files.saving import Budget, SaveResult, restore_version, save_file
+from memory.services.files.texts import MOST_FACTS, FileConflict, NoSuchFile, OverBudget
 from memory.services.llm import connections
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
@@ -489,18 +489,18 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
 @at_a_date
 def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
-    tree = tree_of(request.user)
+    facts, episodes, own = tree_of(request.user)
     groups = {
-        "facts": (_("Lasting facts"), tree.facts),
-        "journal": (_("Journal"), tree.episodes),
-        "agents": (_("Agents’ own files"), tree.own),
+        "facts": (_("Lasting facts"), facts),
+        "journal": (_("Journal"), episodes),
+        "agents": (_("Agents’ own files"), own),
     }
     states: dict[str, tuple[str, Callable[[FileRow], bool]]] = {
         "draft": (_("unsaved draft"), lambda row: row.has_draft),
         "locked": (_("locked"), lambda row: row.file.lock != Lock.OPEN),
         "problem": (_("not imported from disk"), lambda row: bool(row.problem)),
     }
-    rows = [*tree.facts, *tree.episodes, *tree.own]
+    rows = [*facts, *episodes, *own]
     facets = [
         Facet("group", _("Group"), [Choice(n, said, len(some)) for n, (said, some) in groups.items()]),
         Facet("state", _("State"), [Choice(n, said, sum(map(has, rows))) for n, (said, has) in states.items()]),
@@ -518,7 +518,12 @@ def file_list(request: BeaconRequest) -> HttpResponse:
         count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)}, views_page="files",
     )  # fmt: skip
     bar = saved_views.with_views(request.user, bar)
-    context = {"bar": bar, "tree": tree, "groups": shown, "is_found": any(one[2] for one in shown)}
+    context = {
+        "bar": bar,
+        "budget": Budget(sum(row.file.size for row in facts), MOST_FACTS),
+        "groups": shown,
+        "is_found": any(one[2] for one in shown),
+    }
     over_htmx = request.htmx and request.htmx.target == "files"
     return render(request, f"memory/{'_files' if over_htmx else 'files'}.html", context)
 

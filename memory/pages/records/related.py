@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -27,20 +26,10 @@ MOST_NAMES = 12
 FILE = "file"
 
 
-@dataclass(frozen=True, slots=True)
-class RelatedRow:
-    """A related record as a list shows it."""
-
-    one: Related
-
-    @property
-    def kind(self) -> str:
-        return str(kind_of(self.one.record.record_type()).noun)
-
-
-def rows_of(record: Any, limit: int = USUAL) -> list[RelatedRow]:
-    """Return the rows of the records related to this one, for its owner."""
-    return [RelatedRow(one) for one in related_to(record, limit=limit)]
+def rows_of(record: Any, limit: int = USUAL) -> list[tuple[Related, str]]:
+    """Return the records related to this one, each with its type in words, for its owner."""
+    found = related_to(record, limit=limit)
+    return [(one, str(kind_of(one.record.record_type()).noun)) for one in found]
 
 
 def record_of(owner: Any, type: str, pk: UUID) -> Any:
