@@ -388,16 +388,6 @@ class ManifestObservation:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestRecord:
-    """A note, memory file or other record that the run wrote, in the `version` it created."""
-
-    label: str
-    noun: str
-    url: str
-    version: int
-
-
 @dataclass(slots=True)
 class MemoryChanges:
     """The facts a run created, confirmed, contradicted and retired, and other records it wrote."""
@@ -407,7 +397,7 @@ class MemoryChanges:
     contradicted: list[Change] = field(default_factory=list)
     retired: list[Change] = field(default_factory=list)
     observations: list[ManifestObservation] = field(default_factory=list)
-    others: list[ManifestRecord] = field(default_factory=list)
+    others: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def groups(self) -> list[tuple[str, str, list[Change]]]:
@@ -463,10 +453,11 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
     return changes
 
 
-def _other(revision: Revision) -> ManifestRecord:
+def _other(revision: Revision) -> dict[str, Any]:
+    """Return a note, memory file or other record that the run wrote, in the version it created."""
     url = reverse("memory:record-open", args=[revision.record_type, revision.record_id])
     noun = str(kind_of(revision.record_type).noun)
-    return ManifestRecord(revision.label, noun, url, revision.version)
+    return {"label": revision.label, "noun": noun, "url": url, "version": revision.version}
 
 
 def _one_observed(revision: Revision, observation: Observation | None) -> ManifestObservation:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.keyset import Page, page_of
 from memory.models import Membership, Source, Topic, TopicFact, User
 from research.models import DeltaItem, Report
-from research.models.reports import Link, ReportQuerySet, link_of
+from research.models.reports import ReportQuerySet, link_of
 from research.services.reports import page as report_page
 from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
@@ -131,24 +131,13 @@ def facts_of(topic: Topic) -> list[FactRow]:
     return [FactRow(fact, {}) for fact in facts.live().for_agents().order_by("position", "created")]
 
 
-@dataclass(frozen=True, slots=True)
-class SharedSource:
-    """A web page that was read or cited for the topic."""
-
-    source: Source
-
-    @property
-    def link(self) -> Link:
-        return link_of(self.source.link or self.source.url)
-
-    @property
-    def host(self) -> str:
-        return host_of(self.source.url)
-
-
 def page_of_sources(topic: Topic, cursor: str = "") -> Page:
-    """Return a page of the web pages read or cited, latest first, without the owner's library."""
+    """Return a page of the web pages read or cited, latest first, without the owner's library.
+
+    Each source has its link and its host.
+    """
     rows: QuerySet[Any] = Source.objects.filter(topic=topic).exclude(url__startswith="library:")
     rows = rows.exclude(link__startswith="library:")
     page = page_of(rows, by="last_at", falling=True, cursor=cursor)
-    return Page([SharedSource(source) for source in page.rows], page.next_cursor)
+    shown = [(one, link_of(one.link or one.url), host_of(one.url)) for one in page.rows]
+    return Page(shown, page.next_cursor)
