@@ -253,6 +253,7 @@ def _rows(user: User, rated: Sequence[Rating]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "rating": one,
+                "ask_url": f"{reverse('memory:recall')}?{urlencode({'q': one.question})}",
                 "said": shorten(one_line(said), LONGEST_SAID),
                 "kind": kinds.get(one.record_type, one.record_type),
                 "url": _url(one, record),
