@@ -31,7 +31,7 @@ from memory.pages.connections import views as connections_views
 from memory.pages.content import snapshots
 from memory.pages.content import views as content_views
 from memory.pages.files import views as file_views
-from memory.pages.records import bulk, editing, related, saved_views
+from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.shared import undo
@@ -330,7 +330,7 @@ _trust = [
     path("memory/about/", names.about_page, name="about"),
     path("memory/bulk/", recall.memory_bulk, name="memory-bulk"),
     path("memory/<str:type>/<uuid:pk>/", recall.memory_panel, name="memory-panel"),
-    path("memory/<str:type>/<uuid:pk>/related/", related.related_page, name="related"),
+    path("memory/<str:type>/<uuid:pk>/related/", record_views.related_page, name="related"),
     path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("undo/<uuid:pk>/", undo.undo, name="undo"),
     path("undo/<str:act>/<str:key>/", undo.undo, name="undo-of"),
