@@ -378,16 +378,6 @@ class Change:
     is_current: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestObservation:
-    """An observation from the run. `url` is empty if it no longer has a page."""
-
-    text: str
-    category: str = ""
-    url: str = ""
-    note: str = ""
-
-
 @dataclass(slots=True)
 class MemoryChanges:
     """The facts a run created, confirmed, contradicted and retired, and other records it wrote."""
@@ -396,7 +386,7 @@ class MemoryChanges:
     confirmed: list[Change] = field(default_factory=list)
     contradicted: list[Change] = field(default_factory=list)
     retired: list[Change] = field(default_factory=list)
-    observations: list[ManifestObservation] = field(default_factory=list)
+    observations: list[dict[str, Any]] = field(default_factory=list)
     others: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -460,11 +450,14 @@ def _other(revision: Revision) -> dict[str, Any]:
     return {"label": revision.label, "noun": noun, "url": url, "version": revision.version}
 
 
-def _one_observed(revision: Revision, observation: Observation | None) -> ManifestObservation:
-    """Return an observation as the run created it, and what happened to it since."""
+def _one_observed(revision: Revision, observation: Observation | None) -> dict[str, Any]:
+    """Return an observation as the run created it, and what happened to it since.
+
+    `url` is empty if it no longer has a page.
+    """
     text = revision.after.get("content", revision.label)
     if observation is None:
-        return ManifestObservation(text, note=_("since deleted"))
+        return {"text": text, "note": _("since deleted")}
     note = ""
     if observation.trashed_at is not None:
         note = _("now in Trash")
@@ -472,8 +465,12 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Manife
         note = _("since reworded")
     elif observation.near_duplicate_of_id is not None:
         note = _("almost identical to an older one")
-    category = observation.get_category_display()
-    return ManifestObservation(text, category, observation.get_absolute_url(), note)
+    return {
+        "text": text,
+        "category": observation.get_category_display(),
+        "url": observation.get_absolute_url(),
+        "note": note,
+    }
 
 
 def _as_of_now(
