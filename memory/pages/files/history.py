@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F, Func, JSONField
 from django.utils.translation import gettext as _
 
-from beacon_site.db.keyset import page_of
+from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
 from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
@@ -69,15 +69,11 @@ class _WithoutText(Func):
     output_field = JSONField()
 
 
-def history_of(
-    file: MemoryFile, *, cursor: str = "", size: int = PAGE
-) -> record_history.ChangePage:
+def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> Page:
     """Return the changes of `file`, latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
     page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
-    return record_history.ChangePage(
-        changes_of(file, [one.pk for one in page.rows]), page.next_cursor
-    )
+    return Page(changes_of(file, [one.pk for one in page.rows]), page.next_cursor)
 
 
 def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:

@@ -353,7 +353,7 @@ def history(request: BeaconRequest, path: str) -> HttpResponse:
     context = {
         "file": file,
         "tab": "history",
-        "changes": page.changes,
+        "changes": page.rows,
         "next_cursor": page.next_cursor,
     }
     return render(request, "memory/file_history.html", context)

@@ -193,7 +193,7 @@ def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "record-compare":
         return render(request, "memory/_record_compare.html", context)
     page = record_history.history_of(found, cursor=request.GET.get("cursor", ""))
-    context |= {"changes": page.changes, "next_cursor": page.next_cursor}
+    context |= {"changes": page.rows, "next_cursor": page.next_cursor}
     return render(request, "memory/record_history.html", context)
 
 
