@@ -83,7 +83,7 @@ def test_a_new_soul_supersedes_the_old_and_only_one_stands(alice: User):
 
     assert soul_of(alice) == third
     assert [old["note"] for old in identity.old_souls(alice)] == [second, first]
-    assert [old.why for old in identity.old_souls(alice)] == ["a new soul", "shorter"]
+    assert [old["why"] for old in identity.old_souls(alice)] == ["a new soul", "shorter"]
 
 
 @pytest.mark.requirement("R201")
