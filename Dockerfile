@@ -9,9 +9,12 @@ RUN pip install --upgrade pip && python -m venv --without-pip /opt/beacon
 # nothing is resolved.
 COPY requirements/base.txt requirements/
 RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/base.txt
-# Embeddings on this machine (180 MB). Without them, memory search uses only words.
+# Embeddings on this machine (115 MB). Without them, memory search uses only words.
 COPY requirements/embeddings.txt requirements/
 RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/embeddings.txt
+COPY scripts/unused_files.py scripts/
+COPY locale locale
+RUN /opt/beacon/bin/python scripts/unused_files.py
 
 FROM python:3.11-slim-bookworm AS wheel
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1

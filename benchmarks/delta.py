@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from beacon_site.providers.llm import minilm_embedder
+from beacon_site.providers.llm import adapters
 from benchmarks import throwaway
 from benchmarks.delta_scenarios import Scenario, scenarios
 
@@ -92,8 +92,8 @@ def main() -> None:
 
 def judge_all(wants: argparse.Namespace, ask=None) -> None:
     """Judge the scenarios that are asked for, and print the tables."""
-    has_vectors = not wants.no_vectors and minilm_embedder.is_installed()
-    embed = minilm_embedder.MiniLmEmbedder().embed if has_vectors else None
+    has_vectors = not wants.no_vectors and adapters.local_is_installed()
+    embed = adapters.MiniLmEmbedder().embed if has_vectors else None
     every = scenarios(wants.half)
     began = time.process_time()
     found = [answer for scenario in every for answer in answers(scenario, embed, ask)]

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from beacon_site.providers.llm.minilm_embedder import MiniLmEmbedder
+from beacon_site.providers.llm.adapters import MiniLmEmbedder
 from benchmarks.delta import answers, show
 from benchmarks.delta_scenarios import Scenario, practice, scenarios
 from research.claims import linking

@@ -30,9 +30,8 @@ from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
 from memory.pages.content import snapshots
 from memory.pages.content import views as content_views
-from memory.pages.files import agent_folders
 from memory.pages.files import views as file_views
-from memory.pages.records import bulk, editing, related, saved_views
+from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.shared import undo
@@ -117,7 +116,7 @@ _settings = [
     path("agents/context.txt", agents.context_text, name="context-text"),
     path("agents/context/decide/", agents.context_decide, name="context-decide"),
     path("agents/context/answers/", agents.context_answers, name="context-answers"),
-    path("agents/folders/", agent_folders.folder_list, name="agent-folders"),
+    path("agents/folders/", file_views.folder_list, name="agent-folders"),
     path("agents/permissions/", review_views.permissions, name="review-levels"),
     path("agents/permissions/writer/", review_views.writer_level, name="writer-level"),
     path("agents/<int:pk>/", accounts_views.agent_edit, name="agent"),
@@ -331,7 +330,7 @@ _trust = [
     path("memory/about/", names.about_page, name="about"),
     path("memory/bulk/", recall.memory_bulk, name="memory-bulk"),
     path("memory/<str:type>/<uuid:pk>/", recall.memory_panel, name="memory-panel"),
-    path("memory/<str:type>/<uuid:pk>/related/", related.related_page, name="related"),
+    path("memory/<str:type>/<uuid:pk>/related/", record_views.related_page, name="related"),
     path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("undo/<uuid:pk>/", undo.undo, name="undo"),
     path("undo/<str:act>/<str:key>/", undo.undo, name="undo-of"),

@@ -50,6 +50,8 @@ def main(arguments: list[str]) -> None:
     need_python()
     if target == "up":
         environment("base", "embeddings")
+        # Each start would compile everything again.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         become("-m", "beacon_site.launcher.up")
     if target == "down":
         if not PYTHON.exists():
@@ -116,7 +118,7 @@ def install(lock_file: Path) -> None:
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"]
     if not any(VENV.glob("beacon-*.stamp")):
         # pip 23.2, which Python 3.11 brings along, crashes on this set of packages.
-        subprocess.run([*pip, "--upgrade", "pip"], check=False)
+        subprocess.run([*pip, "--no-compile", "--upgrade", "pip"], check=False)
     # A lock names everything that is needed: nothing is left to resolve.
     packages = ["--no-compile", "--no-deps", "--require-hashes", "-r", str(lock_file)]
     done = subprocess.run([*pip, *packages], check=False)
@@ -129,9 +131,11 @@ def install(lock_file: Path) -> None:
             "output is above. Usually this means that the network or the package index couldn't be "
             "reached. Check the connection, then run the same command again."
         )
-    # pip would compile on one processor; a file that isn't valid Python is left to its package.
-    compiled = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
-    subprocess.run(compiled, check=False, capture_output=True)
+    # Otherwise Python compiles what it imports, a third of all files, when it first does.
+    if lock_file.stem == "dev":
+        compiled = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
+        subprocess.run(compiled, check=False, capture_output=True)
+    subprocess.run([str(PYTHON), "scripts/unused_files.py"], check=False, cwd=ROOT)
     stamp.write_text(wanted)
 
 

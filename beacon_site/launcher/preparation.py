@@ -19,8 +19,6 @@ from django.core.management import call_command, get_commands
 from django.db import DatabaseError, connections
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
-from beacon_site import logs
-
 
 class CannotStart(RuntimeError):
     """Beacon can't start; the text says why and what to do."""
@@ -42,7 +40,7 @@ def prepared() -> dict[str, Any]:
         "url": settings.BEACON_URL,
         "livez": (_local(settings.BEACON_BIND), settings.BEACON_PORT),
         "mirror": settings.BEACON_MIRROR_DIR,
-        "is_json": settings.BEACON_LOG_FORMAT == logs.JSON,
+        "is_json": settings.BEACON_LOG_FORMAT == "json",
         "lines": [*first, *for_others(), *mcp],
     }
 

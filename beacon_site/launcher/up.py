@@ -46,7 +46,7 @@ def _as_object(line: str, message: Message) -> str:
     """
     if line.startswith("{") and line.endswith("}"):
         return line
-    from beacon_site.logs import redact_line
+    from beacon_site.text.redaction import redact_line
 
     said = {
         "timestamp": message.time.astimezone(UTC).isoformat(),

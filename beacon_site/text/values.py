@@ -305,7 +305,6 @@ def _digits(value: float) -> int:
 DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS, LINK, LIST, TEXT, NONE = (
     "date", "version", "percent", "amount", "number", "status", "link", "list", "text", "",
 )  # fmt: skip
-TYPED = frozenset((DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS))
 MOST_STATUS_WORDS = 5
 LONGEST = 300  # characters of a value
 
@@ -474,12 +473,6 @@ def changed_kinds(before: str, after: str) -> set[str]:
     old, new = typed_values(before), typed_values(after)
     gone, come = old - new, new - old
     return {kind for kind, _v in gone} & {kind for kind, _v in come}
-
-
-def latest_date(found: Counter[tuple[str, str]]) -> tuple[int, ...]:
-    """Return year, month and day of the latest date. Empty if no date has a year."""
-    dates = [value for kind, value in found if kind == DATE and value[:4].isdigit()]
-    return max((tuple(map(int, re.findall(r"\d+", value))) for value in dates), default=())
 
 
 def version_key(text: str) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ Session cookies aren't accepted, so a form on another site can't call the API.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -174,7 +173,6 @@ class Bearer(HttpBearer):
 
 
 READ, WRITE, ADMIN = Bearer("read"), Bearer("write"), Bearer("admin")
-Authenticates = Callable[[HttpRequest], Caller]
 
 
 def only_people(caller: Caller, what: str) -> None:

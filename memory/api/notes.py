@@ -29,7 +29,7 @@ from memory.services.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_sta
 from memory.services.notes.maintenance import prune_expired
 from memory.services.records import acts as record_acts
 from memory.services.review import proposals as review_services
-from memory.services.review.verdict import MERGE, TRASH
+from memory.services.review.apply import MERGE, TRASH
 
 Kind = Literal["log", "summary", "rule", "soul", "agent", "user"]
 WrittenKind = Literal["log", "summary", "rule"]

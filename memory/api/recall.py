@@ -1,23 +1,31 @@
-"""`/recall`: one ranked search over everything remembered."""
+"""Searching memory: `/recall` and its ratings, `/related/{id}` and `/about`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Self
 from uuid import UUID
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
-from ninja import Query
+from ninja import Query, Status
 from pydantic import BaseModel, Field
 
-from memory.api.auth import READ, ApiRequest, Caller
-from memory.api.frame import router
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.frame import Body, router
 from memory.api.observations import Category
-from memory.api.problems import Problem
-from memory.api.shown import Moment, as_it_was, moment, shows
-from memory.models import Trust, Use
+from memory.api.paging import PageParams, closed, opened
+from memory.api.problems import Problem, not_found
+from memory.api.proposals import check_unreviewed
+from memory.api.shown import Moment, as_it_was, moment, one_of, shows
+from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS
+from memory.models.ratings import LONGEST_REASON
+from memory.services.notes.saving import lowest_trust
+from memory.services.search import ratings
+from memory.services.search.about import MOST, PAGE, About, Mention, Reader, about
+from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
 from memory.services.search.recall import (
     MOST_HITS,
@@ -28,6 +36,8 @@ from memory.services.search.recall import (
     Why,
     recall_page,
 )
+from memory.services.search.related import MOST as MOST_RELATED
+from memory.services.search.related import Related, related_to
 
 api = router("recall")
 
@@ -184,3 +194,271 @@ def _page(caller: Caller, wanted: RecallQuery, how: Any) -> RecallPage:
             break
     Use.note_records(caller.owner, [hit.record for hit in hits], caller.place)
     return replace(page, hits=hits)
+
+
+# --- ratings of results: `/recall/ratings` ---
+
+ratings_api = router("recall")
+
+RATING_REVIEWED_AS = "rating"  # the rule for everything else applies
+
+
+class RatingIn(Body):
+    """A rating of a result for a question."""
+
+    question: str = Field(
+        max_length=10_000, description="The query. The order of its words doesn’t matter."
+    )
+    id: UUID = Field(
+        strict=False, description="The ID of the result, or of a session for one of its answers."
+    )
+    position: int = Field(
+        0, ge=0, le=1_000_000, description="For an answer: the position of its message."
+    )
+    value: Literal["useful", "not-useful"]
+    reason: str = Field("", max_length=LONGEST_REASON, description="Why, in a few words.")
+
+
+class RatingOut(BaseModel):
+    """A stored rating."""
+
+    id: UUID
+    question: str
+    record_type: str
+    record_id: UUID
+    position: int
+    value: str
+    reason: str
+    actor: str
+    created: datetime
+
+    @classmethod
+    def of(cls, rating: Rating) -> Self:
+        shows()
+        return cls(**{name: getattr(rating, name) for name in cls.model_fields})
+
+
+@ratings_api.post("", auth=WRITE, response={200: RatingOut, 201: RatingOut, 404: None})
+def rate_result(request: ApiRequest, rating: RatingIn) -> Any:
+    """Rate a result as useful or not useful for a question; an earlier rating is replaced.
+
+    The same question then ranks the result higher or lower. An agent can’t replace a person’s
+    rating.
+    """
+    caller = request.auth
+    record = _rated_record(caller, rating)
+    check_unreviewed(caller, RATING_REVIEWED_AS, _("Rating a result"))
+    stored = ratings.rate(
+        caller.owner, rating.question, record, rating.value, by=caller.by, reason=rating.reason
+    )
+    return Status(201 if stored.is_new else 200, RatingOut.of(stored))
+
+
+@ratings_api.delete("/{rating_id}", auth=WRITE, response={204: None})
+def clear_rating(request: ApiRequest, rating_id: UUID) -> Status[None]:
+    """Clear a rating. An agent can clear only its own."""
+    caller = request.auth
+    rating = Rating.objects.of(caller.owner).filter(pk=rating_id).first()
+    if rating is None:
+        raise not_found()
+    check_unreviewed(caller, RATING_REVIEWED_AS, _("Clearing a rating"))
+    rating.owner = caller.owner
+    ratings.clear(rating, by=caller.by)
+    return Status(204, None)
+
+
+def _rated_record(caller: Caller, wanted: RatingIn) -> Any:
+    """Return what the caller rates, which it can read.  Raises Problem (404)."""
+    if wanted.position:
+        answer = ratings.answer_of(caller.owner, wanted.id, wanted.position)
+        if answer is None or not _is_own(caller, answer.session):
+            raise not_found()
+        return answer
+    record = ratings.record_of(caller.owner, wanted.id)
+    if record is None or not (caller.by.is_person or caller.context().may_read(record)):
+        raise not_found()
+    return record
+
+
+def _is_own(caller: Caller, session: Any) -> bool:
+    return caller.by.is_person or session.agent_id == caller.agent.pk
+
+
+# --- related records: `/related/{id}` ---
+
+related_api = router("related")
+
+
+class RelatedQuery(BaseModel):
+    """How many related records, and of which types."""
+
+    type: list[Type] = Field([], max_length=5, description="Only these types.")
+    limit: int = Field(6, ge=1, le=MOST_RELATED, description="Maximum number of records.")
+
+
+class RelatedOut(BaseModel):
+    """A record near another one."""
+
+    id: UUID
+    type: Type
+    title: str
+    content: str
+    url: str
+    created_at: datetime
+    source: str
+    trust: str
+    score: float = Field(description="0 to 1. Use it only to compare records of one answer.")
+    meaning: float = Field(description="Cosine of the two texts’ vectors, or 0 if it isn’t near.")
+    words: list[str] = Field(description="Rare words that both contain.")
+    reasons: list[Literal["meaning", "words"]] = Field(description="Why it is related.")
+
+    @classmethod
+    def of(cls, one: Related) -> Self:
+        shows(one.record)
+        same = ("id", "type", "title", "url", "score", "meaning", "words", "reasons")
+        return cls(
+            content=KINDS[one.type].content(one.record),
+            created_at=one.record.created,
+            source=one.record.source,
+            trust=one.record.trust,
+            **{name: getattr(one, name) for name in same},
+        )
+
+
+class RelatedListOut(BaseModel):
+    """The related records, nearest first."""
+
+    items: list[RelatedOut]
+    next: None = None
+
+
+@related_api.get("/{uuid:memory_id}", auth=READ, response=RelatedListOut)
+def list_related(
+    request: ApiRequest, memory_id: UUID, wanted: Query[RelatedQuery]
+) -> RelatedListOut:
+    """Return the records nearest to a record of any type that recall returns."""
+    caller = request.auth
+    shows()
+    record = _recalled_record(caller, memory_id)
+    record.owner = caller.owner
+    if caller.by.is_person:
+        found = related_to(record, limit=wanted.limit, types=wanted.type)
+    else:
+        found = related_to(record, limit=MOST_RELATED, types=wanted.type, is_agent=True)
+        context = caller.context()
+        found = [one for one in found if context.may_read(one.record)][: wanted.limit]
+        Use.note_records(caller.owner, [one.record for one in found], caller.place)
+    return RelatedListOut(items=[RelatedOut.of(one) for one in found])
+
+
+def _recalled_record(caller: Caller, key: UUID) -> Any:
+    """Return the record that recall can return.  Raises Problem: 404, and 403 if it is for people."""
+    problem: Problem = not_found()
+    for kind in KINDS.values():
+        try:
+            return one_of(caller, kind.rows(caller.owner, timezone.now()), key)
+        except Problem as exc:
+            if exc.status != 404:
+                raise
+            problem = exc
+    raise problem
+
+
+# --- names: `/about` ---
+
+about_api = router("about")
+_ABOUT_LIST = "about"
+
+
+class AboutQuery(PageParams):
+    """The name, and which of its records."""
+
+    name: str = Field(max_length=200, description="A name, at most 60 characters.")
+    type: list[Type] = Field([], max_length=5, description="List only records of these types.")
+    limit: int = Field(PAGE, ge=1, le=MOST, description="Maximum number of items.")
+
+
+class MentionOut(BaseModel):
+    """A record that contains the name."""
+
+    id: UUID
+    type: Type
+    title: str
+    content: str
+    url: str
+    created_at: datetime
+    source: str
+    trust: str
+
+    @classmethod
+    def of(cls, one: Mention) -> Self:
+        shows(one.record)
+        same = ("id", "type", "title", "url")
+        return cls(
+            content=KINDS[one.type].content(one.record),
+            created_at=one.created,
+            source=one.record.source,
+            trust=one.record.trust,
+            **{name: getattr(one, name) for name in same},
+        )
+
+
+class MonthOut(BaseModel):
+    """How many of the records were created in a month."""
+
+    month: date
+    records: int
+
+
+class BesideOut(BaseModel):
+    """A name in the same records."""
+
+    name: str
+    records: int
+
+
+class AboutOut(BaseModel):
+    """Everything about a name. `beside` comes from the newest `read` records."""
+
+    name: str
+    aliases: list[str]
+    total: int
+    counts: dict[str, int] = Field(description="Records by type.")
+    months: list[MonthOut]
+    beside: list[BesideOut]
+    read: int
+    items: list[MentionOut]
+    next: str | None = None
+
+    @classmethod
+    def of(cls, found: About) -> Self:
+        if found.beside:  # the names come from records that aren't all listed
+            shows(trust=lowest_trust([Trust.OWNER, *found.trusts]))
+        told: dict[str, Any] = {
+            "name": found.group.name,
+            "aliases": list(found.group.names[1:]),
+            "months": [MonthOut(month=month, records=n) for month, n in found.months],
+            "beside": [BesideOut(name=one.name, records=one.records) for one in found.beside],
+            "items": [MentionOut.of(one) for one in found.mentions],
+            "next": closed(found.next, _ABOUT_LIST),
+        }
+        return cls(total=found.total, counts=found.counts, read=found.read, **told)
+
+
+@about_api.get("", auth=READ, response=AboutOut)
+def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
+    """Return everything about a name: its records, newest first, their numbers and the names beside it."""
+    caller = request.auth
+    shows()
+    is_agent = not caller.by.is_person
+    scopes = tuple(caller.context().scopes) if is_agent else ()
+    found = about(
+        Reader(caller.owner, is_agent=is_agent, scopes=scopes),
+        wanted.name,
+        types=wanted.type,
+        cursor=opened(wanted, _ABOUT_LIST),
+        limit=wanted.limit,
+    )
+    if is_agent:
+        Use.note_records(caller.owner, [one.record for one in found.mentions], caller.place)
+    return AboutOut.of(found)

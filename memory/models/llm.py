@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import logs
+from beacon_site.text import redaction
 
 
 def _cipher() -> Fernet:
@@ -51,7 +51,7 @@ class HasSecret(models.Model):
     def reveal_secret(self) -> str:
         """Return the secret for a request, or "" if there is none or SECRET_KEY has changed."""
         secret = unseal(self.secret)
-        logs.remember(secret)
+        redaction.remember(secret)
         return secret
 
     @property

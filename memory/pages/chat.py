@@ -33,7 +33,7 @@ from memory.agents.chat.conversation import LONGEST_TITLE
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.reflections import ReflectionBlock, shown_of
+from memory.pages.reflections import shown_of
 from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_to, refused
 from memory.pages.shared.undo import offer_revision
 from memory.services.llm import connections
@@ -90,36 +90,25 @@ class CallRow:
     proposal_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CiteRow:
-    """A cited record; `quote` is empty if its title says the same."""
-
-    title: str
-    url: str
-    words: str
-    quote: str
-    is_outside: bool
-
-    @classmethod
-    def of(cls, cite: Mapping[str, str]) -> CiteRow:
-        """Return the row for a source of an answer."""
-        kinds = {
-            "note": _("note"),
-            "observation": _("observation"),
-            "fact": _("fact"),
-            "report": _("report"),
-            "section": _("section of a memory file"),
-            "memoryfile": _("memory file"),
-        }
-        quote = cite.get("quote", "")
-        same = quote[:60].rstrip("…") == cite["title"][:60].rstrip("…")
-        return cls(
-            cite["title"],
-            cite.get("url", ""),
-            kinds.get(cite["type"], cite["type"]),
-            "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
-            cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
-        )
+def _cite_card(cite: Mapping[str, str]) -> dict[str, Any]:
+    """Return a source of an answer as it is shown; `quote` is empty if its title says the same."""
+    kinds = {
+        "note": _("note"),
+        "observation": _("observation"),
+        "fact": _("fact"),
+        "report": _("report"),
+        "section": _("section of a memory file"),
+        "memoryfile": _("memory file"),
+    }
+    quote = cite.get("quote", "")
+    same = quote[:60].rstrip("…") == cite["title"][:60].rstrip("…")
+    return {
+        "title": cite["title"],
+        "url": cite.get("url", ""),
+        "words": kinds.get(cite["type"], cite["type"]),
+        "quote": "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
+        "is_outside": cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +122,9 @@ class MessageRow:
     rating: RatingControl | None = None
 
     @property
-    def cards(self) -> list[CiteRow]:
+    def cards(self) -> list[dict[str, Any]]:
         """Return the sources of an answer, as they are shown."""
-        return [CiteRow.of(cite) for cite in self.cites]
+        return [_cite_card(cite) for cite in self.cites]
 
     @property
     def is_pending(self) -> bool:
@@ -239,30 +228,23 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
 # --- results of a session ---
 
 
-@dataclass(frozen=True, slots=True)
-class SavedFromSession:
-    """What was saved from an ended session; `is_pending` while a worker is still at it."""
+def left_by(session: Session) -> dict[str, Any] | None:
+    """Return what was saved from an ended session, None for an open one: at most six queries.
 
-    is_pending: bool
-    notes: list[Note]
-    observations: list[Observation]
-    reflection: ReflectionBlock | None
-
-
-def left_by(session: Session) -> SavedFromSession | None:
-    """Return what was saved from an ended session, None for an open one: at most six queries."""
+    `is_pending` means that a worker is still at it.
+    """
     if session.ended_at is None:
         return None
     source, owner = source_of(session.pk), session.owner
     waiting = Reflection.objects.of(owner).filter(source=source).unfinished()
     notes = Note.objects.of(owner).live().filter(source=source).order_by("created")
     observations = Observation.objects.of(owner).live().filter(source=source).order_by("created")
-    return SavedFromSession(
-        waiting.exists(),
-        list(notes[:MOST_LEFT]),
-        list(observations[:MOST_LEFT]),
-        shown_of(owner, source),
-    )
+    return {
+        "is_pending": waiting.exists(),
+        "notes": list(notes[:MOST_LEFT]),
+        "observations": list(observations[:MOST_LEFT]),
+        "reflection": shown_of(owner, source),
+    }
 
 
 # --- forms ---
@@ -424,7 +406,7 @@ def session_left(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Show what was saved from an ended session; 204 if nothing is new."""
     found = _session(request, pk)
     left = left_by(found)
-    if left is not None and left.is_pending and request.htmx:
+    if left is not None and left["is_pending"] and request.htmx:
         return HttpResponse(status=204)
     if not request.htmx:
         return redirect(found.get_absolute_url())

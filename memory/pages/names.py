@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
@@ -73,37 +72,6 @@ def name_list(request: BeaconRequest) -> HttpResponse:
     return render(request, "memory/_names.html" if is_part else "memory/names.html", context)
 
 
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """A type of records, with its number and URL."""
-
-    label: str
-    number: int
-    url: str
-    is_open: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MentionRow:
-    """A record about the name, with the passage that contains it."""
-
-    mention: Mention
-    said: SafeString
-
-    @property
-    def kind(self) -> str:
-        return str(kind_of(self.mention.record.record_type()).noun)
-
-
-@dataclass(frozen=True, slots=True)
-class Month:
-    """The records of one month; `width` is the bar’s in percent."""
-
-    day: date
-    number: int
-    width: int
-
-
 @require_safe
 @login_required
 def about_page(request: BeaconRequest) -> HttpResponse:
@@ -116,7 +84,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         return redirect("memory:names")
     most = max((number for _month, number in found.months), default=1)
     months = [
-        Month(day, number, max(1, round(100 * number / most)))
+        (day, number, max(1, round(100 * number / most)))  # the bar's width in percent
         for day, number in found.months[::-1][:MOST_MONTHS]
     ]
     context = {
@@ -127,7 +95,8 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         "type": types[0] if types else "",
         "rows": _rows(found, language_of(request.user)),
         "months": months,
-        "earlier": sum(number for _day, number in found.months) - sum(m.number for m in months),
+        "earlier": sum(number for _day, number in found.months)
+        - sum(number for _day, number, _width in months),
         "map": map_of(found),
         "older_url": about_url(
             found.group.name, **({"type": types[0]} if types else {}), cursor=found.next or ""
@@ -137,22 +106,25 @@ def about_page(request: BeaconRequest) -> HttpResponse:
     return render(request, "memory/about.html", context)
 
 
-def _tabs(found: About, types: Sequence[str]) -> list[Tab]:
+def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]]:
+    """Return each type's label, number of records and URL, and whether it's selected."""
     name = found.group.name
-    tabs = [Tab(_("All"), found.total, about_url(name), not types)]
+    tabs = [(_("All"), found.total, about_url(name), not types)]
     for type, number in found.counts.items():
         label = str(TYPES.get(type, type))
-        tabs.append(Tab(label, number, about_url(name, type=type), type in types))
+        tabs.append((label, number, about_url(name, type=type), type in types))
     return tabs
 
 
-def _rows(found: About, language: str) -> list[MentionRow]:
+def _rows(found: About, language: str) -> list[tuple[Mention, str, SafeString]]:
+    """Return the records with their type and the passage that contains the name."""
     words = " ".join(found.group.names)
     rows = []
     for mention in found.mentions:
         text = KINDS[mention.type].content(mention.record)
         said = passage(text, words, LONGEST_PASSAGE, language)
-        rows.append(MentionRow(mention, marked(said, words, language)))
+        kind = str(kind_of(mention.record.record_type()).noun)
+        rows.append((mention, kind, marked(said, words, language)))
     return rows
 
 
@@ -183,30 +155,11 @@ class Spot:
         return self.y + (19 if self.y > HEIGHT / 2 else -10)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line between two names of the map."""
+def map_of(found: About) -> dict[str, Any] | None:
+    """Return the map, with the names on an ellipse; None if there are no names beside it.
 
-    x1: int
-    y1: int
-    x2: int
-    y2: int
-
-
-@dataclass(frozen=True, slots=True)
-class NameMap:
-    """The map of the names beside one name: places in a drawing of WIDTH x HEIGHT."""
-
-    spots: list[Spot]
-    lines: list[Line]
-    width: int = WIDTH
-    height: int = HEIGHT
-    x: int = WIDTH // 2
-    y: int = HEIGHT // 2
-
-
-def map_of(found: About) -> NameMap | None:
-    """Return the map, with the names on an ellipse; None if there are no names beside it."""
+    Places are in a drawing of WIDTH x HEIGHT, and `lines` are between two names.
+    """
     if not found.beside:
         return None
     most = max(one.records for one in found.beside)
@@ -226,12 +179,19 @@ def map_of(found: About) -> NameMap | None:
             round(1 + 3 * one.records / most, 1),
         )
     lines = [
-        Line(one.x, one.y, other.x, other.y)
+        (one.x, one.y, other.x, other.y)
         for one, other in (
             (spots[link.one], spots[link.other]) for link in found.links[:MOST_LINES]
         )
     ]
-    return NameMap(list(spots.values()), lines)
+    return {
+        "spots": list(spots.values()),
+        "lines": lines,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "x": WIDTH // 2,
+        "y": HEIGHT // 2,
+    }
 
 
 # --- merging and splitting ---

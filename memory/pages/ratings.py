@@ -75,10 +75,6 @@ class RatingControl:
         return f"rate-{self.anchor}"
 
     @property
-    def is_answer(self) -> bool:
-        return self.position > 0
-
-    @property
     def is_useful(self) -> bool:
         return self.value == Value.USEFUL
 
@@ -237,23 +233,11 @@ def _restore_rating(
 # --- the list ---
 
 
-@dataclass(frozen=True, slots=True)
-class RatedRow:
-    """A rating in the list. `url` is empty if what was rated can no longer be found."""
+def _rows(user: User, rated: Sequence[Rating]) -> list[dict[str, Any]]:
+    """Return the ratings as the list shows them.
 
-    rating: Rating
-    said: str
-    kind: str
-    url: str
-    who: str
-
-    @property
-    def ask_url(self) -> str:
-        """Return the search with the question."""
-        return f"{reverse('memory:recall')}?{urlencode({'q': self.rating.question})}"
-
-
-def _rows(user: User, rated: Sequence[Rating]) -> list[RatedRow]:
+    `url` is empty if what was rated can no longer be found.
+    """
     records = ratings.records_of(user, rated)
     places = origins.of(user, {one.actor for one in rated})
     kinds = {
@@ -265,9 +249,17 @@ def _rows(user: User, rated: Sequence[Rating]) -> list[RatedRow]:
     for one in rated:
         record = records.get(one.pk)
         said = record.content if isinstance(record, Message) else str(record or "")
-        kind, who = kinds.get(one.record_type, one.record_type), places.get(one.actor)
-        said = shorten(one_line(said), LONGEST_SAID)
-        rows.append(RatedRow(one, said, kind, _url(one, record), who.words if who else ""))
+        who = places.get(one.actor)
+        rows.append(
+            {
+                "rating": one,
+                "ask_url": f"{reverse('memory:recall')}?{urlencode({'q': one.question})}",
+                "said": shorten(one_line(said), LONGEST_SAID),
+                "kind": kinds.get(one.record_type, one.record_type),
+                "url": _url(one, record),
+                "who": who.words if who else "",
+            }
+        )
     return rows
 
 

@@ -137,16 +137,6 @@ def _limit(text: str) -> int:
     return min(max(int(text), 1), MOST) if is_number else STEP
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRow:
-    """One lane of a result: its name, its own score, that score out of 100, and the rank."""
-
-    name: str
-    raw: float
-    percent: int
-    rank: int
-
-
 @dataclass(slots=True)
 class MemoryRow:
     """One memory as a row: a mark for who it's from, a line of text, one chip, who, and when."""
@@ -163,7 +153,7 @@ class MemoryRow:
     why: str = ""  # what it contradicts
     hit: RecallHit | None = None
     uses: int = 0
-    lanes: list[LaneRow] = field(default_factory=list)
+    lanes: list[dict[str, Any]] = field(default_factory=list)
     stale: str = ""  # for a fact not checked recently: how long ago
     rating: RatingControl | None = None
 
@@ -279,7 +269,12 @@ def _found_rows(
         row.rating = control_of(page.question.words, mode, hit)
         row.stale = topic_memory.in_words(stale[hit.id]) if hit.id in stale else ""
         row.lanes = [
-            LaneRow(str(LANE_WORDS.get(name, name)), lane.raw, round(100 * lane.score), lane.rank)
+            {
+                "name": LANE_WORDS.get(name, name),
+                "raw": lane.raw,
+                "percent": round(100 * lane.score),
+                "rank": lane.rank,
+            }
             for name, lane in hit.lanes.items()
         ]
     return rows

@@ -20,16 +20,6 @@ HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """One change: the file, its outcome, and where to see it (`url` can be empty)."""
-
-    path: str
-    words: str
-    url: str = ""
-    waits: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class CallRow:
     """A tool call with its answer."""
 
@@ -47,13 +37,13 @@ class ReflectionBlock:
     tag: str
     assessment: str
     why: str
-    changes: Sequence[ChangeRow] = field(default_factory=tuple)
+    changes: Sequence[dict[str, Any]] = field(default_factory=tuple)
     calls: Sequence[CallRow] = field(default_factory=tuple)
 
     @property
-    def waiting(self) -> list[ChangeRow]:
+    def waiting(self) -> list[dict[str, Any]]:
         """Return the changes that wait for approval."""
-        return [one for one in self.changes if one.waits]
+        return [one for one in self.changes if one["waits"]]
 
     @property
     def waiting_words(self) -> str:
@@ -90,7 +80,8 @@ def _tag(reflection: Reflection) -> str:
     return str(reflection.get_state_display())
 
 
-def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[ChangeRow]:
+def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each change's file, its outcome, and where to see it (`url` can be empty)."""
     states = _proposal_states(owner, changes)
     return [
         _held(one, states.get(one["proposal"], ""))
@@ -113,25 +104,29 @@ def _proposal_states(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str
     return dict(held.union(there, all=True))
 
 
-def _held(change: dict[str, Any], state: str) -> ChangeRow:
+def _row(path: str, words: str, url: str = "", *, waits: bool = False) -> dict[str, Any]:
+    return {"path": path, "words": words, "url": url, "waits": waits}
+
+
+def _held(change: dict[str, Any], state: str) -> dict[str, Any]:
     if not state:
-        return ChangeRow(change["path"], _("proposed, then deleted"))
+        return _row(change["path"], _("proposed, then deleted"))
     url = reverse("memory:proposal", args=[change["proposal"]])
     if state == Proposal.State.WAITING:
-        return ChangeRow(change["path"], _("waiting for you"), url, waits=True)
+        return _row(change["path"], _("waiting for you"), url, waits=True)
     words = {
         Proposal.State.ACCEPTED.value: _("proposed and accepted"),
         Proposal.State.REJECTED.value: _("proposed and rejected"),
     }
     said = words.get(state, _("proposed, but expired"))
-    return ChangeRow(change["path"], said, url)
+    return _row(change["path"], said, url)
 
 
-def _written(change: dict[str, Any], *, is_there: bool) -> ChangeRow:
+def _written(change: dict[str, Any], *, is_there: bool) -> dict[str, Any]:
     words = _("version %(n)d") % {"n": change["version"]}
     if not is_there:
-        return ChangeRow(change["path"], _("%(version)s, deleted since") % {"version": words})
-    return ChangeRow(change["path"], words, reverse("memory:file", args=[change["path"]]))
+        return _row(change["path"], _("%(version)s, deleted since") % {"version": words})
+    return _row(change["path"], words, reverse("memory:file", args=[change["path"]]))
 
 
 def _call(call: dict[str, Any]) -> CallRow:

@@ -151,17 +151,6 @@ class Chip:
     address: str
 
 
-@dataclass(slots=True)
-class EntryRow:
-    """An entry: its value in short, as JSON if it is JSON, and who changed it last."""
-
-    entry: Any
-    shown: str
-    is_json: bool
-    is_cut: bool
-    actor: str = ""
-
-
 def entries_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
     """Return the matching entries, unordered."""
     rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope)
@@ -182,7 +171,8 @@ def page(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     return Page(_rows(user, found.rows), found.next_cursor)
 
 
-def _rows(user: User, entries: Sequence[Any]) -> list[EntryRow]:
+def _rows(user: User, entries: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the entries, each with its value in short, and who changed it last."""
     found = _last_actors(entry.pk for entry in entries)
     actors = {entry.pk: found.get(entry.pk, entry.source) for entry in entries}
     named = origins.of(user, actors.values())
@@ -191,7 +181,15 @@ def _rows(user: User, entries: Sequence[Any]) -> list[EntryRow]:
         is_cut = len(entry.beginning) == BEGINNING
         shown, is_json = (entry.beginning, False) if is_cut else as_json(entry.beginning)
         who = named.get(actors[entry.pk])
-        rows.append(EntryRow(entry, shown, is_json, is_cut, who.words if who else _("no one")))
+        rows.append(
+            {
+                "entry": entry,
+                "shown": shown,
+                "is_json": is_json,
+                "is_cut": is_cut,
+                "actor": who.words if who else _("no one"),
+            }
+        )
     return rows
 
 

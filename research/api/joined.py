@@ -6,7 +6,6 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from memory.api import (
-    about,
     conflicts,
     content,
     context,
@@ -15,9 +14,7 @@ from memory.api import (
     notes,
     observations,
     proposals,
-    ratings,
     recall,
-    related,
     scratchpad,
     sessions,
     trash,
@@ -41,9 +38,9 @@ api.add_router("/notes", notes.api)
 api.add_router("/observations", observations.api)
 api.add_router("/sessions", sessions.api)
 api.add_router("/recall", recall.api)
-api.add_router("/recall/ratings", ratings.api)
-api.add_router("/related", related.api)
-api.add_router("/about", about.api)
+api.add_router("/recall/ratings", recall.ratings_api)
+api.add_router("/related", recall.related_api)
+api.add_router("/about", recall.about_api)
 api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/library", library.api)

@@ -1,7 +1,7 @@
 """`/topics/{slug}/members`, and `/shared-topics`: the topics that other people share.
 
 A shared topic is named by its ID, because two people can have topics with the same slug. Its
-answers hold only what its pages show (`research.services.topics.shared_page`).
+answers hold only what its pages show (`research.services.topics.sharing`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from research.api.schemas import DeltaSourceOut
 from research.api.topics import topic_of
 from research.models import DeltaItem, Report
 from research.services.runs.reporting.sentences import own_words
-from research.services.topics import shared_page, sharing
+from research.services.topics import sharing
 
 members_api = router("topics")
 api = router("shared topics")
@@ -239,9 +239,7 @@ def _is_private(source: dict[str, Any]) -> bool:
 
 def _member(caller: Caller, topic_id: UUID) -> Membership:
     """Return the caller's membership. Raises Problem (404) if the topic isn't shared with them."""
-    member: Membership | None = (
-        shared_page.memberships_of(caller.owner).filter(topic=topic_id).first()
-    )
+    member: Membership | None = sharing.memberships_of(caller.owner).filter(topic=topic_id).first()
     if member is None:
         raise not_found(_("This topic doesn’t exist, or isn’t shared with you."))
     return member
@@ -250,7 +248,7 @@ def _member(caller: Caller, topic_id: UUID) -> Membership:
 @api.get("", auth=READ, response=Listing[SharedTopicOut])
 def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
     """List the topics that other people share with you, latest first."""
-    rows = shared_page.memberships_of(request.auth.owner)
+    rows = sharing.memberships_of(request.auth.owner)
     return listing(rows, wanted, name="shared topics", out=SharedTopicOut.of)
 
 
@@ -265,7 +263,7 @@ def list_shared_reports(
     request: ApiRequest, topic_id: UUID, wanted: PageParams = PAGE
 ) -> Listing[SharedReportLine]:
     """List its reports, newest first."""
-    rows = shared_page.reports_of(_member(request.auth, topic_id).topic)
+    rows = sharing.reports_of(_member(request.auth, topic_id).topic)
     rows = rows.defer("body", "delta", "sources", "checks")
     return listing(rows, wanted, name="shared reports", out=SharedReportLine.of)
 
@@ -273,7 +271,7 @@ def list_shared_reports(
 @api.get(_ONE + "/reports/{int:number}", auth=READ, response=SharedReportOut)
 def read_shared_report(request: ApiRequest, topic_id: UUID, number: int) -> SharedReportOut:
     """Read the report of Run #number."""
-    rows = shared_page.reports_of(_member(request.auth, topic_id).topic)
+    rows = sharing.reports_of(_member(request.auth, topic_id).topic)
     report = rows.filter(run__number=number).first()
     if report is None:
         raise not_found(_("This topic has no such report."))
@@ -285,11 +283,11 @@ def read_shared_news(request: ApiRequest, topic_id: UUID) -> SharedNewsOut:
     """Read what changed since you last read it. Doesn't mark anything as read."""
     member = _member(request.auth, topic_id)
     shows(trust=Trust.EXTERNAL)
-    unread = shared_page.unread_of(member)
+    unread = sharing.unread_of(member)
     return SharedNewsOut(
         read_run=member.read_run,
         unread=[report.run.number or 0 for report in unread],
-        changes=[SharedChangeOut.of(*one) for one in shared_page.changes_of(unread)],
+        changes=[SharedChangeOut.of(*one) for one in sharing.changes_of(unread)],
     )
 
 
@@ -297,7 +295,7 @@ def read_shared_news(request: ApiRequest, topic_id: UUID) -> SharedNewsOut:
 def mark_shared_read(request: ApiRequest, topic_id: UUID, upto: ReadUpToIn) -> Status[None]:
     """Mark it as read up to Run #number, for you only."""
     member = _member(request.auth, topic_id)
-    if not shared_page.reports_of(member.topic).filter(run__number=upto.number).exists():
+    if not sharing.reports_of(member.topic).filter(run__number=upto.number).exists():
         raise not_found(_("This topic has no such report."))
     sharing.mark_read(member, upto.number)
     return Status(204, None)

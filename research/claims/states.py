@@ -87,11 +87,6 @@ ONE_HOLDER = re.compile(
     r"|next|so far|record|leader|leads|ceo|chief executive|chair\w*|president|minister|director|head of)\b"
     r"|最新|当前|目前|现任|最大|最小|最高|最低|推荐|现在|下一"
 )
-# Roles in which a different number is a successor, such as the newest version.
-FOREMOST = re.compile(
-    r"\b(?:latest|newest|most recent|current|largest|smallest|biggest|fastest|highest|lowest)\b"
-    r"|最新|当前|目前|现任|最大|最小|最高|最低"
-)
 # Phrases that only mention a future completion.
 NOT_YET = re.compile(r"\b(?:once|when|if|until|unless|as soon as)\b|一旦|如果|等到")
 EXPECTED = re.compile(

@@ -20,8 +20,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site import logs
 from beacon_site.db.leased_jobs import LeasedJob
+from beacon_site.text import redaction
 from beacon_site.text.cleaning import clean
 from memory.models import Activity, Topic, User
 from memory.models.actors import SYSTEM
@@ -96,7 +96,7 @@ class Channel(models.Model):
     def opened(self) -> dict[str, str]:
         """Return the decrypted secret, or {} if SECRET_KEY has changed since it was stored."""
         found: dict[str, str] = json.loads(unseal(self.secret) or "{}")
-        logs.remember(*found.values())
+        redaction.remember(*found.values())
         return found
 
     @property

@@ -86,21 +86,11 @@ class FieldChange:
         return bool(self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class FirstValue:
-    """One field of a record as it was created."""
+def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
+    """Return the values a record was created with, without the defaults of its type.
 
-    name: str
-    text: str
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the value takes more than one line."""
-        return _is_long(self.text)
-
-
-def first_values(revision: Revision) -> list[FirstValue]:
-    """Return the values a record was created with, without the defaults of its type."""
+    Each has its field's name, its text, and whether that takes more than one line.
+    """
     fields = _fields(revision)
     found = []
     for name in _told(revision):
@@ -110,7 +100,7 @@ def first_values(revision: Revision) -> list[FirstValue]:
             continue
         shown = _text(field, value)
         cut = f"{shown[:MOST_FIRST]} …" if len(shown) > MOST_FIRST else shown
-        found.append(FirstValue(fields_in_words(revision.record_type, [name])[0], cut))
+        found.append((fields_in_words(revision.record_type, [name])[0], cut, _is_long(cut)))
     return found
 
 
@@ -327,22 +317,13 @@ PAGE = 30  # entries; a group counts as one; describing the lines takes most of 
 _READ = 150  # rows; a run can write many similar ones
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityPage:
-    """A page of lines, some in groups, and the cursor of the next page (None on the last)."""
+def activity_page(
+    user: User, wanted: Filters, *, zone: tzinfo, cursor: str = ""
+) -> tuple[list[Line | Group], str | None]:
+    """Return a page of lines, some in groups, and the cursor of the next page (None on the last).
 
-    entries: list[Line | Group]
-    next_cursor: str | None
-
-    @property
-    def lines(self) -> list[Line]:
-        """Return every line of the page, including those in groups."""
-        parts = ([one] if isinstance(one, Line) else one.lines for one in self.entries)
-        return [line for part in parts for line in part]
-
-
-def activity_page(user: User, wanted: Filters, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
-    """Return one page; an invalid cursor gives the first."""
+    An invalid cursor gives the first page.
+    """
     found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
     gatherings = gathered(found[:_READ])[:PAGE]
     shown = sum(len(one) for one in gatherings)
@@ -352,7 +333,7 @@ def activity_page(user: User, wanted: Filters, *, zone: tzinfo, cursor: str = ""
     for one in gatherings:
         last = following if one is gatherings[-1] else None
         entries += one.entries(list(islice(lines, len(one))), last)
-    return ActivityPage(entries, _cursor(found[shown - 1].place) if following else None)
+    return entries, _cursor(found[shown - 1].place) if following else None
 
 
 def happened(
@@ -541,7 +522,7 @@ def _activity_page(
     wanted = Filters.of(query)
     if is_agents and wanted.actor_kind != "agent":
         wanted = replace(wanted, actor="agent")
-    page = activity_page(
+    entries, next_cursor = activity_page(
         request.user,
         wanted,
         zone=timezone.get_current_timezone(),
@@ -559,16 +540,18 @@ def _activity_page(
     )  # fmt: skip
     if not is_agents:
         bar = saved_views.with_views(request.user, bar)
-    _link_actors(page.lines, query)
+    parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
+    lines = [line for part in parts for line in part]
+    _link_actors(lines, query)
     exported = query.copy()
     if is_agents:
         exported["actor"] = wanted.actor
     context: dict[str, Any] = {
         "bar": bar,
         "wanted": wanted,
-        "entries": page.entries,
-        "lines": page.lines,
-        "next_cursor": page.next_cursor,
+        "entries": entries,
+        "lines": lines,
+        "next_cursor": next_cursor,
         "filters": exported.urlencode() if is_agents else bar.state,
         "list_url": list_url,
         "is_agents": is_agents,

@@ -37,7 +37,6 @@ from memory.models.errors import InvalidValue
 from research.models import Digest, Feed, Report, Run
 from research.services.notifications import channels, digests, notice_text
 from research.services.reports import since_read
-from research.services.reports.since_read import UnreadNews
 
 MOST_FEEDS = 50  # active feeds per person
 MOST_ENTRIES = 30
@@ -145,15 +144,7 @@ def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
     return sorted(found)
 
 
-@dataclass(frozen=True, slots=True)
-class SinceRead:
-    """A topic's newest entry on several unread reports, in addition to its own changes."""
-
-    news: UnreadNews
-    items: list[digests.Item]
-
-
-def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
+def _since_read(runs: list[Run]) -> dict[int, dict[str, Any]]:
     """Return the changes over each topic's unread reports, by its newest run, in two queries."""
     newest: dict[Any, Run] = {}
     for run in runs:
@@ -164,7 +155,7 @@ def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
         if news.window.is_several and newest[topic_id].pk in sources:
             told = [one.as_item() for one in news.changes if one.is_listed]
             items = [digests.item_of(item, sources[item.run_id]) for item in told]
-            found[newest[topic_id].pk] = SinceRead(news, items)
+            found[newest[topic_id].pk] = {"news": news, "items": items}
     return found
 
 

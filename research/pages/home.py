@@ -46,18 +46,8 @@ from research.services.runs.steps import judging
 NEW_FOR = timedelta(days=14)
 
 
-@dataclass(frozen=True, slots=True)
-class FirstStep:
-    """One thing to try: what it is, where, and whether it is done."""
-
-    label: str
-    about: str
-    url: str
-    done: bool
-
-
-def first_steps(user: User) -> list[FirstStep]:
-    """Return the first steps. Empty once all are done, or after two weeks.
+def first_steps(user: User) -> list[dict[str, Any]]:
+    """Return things to try, and whether each is done. Empty once all are, or after two weeks.
 
     One query, or none after that.
     """
@@ -78,7 +68,7 @@ def first_steps(user: User) -> list[FirstStep]:
     slug, *done = found.get()
     first = reverse("research:topic", args=[slug]) if slug else reverse("research:topics")
     steps = [
-        FirstStep(label, about, url, is_done)
+        {"label": label, "about": about, "url": url, "done": is_done}
         for (label, about, url), is_done in zip(_all(first), done, strict=True)
     ]
     return [] if all(done) else steps

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django import forms
@@ -25,7 +24,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import match_key
 from beacon_site.web.http import BeaconRequest
-from memory.models import ContentItem, Topic, TopicFact
+from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
@@ -37,7 +36,7 @@ from research.services.reports import compare as comparing
 from research.services.reports import exporting
 from research.services.reports import page as report_page
 from research.services.reports.compare import CompareParams
-from research.services.reports.delta_rows import Quote, SourceRow
+from research.services.reports.delta_rows import Quote
 from research.services.reports.page import sources_of
 from research.services.reports.pdf_document import CannotExport
 from research.services.runs.reporting import sentences as report_sentences
@@ -125,29 +124,12 @@ class SentenceForm(AsksAboutSecrets):
 # --- text of a source ---
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of the stored text. `place` is the number of its quote, or 0 for none."""
+def source_page(report: Report, n: int) -> dict[str, Any] | None:
+    """Return source `n` of a report as it was read, or None: one query.
 
-    text: str
-    place: int = 0
-
-
-@dataclass(slots=True)
-class SourcePage:
-    """One source with the text that was read, and the positions of its quotes."""
-
-    source: SourceRow
-    item: ContentItem | None
-    hit: Hit | None
-    quotes: list[tuple[int, Quote, bool]] = field(
-        default_factory=list
-    )  # number, quote, whether it was found
-    pieces: list[Piece] = field(default_factory=list)
-
-
-def source_page(report: Report, n: int) -> SourcePage | None:
-    """Return source `n` of a report as it was read, or None: one query."""
+    Each quote has its number, and whether it was found in the text. Each piece of the text has the
+    number of its quote, or 0 for none.
+    """
     numbered = zip(sources_of(report), report.sources, strict=True)
     found = [(row, stored) for row, stored in numbered if row.n == n]
     if not found:
@@ -156,22 +138,18 @@ def source_page(report: Report, n: int) -> SourcePage | None:
     hits = Hit.objects.filter(run=report.run_id, link=stored.get("link", ""))
     hit = hits.select_related("content_item").first()
     item = hit.content_item if hit else None
-    page = SourcePage(row, item, hit)
-    spans = _spans(page, stored.get("quotes", []), item.content if item else "")
-    page.pieces = list(_pieces(item.content, spans)) if item else []
-    return page
-
-
-def _spans(page: SourcePage, stored: list[Any], content: str) -> list[tuple[Span, int]]:
-    """Return the positions of the quotes in the stored text, each with its number."""
-    folded = NormalizedText(content)
-    found: list[tuple[Span, int]] = []
-    for number, (quote, kept) in enumerate(zip(page.source.quotes, stored, strict=True), start=1):
-        span = _span_of(quote, kept, folded) if quote.found and content else None
+    folded = NormalizedText(item.content if item else "")
+    quotes, spans = [], []
+    kept = zip(row.quotes, stored.get("quotes", []), strict=True)
+    for number, (quote, where) in enumerate(kept, start=1):
+        is_there = quote.found and item is not None and item.content
+        span = _span_of(quote, where, folded) if is_there else None
         if span is not None:
-            found.append((span, number))
-        page.quotes.append((number, quote, span is not None))
-    return sorted(found, key=lambda one: (one[0].start, one[0].end))
+            spans.append((span, number))
+        quotes.append((number, quote, span is not None))
+    spans.sort(key=lambda one: (one[0].start, one[0].end))
+    pieces = list(_pieces(item.content, spans)) if item else []
+    return {"source": row, "item": item, "hit": hit, "quotes": quotes, "pieces": pieces}
 
 
 def _span_of(quote: Quote, kept: dict[str, Any], folded: NormalizedText) -> Span | None:
@@ -183,18 +161,18 @@ def _span_of(quote: Quote, kept: dict[str, Any], folded: NormalizedText) -> Span
     return folded.find(quote.quote)
 
 
-def _pieces(content: str, spans: list[tuple[Span, int]]) -> Any:
+def _pieces(content: str, spans: list[tuple[Span, int]]) -> Iterator[tuple[str, int]]:
     """Yield the text in pieces. If quotes overlap, the later one begins where the earlier ends."""
     at = 0
     for span, number in spans:
         start = max(at, span.start)
         if start > at:
-            yield Piece(content[at:start])
+            yield content[at:start], 0
         # A quote inside another keeps an empty mark as a target for links.
-        yield Piece(content[start : max(start, span.end)], number)
+        yield content[start : max(start, span.end)], number
         at = max(at, span.end)
     if at < len(content):
-        yield Piece(content[at:])
+        yield content[at:], 0
 
 
 # --- compare two runs ---

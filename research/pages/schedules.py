@@ -121,29 +121,6 @@ class Week:
         return self.days[0].day
 
 
-@dataclass(frozen=True, slots=True)
-class FreeHour:
-    """A free hour to which a topic's schedule can move."""
-
-    topic: Any
-    hour: int
-
-    @property
-    def words(self) -> str:
-        """Format the hour."""
-        return f"{self.hour:02}:00"
-
-
-@dataclass(slots=True)
-class SameTimeRuns:
-    """Topics that start in the same minute, how often, and where they can move."""
-
-    topics: list[Any]
-    at: datetime
-    times: int
-    moves: list[FreeHour] = field(default_factory=list)
-
-
 @dataclass(slots=True)
 class Row:
     """One schedule: its description, next run, and cost over 30 days."""
@@ -285,8 +262,11 @@ def _add_recheck(
 # --- conflicts ---
 
 
-def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list[SameTimeRuns]:
-    """Return the topics that start in the same minute, most frequent first."""
+def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list[dict[str, Any]]:
+    """Return the topics that start in the same minute, most frequent first.
+
+    Each group says how often it happens, and to which free hours its topics can move.
+    """
     at_minute: dict[datetime, list[Any]] = defaultdict(list)
     for one in schedules:
         for slot in slots[one.pk]:
@@ -300,16 +280,21 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
     found = []
     for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CLASHES]:
         together = [by_key[key] for key in keys]
-        clash = SameTimeRuns([one.topic for one in together], minutes[0], len(minutes))
-        clash.moves = _spread(together[1:], minutes, taken)
-        found.append(clash)
+        found.append(
+            {
+                "topics": [one.topic for one in together],
+                "at": minutes[0],
+                "times": len(minutes),
+                "moves": _spread(together[1:], minutes, taken),
+            }
+        )
     return found
 
 
 def _spread(
     schedules: Iterable[Any], minutes: Sequence[datetime], taken: set[datetime]
-) -> list[FreeHour]:
-    """Return a free hour on the same days for each schedule."""
+) -> list[tuple[Any, int]]:
+    """Return each schedule's topic with a free hour on the same days."""
     moves = []
     for one in schedules:
         hour = scheduling.hour_of(one)
@@ -319,7 +304,7 @@ def _spread(
             moved = {minute + timedelta(hours=other - hour) for minute in minutes}
             if not moved & taken:
                 taken |= moved
-                moves.append(FreeHour(one.topic, other))
+                moves.append((one.topic, other))
                 break
     return moves
 

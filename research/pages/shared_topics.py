@@ -25,12 +25,12 @@ from memory.pages.shared.undo import act, offer, undoes
 from research.pages.report_list import ReportRow, counts_of, run_number
 from research.services.reports import page as report_page
 from research.services.topics import page as topic_page
-from research.services.topics import shared_page, sharing
+from research.services.topics import sharing
 
 
 def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
     """Return the person's membership, or raise 404 if the topic isn't shared with them."""
-    found: Membership = get_object_or_404(shared_page.memberships_of(request.user), topic=pk)
+    found: Membership = get_object_or_404(sharing.memberships_of(request.user), topic=pk)
     return found
 
 
@@ -50,10 +50,10 @@ def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if own is not None:
         return redirect("research:topic", own.slug)
     member = _member(request, pk)
-    newest = shared_page.reports_of(member.topic).order_by("-run__number").first()
+    newest = sharing.reports_of(member.topic).order_by("-run__number").first()
     if newest is None:
         return _show(request, "shared_topic", member, "read")
-    news = shared_page.news_of(member)
+    news = sharing.news_of(member)
     shown = report_page.article_for_others(newest.run)
     return _show(request, "shared_topic", member, "read", news=news, **shown)
 
@@ -64,7 +64,7 @@ def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
     """Show one report."""
     member = _member(request, pk)
-    report = get_object_or_404(shared_page.reports_of(member.topic), run=run_id)
+    report = get_object_or_404(sharing.reports_of(member.topic), run=run_id)
     shown = report_page.article_for_others(report.run)
     return _show(request, "shared_topic_report", member, "reports", **shown)
 
@@ -74,7 +74,7 @@ def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpRespon
 def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """List the reports, newest first."""
     member = _member(request, pk)
-    page = shared_page.page_of_reports(member.topic, request.GET.get("cursor", ""))
+    page = sharing.page_of_reports(member.topic, request.GET.get("cursor", ""))
     counts = counts_of([report.run_id for report in page.rows])
     rows = [ReportRow(report, counts[report.run_id]) for report in page.rows]
     return _show(
@@ -87,7 +87,7 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """List the current facts."""
     member = _member(request, pk)
-    rows = shared_page.facts_of(member.topic)
+    rows = sharing.facts_of(member.topic)
     return _show(request, "shared_topic_facts", member, "facts", rows=rows)
 
 
@@ -96,7 +96,7 @@ def shared_facts(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def shared_sources(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """List the web pages that were read or cited."""
     member = _member(request, pk)
-    page = shared_page.page_of_sources(member.topic, request.GET.get("cursor", ""))
+    page = sharing.page_of_sources(member.topic, request.GET.get("cursor", ""))
     more = {"rows": page.rows, "next_cursor": page.next_cursor}
     return _show(request, "shared_topic_sources", member, "sources", **more)
 
@@ -107,7 +107,7 @@ def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Mark the topic as read up to Run #`upto`, for this person only."""
     member = _member(request, pk)
     upto = run_number(request.GET.get("upto", ""))
-    if upto is None or not shared_page.reports_of(member.topic).filter(run__number=upto).exists():
+    if upto is None or not sharing.reports_of(member.topic).filter(run__number=upto).exists():
         raise Http404
     sharing.mark_read(member, upto)
     if request.headers.get("X-Requested-With") == "fetch":

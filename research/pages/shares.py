@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -78,16 +77,6 @@ class LinkOver(Exception):
 
 class NoSuchLink(Exception):
     """The URL was never issued by this site, or its report is permanently deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkRow:
-    """A link as its owner sees it."""
-
-    link: SharedLink
-    title: str
-    state: str  # active, revoked or expired
-    can_resume: bool
 
 
 def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
@@ -197,7 +186,7 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     return report_page.article_for_others(link.report.run) | {"link": link}
 
 
-def link_rows(owner: User, report: Report | None = None) -> list[LinkRow]:
+def link_rows(owner: User, report: Report | None = None) -> list[dict[str, Any]]:
     """Return the owner's links, for one report or all, newest first, in two queries.
 
     All active ones come first, so each can be revoked, then the last MOST_OVER others.
@@ -210,11 +199,9 @@ def link_rows(owner: User, report: Report | None = None) -> list[LinkRow]:
     return [_row(link, now) for link in (*found.working(now), *over)]
 
 
-def _row(link: SharedLink, now: Any) -> LinkRow:
-    if link.ends_at <= now:
-        return LinkRow(link, _title(link), "expired", can_resume=False)
-    ended = link.ended_at is not None
-    return LinkRow(link, _title(link), "ended" if ended else "working", can_resume=ended)
+def _row(link: SharedLink, now: Any) -> dict[str, Any]:
+    state = "expired" if link.ends_at <= now else "ended" if link.ended_at else "working"
+    return {"link": link, "title": _title(link), "state": state, "can_resume": state == "ended"}
 
 
 # --- views ---

@@ -7,6 +7,7 @@ person typed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +20,12 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
+from beacon_site.text import markdown
 from beacon_site.text.cleaning import clean
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic
@@ -30,12 +33,13 @@ from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import redirect_to
 from memory.pages.shared.undo import offer_revision, offer_settings, settings_now
-from research.models import Run, Schedule, TopicSettings
+from research.models import DeltaItem, Run, Schedule, Step, TopicSettings
 from research.services.budgets import forecasting
 from research.services.budgets.budget import DEFAULTS
 from research.services.intent.feedback import Trial, tried
-from research.services.reports import preview as report_preview
 from research.services.runs.execution.starting import NotNow, create_topic, start_run
+from research.services.runs.reporting import report_text, template
+from research.services.runs.reporting.delta import Change
 from research.services.runs.search import searching
 from research.services.schedules import scheduling
 from research.services.topics import listing as topic_list
@@ -388,15 +392,13 @@ def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | Non
     return tried(topic, typed["intent"], typed["tell_also"], by=request.actor)
 
 
-def _report_preview(
-    request: BeaconRequest, topic: Topic, form: TopicForm
-) -> report_preview.Preview | None:
+def _report_preview(request: BeaconRequest, topic: Topic, form: TopicForm) -> dict[str, Any] | None:
     """Lay out the last report by the template in the form, if requested."""
     names = ("objective", "report_template", "report_most")
     if "preview_report" not in request.POST or not form.is_bound or set(names) & set(form.errors):
         return None
     typed = {name: form.cleaned_data[name] for name in names}
-    return report_preview.preview_of(topic, TopicSettings(topic=topic, **typed))
+    return preview_of(topic, TopicSettings(topic=topic, **typed))
 
 
 def _rebased(
@@ -495,3 +497,62 @@ def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> Ht
         "template": taken,
     }
     return render(request, template, context | more)
+
+
+# --- the last report by a template that isn't saved yet ---
+
+_HEADING = re.compile(r"<(/?)h([2-6])\b")
+_LOWER = 1  # level: the preview is inside a section of the settings
+
+
+def preview_of(topic: Topic, settings: TopicSettings) -> dict[str, Any]:
+    """Return the last saved run, if any, and its report as safe HTML, laid out by these settings.
+
+    Without a template there is no body. It takes three queries.
+    """
+    runs = Run.objects.kept().filter(topic=topic, report__trashed_at=None).exclude(number=None)
+    run = runs.exclude(report=None).select_related("report", "topic").order_by("-number").first()
+    if run is None or not settings.report_template.strip():
+        return {"run": run, "body": None}
+    html = markdown.render(template.laid_out(settings, _contents(run)))
+    lower = _HEADING.sub(lambda h: f"<{h[1]}h{min(6, int(h[2]) + _LOWER)}", html)
+    body = markdown.by_direction(mark_safe(lower))  # noqa: S308  (of safe HTML)  # nosec B308, B703
+    return {"run": run, "body": body}
+
+
+def _contents(run: Run) -> template.Contents:
+    """Return what a stored run has for a template.
+
+    The text before any template is in the outputs of its steps. A baseline has no other changes.
+    """
+    report = run.report
+    steps = Step.objects.filter(run=run, name__in=("write", "verify"), part=0)
+    outputs: dict[str, dict[str, Any]] = dict(steps.values_list("name", "output"))
+    verify = outputs.get("verify", {})
+    stored = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
+    text = verify.get("body") or report.body
+    return template.Contents(
+        run=run,
+        number=run.number or 0,
+        at=report.created,
+        text=text,
+        summary=report_text.first_paragraph(text),
+        changes=stored or [Change(**change) for change in verify.get("changes", [])],
+        sources=report.sources,
+        checked=outputs.get("write", {}).get("checked", ""),
+        since=report.delta_since,
+    )
+
+
+def _change(item: DeltaItem) -> Change:
+    return Change(
+        status=item.status,
+        sentence=item.sentence,
+        citations=list(item.citations),
+        quote=item.quote,
+        previous_text=item.previous_text,
+        previous_source=item.previous_source,
+        withheld=item.withheld,
+        judged_by=item.judged_by,
+        unsure=item.unsure,
+    )

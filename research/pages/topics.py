@@ -54,7 +54,7 @@ from research.services.runs.execution.starting import (
     loaded_at,
     start_run,
 )
-from research.services.topics import acts, shared_page
+from research.services.topics import acts, sharing
 from research.services.topics import listing as topic_list
 from research.services.topics import page as topic_page
 from research.services.topics.listing import with_figures
@@ -101,7 +101,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
     if request.htmx:
         return render(request, "research/_topics.html", context)
     context["limits"] = limits_in_words(request.user)
-    context["shared_rows"] = shared_page.listed(request.user)
+    context["shared_rows"] = sharing.listed(request.user)
     return render(request, "research/topics.html", context)
 
 

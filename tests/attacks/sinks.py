@@ -71,7 +71,7 @@ MADE_SAFE = {
     "research/services/reports/delta_rows.py": "report: body, summary, title, delta, citations",
     "research/services/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
     "research/services/topics/topic_form.py": "topic: forms that hold what was typed",
-    "research/services/reports/preview.py": "topic: forms that hold what was typed",
+    "research/pages/topic_settings.py": "topic: forms that hold what was typed",
     "research/services/reports/page.py": "report: body, summary, title, delta, citations",
     "research/services/runs/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/services/reports/since_read.py": "topic: title, description, labels",

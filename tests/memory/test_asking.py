@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.logs import redact
 from beacon_site.net.errors import (
     ProviderError,
     ProviderNonsense,
@@ -18,6 +17,7 @@ from beacon_site.net.errors import (
 )
 from beacon_site.providers.llm.base import Answer, LlmProfile, Message, Tool, ToolCall, Usage
 from beacon_site.providers.llm.fakes import FakeLanguageModel
+from beacon_site.text.redaction import redact
 from memory.models import ModelCall
 from memory.services.llm import connections
 from memory.services.llm.asking import ask_model, price

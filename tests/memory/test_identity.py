@@ -82,8 +82,8 @@ def test_a_new_soul_supersedes_the_old_and_only_one_stands(alice: User):
     third = write_soul(alice, "Be brief and kind.", by=alice.actor)
 
     assert soul_of(alice) == third
-    assert [old.note for old in identity.old_souls(alice)] == [second, first]
-    assert [old.why for old in identity.old_souls(alice)] == ["a new soul", "shorter"]
+    assert [old["note"] for old in identity.old_souls(alice)] == [second, first]
+    assert [old["why"] for old in identity.old_souls(alice)] == ["a new soul", "shorter"]
 
 
 @pytest.mark.requirement("R201")

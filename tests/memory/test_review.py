@@ -17,7 +17,7 @@ from memory.services.files.reading import index_text, read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.notes import saving as notes
 from memory.services.review import proposals as review_services
-from memory.services.review.verdict import MergeConflict
+from memory.services.review.apply import MergeConflict
 from memory.services.search.recall import recall
 from memory.tasks import maintain
 from tests.memory.review_cast import (

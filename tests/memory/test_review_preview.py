@@ -21,7 +21,7 @@ from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
 from memory.services.observations import write_observation
 from memory.services.review import proposals as review_services
-from memory.services.review.verdict import MERGE, TRASH, MergeConflict
+from memory.services.review.apply import MERGE, TRASH, MergeConflict
 from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

@@ -78,7 +78,7 @@ def test_over_htmx_the_comparison_alone_is_answered(browser: Client, edited: Any
 def test_an_edit_that_only_pins_is_told_in_words(alice: Any) -> None:
     one = note(alice)
     pin(one, by=alice.actor)
-    assert history_of(one).changes[0].said == ["pinned"]
+    assert history_of(one).rows[0].said == ["pinned"]
 
 
 def test_a_comparison_tells_only_what_differs(alice: Any, edited: Any) -> None:

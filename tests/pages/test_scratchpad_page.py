@@ -33,14 +33,14 @@ def edit(entry: ScratchpadEntry) -> str:
 
 
 def keys(browser: Client, **asked: str) -> list[str]:
-    return [row.entry.key for row in browser.get(LIST, asked).context["rows"]]
+    return [row["entry"].key for row in browser.get(LIST, asked).context["rows"]]
 
 
 def test_entries_stand_sorted_with_who_set_them(browser: Client, alice: User, entry: Any):
     scratchpad.set_value(alice, "a", '{"b": [1, 2]}', by=alice.actor)
     page = browser.get(LIST)
     rows = page.context["rows"]
-    assert [(row.entry.key, row.actor, row.is_json) for row in rows] == [
+    assert [(row["entry"].key, row["actor"], row["is_json"]) for row in rows] == [
         ("a", "you", True),
         ("plan/next", "the agent “claude”", False),
     ]
@@ -98,7 +98,7 @@ def test_pages_follow_each_other_also_where_keys_look_like_days(browser: Client,
     cursor: str | None = ""
     while cursor is not None:
         page = browser.get(LIST, {"cursor": cursor}).context
-        seen += [row.entry.key for row in page["rows"]]
+        seen += [row["entry"].key for row in page["rows"]]
         cursor = page["next_cursor"]
     assert seen == names
 

@@ -13,11 +13,16 @@ from werkzeug import Response
 
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import MIB, ChildProcess
-from beacon_site.providers.llm import minilm_child, minilm_embedder
-from beacon_site.providers.llm.adapters import get_embedder, local_is_installed
+from beacon_site.providers.llm import adapters, minilm_child
+from beacon_site.providers.llm.adapters import (
+    BATCH,
+    LONGEST_TEXT,
+    OpenAIEmbedder,
+    get_embedder,
+    local_is_installed,
+)
 from beacon_site.providers.llm.base import ENDPOINT, LOCAL, EmbedderProfile
 from beacon_site.providers.llm.fakes import FakeEmbedder
-from beacon_site.providers.llm.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
 from tests.providers.embedding_server import EmbeddingServer, vectors
 from tests.providers.loopback import html, slow, status
 
@@ -198,8 +203,8 @@ def answering(monkeypatch: pytest.MonkeyPatch, program: str, **limits: float) ->
     """Let a small program stand in for the child that holds the model."""
     command = [sys.executable, "-u", "-c", "import sys, time\nprint('{}')\n" + program]
     child = ChildProcess(command, seconds=5, memory_limit=512 * MIB, **limits)
-    monkeypatch.setattr(minilm_embedder, "child", lambda: child)
-    monkeypatch.setattr(minilm_embedder, "PACKAGES", ())
+    monkeypatch.setattr(adapters, "child", lambda: child)
+    monkeypatch.setattr(adapters, "PACKAGES", ())
     return child
 
 
@@ -207,7 +212,7 @@ def test_a_file_that_is_not_the_reviewed_one_is_said(monkeypatch):
     child = answering(monkeypatch, 'for line in sys.stdin: print(\'{"trouble": "model.onnx"}\')')
 
     with pytest.raises(ProviderRejected, match="doesn’t match the reviewed file"):
-        minilm_embedder.MiniLmEmbedder().embed(["one"])
+        adapters.MiniLmEmbedder().embed(["one"])
     child.close()
 
 
@@ -215,24 +220,24 @@ def test_a_model_that_crashes_is_said_and_can_be_asked_again(monkeypatch):
     child = answering(monkeypatch, "sys.stdin.readline(); time.sleep(1.1); sys.exit(1)")
 
     with pytest.raises(ProviderUnavailable, match="stopped unexpectedly"):
-        minilm_embedder.MiniLmEmbedder().embed(["one"])
+        adapters.MiniLmEmbedder().embed(["one"])
     assert child.pid is None
 
 
 @pytest.mark.requirement("R97")
 def test_without_its_packages_the_local_model_says_so(monkeypatch):
-    monkeypatch.setattr(minilm_embedder, "PACKAGES", ("no_such_package",))
+    monkeypatch.setattr(adapters, "PACKAGES", ("no_such_package",))
 
     assert not local_is_installed()
     with pytest.raises(ProviderRejected, match="isn’t installed"):
-        minilm_embedder.MiniLmEmbedder().embed(["one"])
+        adapters.MiniLmEmbedder().embed(["one"])
 
 
 @installed
 def test_the_model_is_only_in_a_child_which_ends_after_its_rest(monkeypatch):
-    child = ChildProcess(minilm_embedder.COMMAND, seconds=30, memory_limit=1024 * MIB, rest=3)
-    monkeypatch.setattr(minilm_embedder, "child", lambda: child)
-    embedder = minilm_embedder.MiniLmEmbedder()
+    child = ChildProcess(adapters.COMMAND, seconds=30, memory_limit=1024 * MIB, rest=3)
+    monkeypatch.setattr(adapters, "child", lambda: child)
+    embedder = adapters.MiniLmEmbedder()
     assert not embedder.is_ready
     loaded_before = set(sys.modules)
     embedder.embed(["one"])
@@ -247,7 +252,7 @@ def test_the_model_is_only_in_a_child_which_ends_after_its_rest(monkeypatch):
 
 def test_nothing_heavy_is_loaded_before_a_text_is_embedded():
     told = (
-        "import sys, beacon_site.providers.llm.minilm_embedder, beacon_site.providers.llm.openai_embedder;"
+        "import sys, beacon_site.providers.llm.adapters;"
         "print({'onnxruntime', 'tokenizers', 'numpy', 'openai'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beacon_site.providers.llm.minilm_embedder import MiniLmEmbedder
+from beacon_site.providers.llm.adapters import MiniLmEmbedder
 from beacon_site.text.values import Amount, amounts
 from research.claims.linking import Comparison, DatedSentence, weights
 

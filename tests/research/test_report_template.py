@@ -11,7 +11,7 @@ from beacon_site.text import placeholders
 from beacon_site.text.markdown import render
 from memory.models import Topic
 from research.models import DeltaItem, Run, TopicSettings
-from research.services.reports.preview import preview_of
+from research.pages.topic_settings import preview_of
 from research.services.runs.reporting import template
 from research.services.runs.reporting.delta import Change
 from tests.research import cast
@@ -242,9 +242,9 @@ def test_the_last_report_is_previewed_as_a_run_would_write_it(
     with django_assert_num_queries(3):
         shown = preview_of(topic, settings)
 
-    assert shown.run == run and shown.body is not None
+    assert shown["run"] == run and shown["body"] is not None
     as_saved = render(run.report.body).replace("h3>", "h4>")
-    assert shown.body.replace(' dir="auto"', "") == as_saved
+    assert shown["body"].replace(' dir="auto"', "") == as_saved
 
 
 def test_a_baseline_is_previewed_with_its_findings(written: Callable[..., Run], topic: Topic):
@@ -252,7 +252,7 @@ def test_a_baseline_is_previewed_with_its_findings(written: Callable[..., Run], 
 
     shown = preview_of(topic, TopicSettings(topic=topic, report_template="{{ new }}"))
 
-    assert shown.body is not None and shown.body.count("<li>") > 1
+    assert shown["body"] is not None and shown["body"].count("<li>") > 1
     assert run.report.body  # unchanged
 
 
@@ -264,6 +264,6 @@ def test_a_report_without_steps_is_previewed_from_what_is_stored(topic: Topic):
     text = "{{ text }}\n\n{{ new }}\n\n<script>alert(1)</script> [x](javascript:alert(1))"
     shown = preview_of(topic, TopicSettings(topic=topic, report_template=text))
 
-    assert shown.body is not None
-    assert "Kept words." in shown.body and "A new cell. [1]" in shown.body
-    assert "<script" not in shown.body and 'href="javascript' not in shown.body
+    assert shown["body"] is not None
+    assert "Kept words." in shown["body"] and "A new cell. [1]" in shown["body"]
+    assert "<script" not in shown["body"] and 'href="javascript' not in shown["body"]

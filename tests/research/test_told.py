@@ -9,7 +9,7 @@ import pytest
 
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm import adapters
-from beacon_site.providers.llm.minilm_embedder import MiniLmEmbedder
+from beacon_site.providers.llm.adapters import MiniLmEmbedder
 from research.claims.selection import PageText
 from research.services.runs.reporting.delta import Statement, local_vectors, with_pages
 

@@ -189,12 +189,12 @@ def test_feeds_alone_need_an_address(alice: Any):
 
 
 def test_each_service_says_what_it_needs(alice: Any):
-    rows = {row.name: row for row in topic_form.rows([])}
+    rows = {row["name"]: row for row in topic_form.rows([])}
 
     assert list(rows) == list(SERVICES)
-    assert rows["serpapi"].lacks == "needs a key, but none is set"
-    assert rows["searxng"].lacks == "needs a URL, but none is set"
-    assert not rows["wikipedia"].lacks
+    assert rows["serpapi"]["lacks"] == "needs a key, but none is set"
+    assert rows["searxng"]["lacks"] == "needs a URL, but none is set"
+    assert not rows["wikipedia"]["lacks"]
 
 
 def test_what_the_environment_forbids_is_not_offered(alice: Any, settings: Any):
@@ -215,11 +215,11 @@ def test_a_service_that_lacks_its_key_may_be_ticked(alice: Any):
     form = form_of(alice, services=["brave"])
 
     assert form.is_valid()
-    assert topic_form.rows(["brave"])[0].lacks
+    assert topic_form.rows(["brave"])[0]["lacks"]
 
 
 def test_those_ticked_are_shown_first_in_their_order(alice: Any):
-    shown = [row.name for row in topic_form.rows(["library", "arxiv"])]
+    shown = [row["name"] for row in topic_form.rows(["library", "arxiv"])]
 
     assert shown[:3] == ["library", "arxiv", "serpapi"]
     assert sorted(shown) == sorted(SERVICES)

@@ -76,9 +76,10 @@ def test_an_unchanged_lock_is_not_installed_again(bootstrap, monkeypatch, tmp_pa
     first = len(calls)
     bootstrap.install(lock)
 
-    upgrade, install, compiled = calls
+    upgrade, install, deleted = calls
     assert first == 3
-    assert upgrade[-1] == "pip" and "--require-hashes" in install and "compileall" in compiled
+    assert upgrade[-1] == "pip" and "--require-hashes" in install
+    assert deleted[-1] == "scripts/unused_files.py"
 
 
 def test_pip_is_brought_up_to_date_once_for_all_locks(bootstrap, monkeypatch, tmp_path: Path):
@@ -95,6 +96,8 @@ def test_pip_is_brought_up_to_date_once_for_all_locks(bootstrap, monkeypatch, tm
         bootstrap.install(tmp_path / f"{name}.txt")
 
     assert [command[-1] for command in calls].count("pip") == 1
+    # The tests start many processes; a first start compiles only what it imports.
+    assert ["compileall" in command for command in calls].count(True) == 1
 
 
 def test_an_environment_that_was_moved_is_made_anew(bootstrap):
@@ -117,3 +120,29 @@ def test_a_machine_without_packages_for_vectors_runs_all_the_same(
     bootstrap.install(lock)
 
     assert "recall searches by words only" in capsys.readouterr().out
+
+
+def test_files_that_nothing_reads_are_deleted(monkeypatch, tmp_path: Path):
+    spec = importlib.util.spec_from_file_location("unused", ROOT / "scripts" / "unused_files.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module.sysconfig, "get_path", lambda name: str(tmp_path))
+    django = "django/contrib/admin/locale"
+    gone = [
+        "numpy/lib/tests/test_format.py", "onnxruntime/capi/libonnxruntime.so.1.31.1",
+        "setuptools/__init__.py", "distutils-precedence.pth", "babel/locale-data/sv.dat",
+        f"{django}/sv/LC_MESSAGES/django.mo", f"{django}/de/LC_MESSAGES/django.po",
+    ]  # fmt: skip
+    kept = [
+        "numpy/lib/format.py", "onnxruntime/capi/_pybind_state.py", "babel/locale-data/en.dat",
+        f"{django}/sv/formats.py", f"{django}/de/LC_MESSAGES/django.mo",
+        f"{django}/en/LC_MESSAGES/django.mo", "other/locale/sv/LC_MESSAGES/other.mo",
+    ]  # fmt: skip
+    for name in [*gone, *kept]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    module.main()
+
+    left = {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()}
+    assert left == set(kept)

@@ -18,8 +18,9 @@ from pydantic import BaseModel, ValidationError
 
 from beacon_site import logs
 from beacon_site.launcher.up import JsonPrinter
-from beacon_site.logs import redact_line
 from beacon_site.net.errors import ProviderError
+from beacon_site.text import redaction
+from beacon_site.text.redaction import redact_line
 from memory.models import Connection, Invitation, Note, User
 from research.services.runs.context import run_context
 from tests.api.cast import Program
@@ -210,9 +211,9 @@ def test_what_the_settings_hold_is_in_no_line(settings: Any, name: str) -> None:
 
 
 def test_only_so_many_opened_keys_are_kept_in_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MOST", 3)
-    monkeypatch.setattr(logs, "_unsealed", {})
-    logs.remember(*(f"secret-number-{n}" for n in range(9)), "short")
+    monkeypatch.setattr(redaction, "MOST", 3)
+    monkeypatch.setattr(redaction, "_unsealed", {})
+    redaction.remember(*(f"secret-number-{n}" for n in range(9)), "short")
 
     assert redact_line("secret-number-8 short") == "[secret] short"
     assert redact_line("secret-number-1") == "secret-number-1"

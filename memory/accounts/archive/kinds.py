@@ -25,8 +25,6 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import in_utc
 
-Hook = Callable[[Any, list[Any]], object]
-
 
 def _fine(_row: Any) -> str:
     return ""

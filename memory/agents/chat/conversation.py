@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -34,15 +33,6 @@ from memory.services.search.kinds import KINDS
 LONGEST_QUOTE = 280
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedAnswer:
-    """An answer with only its valid marks, their sources' cards, and the number of invalid ones."""
-
-    text: str
-    cites: list[dict[str, str]]
-    false: int
-
-
 def citation_marks(records: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the marks of records that can be cited, from the names that tools use."""
     marks = set()
@@ -59,8 +49,11 @@ def records_as_named(records: Iterable[Any]) -> list[dict[str, str]]:
     return [named(record) for record in records]
 
 
-def check(owner: User, text: str, given: set[str]) -> CheckedAnswer:
-    """Return the answer with only the marks of records that were given and belong to the owner."""
+def check(owner: User, text: str, given: set[str]) -> tuple[str, list[dict[str, str]], int]:
+    """Return the answer with only the marks of records that were given and belong to the owner.
+
+    Also return the cards of those records, and the number of invalid marks.
+    """
     wanted = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
     cards = _cards(owner, {full for mark in wanted if (full := _full(mark, given))})
     shown: dict[str, dict[str, str]] = {}
@@ -79,7 +72,8 @@ def check(owner: User, text: str, given: set[str]) -> CheckedAnswer:
         space = found.group()[:1].strip("[") if true else ""
         return space + "".join(true)
 
-    return CheckedAnswer(MARK.sub(kept, text), list(shown.values()), false)
+    text = MARK.sub(kept, text)
+    return text, list(shown.values()), false
 
 
 def _full(mark: str, given: set[str]) -> str:

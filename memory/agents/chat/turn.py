@@ -252,18 +252,20 @@ class _Turn:
 
     def _store(self, text: str, by: str, notice: str = "") -> None:
         """End the answer with its citations checked; wrong ones are removed, with a notice."""
-        checked = check(self._talk.session.owner, clean(text)[0].strip(), self._talk.given)
-        if checked.false:
+        text, cites, false = check(
+            self._talk.session.owner, clean(text)[0].strip(), self._talk.given
+        )
+        if false:
             words = ngettext(
                 "%(n)d citation didn’t match any source in this conversation and was removed.",
                 "%(n)d citations didn’t match any source in this conversation and were removed.",
-                checked.false,
+                false,
             )
-            notice = " ".join(filter(None, [notice, words % {"n": checked.false}]))
+            notice = " ".join(filter(None, [notice, words % {"n": false}]))
         self._message.end(
             Message.State.DONE,
-            content=checked.text,
-            cites=checked.cites,
+            content=text,
+            cites=cites,
             tool_calls=self._calls,
             by=by,
             notice=notice,

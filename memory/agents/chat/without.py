@@ -34,7 +34,6 @@ ASK = "ask"  # Beacon's own agent
 PATIENCE = timedelta(minutes=10)  # how long the page waits for the answers
 MOST_ANSWER = 1_024  # tokens of each
 PURPOSE = "preview"
-WITH, WITHOUT = "with", "without"
 
 logger = structlog.get_logger(__name__)
 

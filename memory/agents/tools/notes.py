@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field, model_validator
 
 from beacon_site.text.cleaning import clean, one_line, shorten
-from memory.agents.tools.ratings import RatingValue, rate
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
     Arguments,
@@ -42,8 +41,12 @@ from memory.services.observations.consolidation import (
 )
 from memory.services.observations.lines import MOST_LINES, checked, checked_size, checked_source
 from memory.services.records.kinds import named
+from memory.services.review.proposals import check_unreviewed
+from memory.services.search import ratings
 
 MOST_MESSAGES = 1_000  # in a transcript
+RatingValue = Literal["useful", "not-useful", "none"]
+RATING_REVIEWED_AS = "rating"  # the rule for everything else applies
 
 
 class RememberArguments(Arguments):
@@ -172,7 +175,7 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
 
 def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
     if asked.rating is not None:
-        return rate(context, asked.id, asked.rating, asked.query, asked.why)
+        return _rate(context, asked.id, asked.rating, asked.query, asked.why)
     note = _note(context, asked.id)
     if isinstance(note, ToolResult):
         return note
@@ -410,3 +413,29 @@ TOOLS = (
         writes=True,
     ),
 )
+
+
+# --- rating a result of recall, which update_memory does on request ---
+
+
+def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: str) -> ToolResult:
+    """Rate a record that the caller can read, or clear its rating."""
+    try:
+        key = UUID(text.strip().strip("[]").rpartition(":")[2])
+    except ValueError:
+        key = None
+    record = ratings.record_of(context.owner, key) if key else None
+    if record is None or not context.may_read(record):
+        problem = _("There is no result “%(id)s”. Use recall to get IDs.")
+        return refused("not_found", problem % {"id": shorten(text, 60)})
+    act = _("Rating a result")
+    check_unreviewed(context.owner, RATING_REVIEWED_AS, by=context.by, act=act)
+    if value != "none":
+        ratings.rate(context.owner, query, record, value, by=context.by, reason=why)
+        told = _("Rated. The same query ranks it accordingly.")
+    elif (rating := ratings.rating_of(context.owner, query, record)) is not None:
+        ratings.clear(rating, by=context.by)
+        told = _("Rating cleared.")
+    else:
+        told = _("It isn’t rated for this query, so nothing changed.")
+    return ToolResult(told, data={"id": str(record.pk), "records": [named(record)]})

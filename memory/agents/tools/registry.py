@@ -19,7 +19,6 @@ from beacon_site.text.cleaning import clean, shorten
 from memory.agents.tools import content as tool_content
 from memory.agents.tools import files as tool_files
 from memory.agents.tools import memory_commands, recall
-from memory.agents.tools import names as tool_names
 from memory.agents.tools import notes as tool_notes
 from memory.agents.tools import scratchpad as tool_scratchpad
 from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult, refused
@@ -96,7 +95,7 @@ def register(*tools: MemoryTool) -> None:
 
 
 register(*tool_files.TOOLS, *memory_commands.TOOLS, *tool_notes.TOOLS, *recall.TOOLS)
-register(*tool_names.TOOLS, *recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
+register(*recall.CONTEXT_TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
 
 
 def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:

@@ -18,7 +18,6 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from beacon_site.logs import redact
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
 from beacon_site.providers.llm import endpoint_facts
 from beacon_site.providers.llm.base import LlmProfile
@@ -27,6 +26,7 @@ from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
 from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
 from beacon_site.text.numbers import grouped
+from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
@@ -252,19 +252,6 @@ TESTS: dict[str, Callable[[User], ProbeResult]] = {
 GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # colors of a tag
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A search service on the page: its state, its form, and its last test."""
-
-    service: SearchService
-    form: ServiceForm
-    state: str
-    look: str
-    found: dict[str, Any]
-    is_open: bool = False
-    result: ProbeResult | None = None
-
-
 @require_safe
 @staff_only
 def connection_list(request: BeaconRequest) -> HttpResponse:
@@ -293,8 +280,8 @@ def _page(
         or EmbeddingsForm(row=rows[connections.EMBEDDINGS]),
         **_embeddings_state(rows),
         "embeddings_result": more.get("result") if tested == connections.EMBEDDINGS else None,
-        "closed_cards": [card for card in cards if card.service.needs],
-        "open_cards": [card for card in cards if not card.service.needs],
+        "closed_cards": [card for card in cards if card["service"].needs],
+        "open_cards": [card for card in cards if not card["service"].needs],
         "feed_form": FeedTestForm(),
         **_usual(),
         "library_folder": settings.BEACON_LIBRARY_DIR,
@@ -307,12 +294,20 @@ def _page(
 
 def _card(
     name: str, row: Connection, form: ConnectionForm | None, result: ProbeResult | None = None
-) -> Card:
+) -> dict[str, Any]:
+    """Return a search service with its state, its form and its last test."""
     service = connections.SET_UP[name]
     shown = form if isinstance(form, ServiceForm) else service_form(name, row=row)
     state, look = _state(service, row)
-    is_open = form is not None or result is not None
-    return Card(service, shown, state, look, connections.last_found(row), is_open, result)
+    return {
+        "service": service,
+        "form": shown,
+        "state": state,
+        "look": look,
+        "found": connections.last_found(row),
+        "is_open": form is not None or result is not None,
+        "result": result,
+    }
 
 
 def _state(service: SearchService, row: Connection) -> tuple[str, str]:

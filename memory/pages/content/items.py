@@ -105,15 +105,6 @@ def _line(query: Any, name: str) -> str:
     return one_line(clean(query.get(name, ""))[0])[:200]
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A filter in use, and the query string without it."""
-
-    name: str
-    value: str
-    query: str
-
-
 @dataclass(slots=True)
 class Row:
     """An item: its title, where it comes from, and who sees it."""
@@ -197,7 +188,7 @@ def title_of(item: Any) -> str:
     return words or item.url or item.action or _("empty")
 
 
-def chips_of(wanted: Filters) -> list[Chip]:
+def chips_of(wanted: Filters) -> list[tuple[str, str, str]]:
     """Return the filters in use, each with the query string without it."""
     names = {
         "q": _("words"), "type": _("type"), "scope": _("scope"), "source": _("source"),
@@ -207,7 +198,7 @@ def chips_of(wanted: Filters) -> list[Chip]:
     shown = asked | ({"type": str(ContentItem.Type(wanted.type).label)} if wanted.type else {})
     order = {"sort": wanted.sort} if wanted.sort != "newest" else {}
     rest = {name: {k: v for k, v in asked.items() if k != name} | order for name in asked}
-    return [Chip(names[name], shown[name], urlencode(rest[name])) for name in asked]
+    return [(names[name], shown[name], urlencode(rest[name])) for name in asked]
 
 
 def scopes_of(user: User, wanted: Filters) -> list[tuple[str, str]]:
@@ -378,7 +369,7 @@ class ContentPage:
 
 def content_page(item: Any) -> ContentPage:
     """Return the page of `item`, whose owner is loaded."""
-    changes = record_history.history_of(item, size=FEW_CHANGES).changes
+    changes = record_history.history_of(item, size=FEW_CHANGES).rows
     first = _first_of(item, changes)
     uses = list(
         Use.objects.of(item.owner).filter(record_id=item.pk).order_by("-id")[: FEW_USES + 100]

@@ -47,26 +47,6 @@ from memory.services.content.snapshots import (
 PAGE, ITEMS = 50, 100
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRow:
-    """A snapshot in the list."""
-
-    snapshot: Any
-    name: str
-    scope: origins.Origin
-    maker: origins.Origin
-
-
-@dataclass(frozen=True, slots=True)
-class ItemRow:
-    """An item in a snapshot, and whether the store still has it."""
-
-    item: Any
-    title: str
-    first_line: str
-    is_here: bool
-
-
 def page(user: User, *, cursor: str = "") -> Page:
     """Return one page of the snapshots, newest first."""
     rows = Snapshot.objects.filter(owner=user, trashed_at=None)
@@ -74,34 +54,37 @@ def page(user: User, *, cursor: str = "") -> Page:
     return Page(rows_of(user, found.rows), found.next_cursor)
 
 
-def rows_of(user: User, snapshots: Sequence[Any]) -> list[SnapshotRow]:
+def rows_of(user: User, snapshots: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the snapshots with the labels of their scopes and creators."""
     places = origins.of(user, [text for one in snapshots for text in (one.scope, one.source)])
     return [
-        SnapshotRow(
-            one,
-            named(one),
-            places.get(one.scope) or origins.Origin(one.scope, one.scope),
-            places.get(one.source) or origins.Origin(one.source, one.source),
-        )
+        {
+            "snapshot": one,
+            "name": named(one),
+            "scope": places.get(one.scope) or origins.Origin(one.scope, one.scope),
+            "maker": places.get(one.source) or origins.Origin(one.source, one.source),
+        }
         for one in snapshots
     ]
 
 
-def items_of(snapshot: Any, *, page_number: int) -> tuple[list[ItemRow], bool]:
-    """Return a page of its items, oldest first, and whether there are more."""
+def items_of(snapshot: Any, *, page_number: int) -> tuple[list[dict[str, Any]], bool]:
+    """Return a page of its items, oldest first, and whether there are more.
+
+    `is_here` means that the store still has the item.
+    """
     start = (page_number - 1) * ITEMS
     rows = SnapshotItem.objects.filter(snapshot=snapshot).defer("content").order_by("position")
     copies = list(rows.annotate(beginning=Left("content", BEGINNING))[start : start + ITEMS + 1])
     live = ContentItem.objects.of(snapshot.owner).live().filter(scope=snapshot.scope)
     here = set(live.filter(pk__in=[one.item_id for one in copies]).values_list("pk", flat=True))
     shown = [
-        ItemRow(
-            one,
-            title_of(one),
-            shorten(one.beginning, 160) if one.title else "",
-            one.item_id in here,
-        )
+        {
+            "item": one,
+            "title": title_of(one),
+            "first_line": shorten(one.beginning, 160) if one.title else "",
+            "is_here": one.item_id in here,
+        }
         for one in copies[:ITEMS]
     ]
     return shown, len(copies) > ITEMS

@@ -355,18 +355,11 @@ class FileRow:
         return month_of(self.file.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """All files of an owner: facts, then episodes, newest month first, then the agents' own."""
+def tree_of(user: User) -> tuple[list[FileRow], list[FileRow], list[FileRow]]:
+    """Return facts, episodes with the newest month first, and the agents' own files.
 
-    facts: list[FileRow]
-    episodes: list[FileRow]
-    own: list[FileRow]
-    budget: Budget
-
-
-def tree_of(user: User) -> Tree:
-    """Return the tree in a fixed number of queries, however many months there are."""
+    The number of queries is fixed, however many months there are.
+    """
     own = MemoryFile.objects.of(user).live().of_agents()
     files = [*files_of(user), *own.defer("content", "blame").order_by("path")[:MOST_OWN]]
     last = last_changes(user, files)
@@ -380,9 +373,7 @@ def tree_of(user: User) -> Tree:
     ]
     facts = [row for row in rows if is_fact(row.file.path)]
     episodes = [row for row in reversed(rows) if row.month]
-    used = sum(row.file.size for row in facts)
-    agents = [row for row in rows if row.file.agent_folder]
-    return Tree(facts, episodes, agents, Budget(used, MOST_FACTS))
+    return facts, episodes, [row for row in rows if row.file.agent_folder]
 
 
 def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChange]:
@@ -406,64 +397,32 @@ def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChang
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSection:
-    """A section as the page shows it; `anchor` is its ID there.
+def page_of(user: User, file: MemoryFile) -> dict[str, Any]:
+    """Return the sections of `file` in order, its budget and its notices.
 
-    It has its own lock (`locks_itself`), or is locked with the section that contains it.
+    A section has its own lock (`locks_itself`), or is locked with the section that contains it.
     """
-
-    anchor: str
-    heading: tuple[str, ...]
-    html: SafeString
-    is_locked: bool
-    locks_itself: bool
-
-    @property
-    def title(self) -> str:
-        """Return the section's own heading, empty above the first heading."""
-        return self.heading[-1] if self.heading else ""
-
-
-@dataclass(frozen=True, slots=True)
-class FilePage:
-    """One file: its sections in order, its budget, and its notices."""
-
-    file: MemoryFile
-    sections: list[ShownSection]
-    last: LastChange | None
-    budget: Budget
-    problem: str
-    draft: FileDraft | None
-
-    @property
-    def is_fact(self) -> bool:
-        """Whether the file shares the budget of the fact files."""
-        return is_fact(self.file.path)
-
-
-def page_of(user: User, file: MemoryFile) -> FilePage:
-    """Return everything the page of `file` shows."""
     locked = {tuple(heading) for heading in file.section_locks}
     sections = [
-        ShownSection(
-            anchor_of(one.heading),
-            one.heading,
-            _html_of(one.text),
-            any(one.heading[: len(path)] == path for path in locked),
-            one.heading in locked,
-        )
+        {
+            "anchor": anchor_of(one.heading),
+            "heading": one.heading,
+            "title": one.heading[-1] if one.heading else "",
+            "html": _html_of(one.text),
+            "is_locked": any(one.heading[: len(path)] == path for path in locked),
+            "locks_itself": one.heading in locked,
+        }
         for one in sections_of(file.content)
     ]
     mirrored = MirroredFile.objects.of(user).filter(path=file.path).exclude(problem="").first()
-    return FilePage(
-        file,
-        sections,
-        last_changes(user, [file]).get(file.pk),
-        budget_of(user, file),
-        _problem_of(file, mirrored),
-        FileDraft.objects.of(user).filter(path=file.path).first(),
-    )
+    return {
+        "sections": sections,
+        "last": last_changes(user, [file]).get(file.pk),
+        "budget": budget_of(user, file),
+        "is_fact": is_fact(file.path),
+        "problem": _problem_of(file, mirrored),
+        "draft": FileDraft.objects.of(user).filter(path=file.path).first(),
+    }
 
 
 def _problem_of(file: MemoryFile, mirrored: MirroredFile | None) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 from django.db.models import F, Func, JSONField
 from django.utils.translation import gettext as _
 
-from beacon_site.db.keyset import page_of
+from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
 from memory.models import MemoryFile, Revision, origins
 from memory.models.file_format import Entry, anchor_of, entries_of, sections_of, summary_place
-from memory.services.files.texts import BlameLine, Runs, content_at, lines_blamed
+from memory.services.files.texts import BlameLine, content_at, lines_blamed
 from memory.services.records import history as record_history
 
 # --- history -----------------------------------------------------------------------------------
@@ -69,15 +69,11 @@ class _WithoutText(Func):
     output_field = JSONField()
 
 
-def history_of(
-    file: MemoryFile, *, cursor: str = "", size: int = PAGE
-) -> record_history.ChangePage:
+def history_of(file: MemoryFile, *, cursor: str = "", size: int = PAGE) -> Page:
     """Return the changes of `file`, latest first: two queries, and those for the sources."""
     known = record_history.revisions_of(file).only("id", "created")
     page = page_of(known, by="created", falling=True, cursor=cursor, size=size)
-    return record_history.ChangePage(
-        changes_of(file, [one.pk for one in page.rows]), page.next_cursor
-    )
+    return Page(changes_of(file, [one.pk for one in page.rows]), page.next_cursor)
 
 
 def changes_of(file: MemoryFile, ids: Sequence[int]) -> list[Change]:
@@ -243,57 +239,37 @@ class Group:
         return self.revision is not None and self.revision.actor.startswith("human")
 
 
-@dataclass(frozen=True, slots=True)
-class BlamePage:
-    """A page of a file's lines in groups; `version` is the version shown."""
+def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> dict[str, Any]:
+    """Return the page of lines in groups that contains `line`, in `version` (default: the newest).
 
-    version: int
-    groups: list[Group]
-    first: int
-    last: int
-    count: int
-
-    @property
-    def earlier(self) -> int:
-        """Return a line of the previous page, 0 if there is none."""
-        return max(1, self.first - BLAME_LINES) if self.first > 1 else 0
-
-    @property
-    def later(self) -> int:
-        """Return a line of the next page, 0 if there is none."""
-        return self.last + 1 if self.last < self.count else 0
-
-
-@dataclass(slots=True)
-class _Version:
-    """An older version of a file's text with its blame."""
-
-    content: str
-    blame: Runs
-    version: int
-
-
-def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> BlamePage:
-    """Return the page that contains `line`, in `version` (default: the newest)."""
+    `earlier` and `later` are lines of the previous and the next page, 0 if there is none.
+    """
     looked_at = _older(file, version) if 0 < version < file.version else None
     lines = lines_blamed(looked_at or file)
     first = (min(max(line, 1), max(1, len(lines))) - 1) // BLAME_LINES * BLAME_LINES
     shown = lines[first : first + BLAME_LINES]
-    at = looked_at.version if looked_at else file.version
-    groups = _groups(file, shown, _generated_line(file, looked_at or file))
-    return BlamePage(at, groups, first + 1, first + len(shown), len(lines))
+    last = first + len(shown)
+    return {
+        "version": looked_at.version if looked_at else file.version,
+        "groups": _groups(file, shown, _generated_line(file, looked_at or file)),
+        "first": first + 1,
+        "last": last,
+        "count": len(lines),
+        "earlier": max(1, first + 1 - BLAME_LINES) if first else 0,
+        "later": last + 1 if last < len(lines) else 0,
+    }
 
 
-def _older(file: MemoryFile, version: int) -> _Version | None:
-    """Return the file's text at `version`, from the last change of the text up to it."""
+def _older(file: MemoryFile, version: int) -> MemoryFile | None:
+    """Return the file's text and blame at `version`, from the last change of the text up to it."""
     told = record_history.revisions_of(file).filter(
         version__lte=version, after__has_keys=["content", "blame"]
     )
     found = told.values_list("after__content", "after__blame").first()
-    return _Version(found[0], found[1], version) if found else None
+    return MemoryFile(content=found[0], blame=found[1], version=version) if found else None
 
 
-def _generated_line(file: MemoryFile, looked_at: MemoryFile | _Version) -> int:
+def _generated_line(file: MemoryFile, looked_at: MemoryFile) -> int:
     """Return the number of the summary line if Beacon generated it, else 0."""
     if file.summary_by_at(looked_at.version) != MemoryFile.SummaryBy.BEACON:
         return 0
@@ -325,19 +301,11 @@ def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Gr
 TIMELINE_ENTRIES = 50  # entries per page
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """A page of the timeline; `later` is the start of the next page, 0 if there is none."""
+def timeline_of(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
+    """Return a page of the entries by day with their anchors, newest first, undated ones last.
 
-    days: list[tuple[datetime.date | None, list[tuple[Entry, str]]]]  # entries with their anchors
-    count: int
-    problems: int
-    begin: int
-    later: int
-
-
-def timeline_of(file: MemoryFile, *, begin: int = 0) -> Timeline:
-    """Return the entries by day, the newest first, and those without a date last."""
+    `later` is the start of the next page, 0 if there is none.
+    """
     anchors = {one.first_line: anchor_of(one.heading) for one in sections_of(file.content)}
     found = sorted(entries_of(file.content), key=_place, reverse=True)
     begin = begin if begin < len(found) else 0
@@ -345,9 +313,13 @@ def timeline_of(file: MemoryFile, *, begin: int = 0) -> Timeline:
         (one, anchors.get(one.first_line, "")) for one in found[begin : begin + TIMELINE_ENTRIES]
     ]
     later = begin + TIMELINE_ENTRIES if begin + TIMELINE_ENTRIES < len(found) else 0
-    days = [(day, list(some)) for day, some in groupby(cards, key=lambda card: card[0].day)]
-    problems = sum(bool(one.problems) for one in found)
-    return Timeline(days, len(found), problems, begin, later)
+    return {
+        "days": [(day, list(some)) for day, some in groupby(cards, key=lambda card: card[0].day)],
+        "count": len(found),
+        "problems": sum(bool(one.problems) for one in found),
+        "begin": begin,
+        "later": later,
+    }
 
 
 def _place(entry: Entry) -> tuple[datetime.date, int]:

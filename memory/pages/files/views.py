@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,10 +20,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
+from beacon_site.db import keyset
 from beacon_site.web.http import BeaconRequest
-from memory.models import FileDraft, FileEntry, MemoryFile
+from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
 from memory.models.errors import MemoryRefused
-from memory.models.file_format import month_of
+from memory.models.file_format import MOUNTED, month_of
 from memory.models.remembered import Lock
 from memory.pages.files import editing
 from memory.pages.files import history as file_history
@@ -31,6 +34,7 @@ from memory.pages.files.editing import (
     FileRow,
     budget_of,
     file_or_404,
+    last_changes,
     number,
     page_of,
     toast_with_undo,
@@ -47,8 +51,8 @@ from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
 from memory.services.files import saving as file_drafts
 from memory.services.files.condensing import CannotAskModel, CondenseProposal, CondenseRequest
-from memory.services.files.saving import SaveResult, restore_version, save_file
-from memory.services.files.texts import FileConflict, NoSuchFile, OverBudget
+from memory.services.files.saving import Budget, SaveResult, restore_version, save_file
+from memory.services.files.texts import MOST_FACTS, FileConflict, NoSuchFile, OverBudget
 from memory.services.llm import connections
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
@@ -349,7 +353,7 @@ def history(request: BeaconRequest, path: str) -> HttpResponse:
     context = {
         "file": file,
         "tab": "history",
-        "changes": page.changes,
+        "changes": page.rows,
         "next_cursor": page.next_cursor,
     }
     return render(request, "memory/file_history.html", context)
@@ -485,18 +489,18 @@ def _set(request: BeaconRequest, file: MemoryFile) -> str:
 @at_a_date
 def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
-    tree = tree_of(request.user)
+    facts, episodes, own = tree_of(request.user)
     groups = {
-        "facts": (_("Lasting facts"), tree.facts),
-        "journal": (_("Journal"), tree.episodes),
-        "agents": (_("Agents’ own files"), tree.own),
+        "facts": (_("Lasting facts"), facts),
+        "journal": (_("Journal"), episodes),
+        "agents": (_("Agents’ own files"), own),
     }
     states: dict[str, tuple[str, Callable[[FileRow], bool]]] = {
         "draft": (_("unsaved draft"), lambda row: row.has_draft),
         "locked": (_("locked"), lambda row: row.file.lock != Lock.OPEN),
         "problem": (_("not imported from disk"), lambda row: bool(row.problem)),
     }
-    rows = [*tree.facts, *tree.episodes, *tree.own]
+    rows = [*facts, *episodes, *own]
     facets = [
         Facet("group", _("Group"), [Choice(n, said, len(some)) for n, (said, some) in groups.items()]),
         Facet("state", _("State"), [Choice(n, said, sum(map(has, rows))) for n, (said, has) in states.items()]),
@@ -514,7 +518,12 @@ def file_list(request: BeaconRequest) -> HttpResponse:
         count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)}, views_page="files",
     )  # fmt: skip
     bar = saved_views.with_views(request.user, bar)
-    context = {"bar": bar, "tree": tree, "groups": shown, "is_found": any(one[2] for one in shown)}
+    context = {
+        "bar": bar,
+        "budget": Budget(sum(row.file.size for row in facts), MOST_FACTS),
+        "groups": shown,
+        "is_found": any(one[2] for one in shown),
+    }
     over_htmx = request.htmx and request.htmx.target == "files"
     return render(request, f"memory/{'_files' if over_htmx else 'files'}.html", context)
 
@@ -540,3 +549,61 @@ def file_source(request: BeaconRequest, path: str) -> HttpResponse:
     response = HttpResponse(file.content, content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="{file.path.rpartition("/")[2]}"'
     return response
+
+
+# --- mounted folders of agents ---
+
+FOLDER_PAGE = 100
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def folder_list(request: BeaconRequest) -> HttpResponse:
+    """Show the person's mounted folders, and their files."""
+    folders = list(MountedFolder.objects.of(request.user))
+    facets = [
+        Facet("folder", _("Folder"), [Choice(one.name, one.name, one.files) for one in folders])
+    ]
+    asked = filter_bar.read(request.GET, facets)
+    rows = MemoryFile.objects.of(request.user).live().mounted(asked.get("folder", ""))
+    for word in asked.get("q", "").split():
+        rows = rows.filter(Q(path__icontains=word) | Q(summary__icontains=word))
+    found = keyset.page_of(
+        rows.defer("content", "blame"), by="path", falling=False, cursor=request.GET.get("cursor", ""),
+        size=FOLDER_PAGE,
+    )  # fmt: skip
+    paths = [file.path for file in found.rows]
+    bar = FilterBar(
+        reverse("memory:agent-folders"), "agent-files", asked,
+        label=_("Search the files"), placeholder=_("A path, or words from the start of a file"),
+        facets=facets if len(folders) > 1 else [],
+        count=_files_in_words(sum(one.files for one in folders)),
+    )  # fmt: skip
+    problems = dict(
+        MirroredFile.objects.of(request.user).filter(path__in=paths).exclude(problem="")
+        .values_list("path", "problem")
+    )  # fmt: skip
+    drafts = set(
+        FileDraft.objects.of(request.user).filter(path__in=paths).values_list("path", flat=True)
+    )
+    last = last_changes(request.user, found.rows)
+    context: dict[str, Any] = {
+        "folders": folders,
+        "bar": bar,
+        "rows": [
+            FileRow(file, last.get(file.pk), problems.get(file.path, ""), file.path in drafts)
+            for file in found.rows
+        ],
+        "next_cursor": found.next_cursor,
+        "is_set": bool(settings.BEACON_AGENT_DIRS),
+        "prefix": MOUNTED,
+    }
+    over_htmx = request.htmx and request.htmx.target == "agent-files"
+    return render(
+        request, f"memory/{'_agent_files' if over_htmx else 'agent_folders'}.html", context
+    )
+
+
+def _files_in_words(files: int) -> str:
+    return ngettext("%(n)d file", "%(n)d files", files) % {"n": files}

@@ -37,7 +37,7 @@ from memory.services.search.query import (
     Question,
     parse,
     values_of,
-    with_values,
+    written,
 )
 from memory.services.search.snippets import marked, passage
 
@@ -129,7 +129,6 @@ def query_of(text: str, sort: str = "") -> str:
 
 MOST_EDITED = 1_000  # characters of a query that facets edit
 MOST_TOPICS = 12  # the latest ones; any other can be requested with `topic:`
-EXPIRY = ("expired", "expiring", "kept")
 SHOWN = ("superseded", "trashed")
 
 
@@ -333,7 +332,7 @@ class Row:
 @lru_cache(maxsize=1_000)
 def _asking(field: str, value: str) -> str:
     """Return the query string that filters by this value."""
-    return query_of(with_values("", field, [value]))
+    return query_of(written(field, [value]))
 
 
 def _clipped(text: str, most: int) -> str:

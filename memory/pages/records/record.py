@@ -258,7 +258,7 @@ def page_of(record: Any) -> RecordPage:
     owner: User = record.owner
     history = record_history.history_of(record, size=FEW_CHANGES)
     first = record_history.revisions_of(record).last() if history.next_cursor else None
-    first = first or (history.changes[-1].revision if history.changes else None)
+    first = first or (history.rows[-1].revision if history.rows else None)
     uses = _uses_of(record)
     scope = record.scope if record.scope != "owner" else ""
     actor = first.actor if first else ""
@@ -272,7 +272,7 @@ def page_of(record: Any) -> RecordPage:
         scope=places.get(scope),
         first=first,
         writer=places[actor].words if actor else "",
-        changes=history.changes,
+        changes=history.rows,
         more_changes=history.next_cursor is not None,
         uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
         more_uses=max(0, len(uses) - FEW_USES),

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -20,11 +20,12 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
-from memory.models import BulkAct, Note, Observation, Remembered, Revision
+from memory.models import BulkAct, MemoryFile, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock
-from memory.pages.records import bulk, related, saved_views
+from memory.pages.records import bulk, saved_views
 from memory.pages.records import listing as record_listing
 from memory.pages.records import record as record_page
 from memory.pages.records.editing import InlineForm
@@ -61,7 +62,11 @@ from memory.services.records import history as record_history
 from memory.services.records import kinds as record_kinds
 from memory.services.records import traces
 from memory.services.records.kinds import kind_of, models
+from memory.services.search.bm25_sql import language_of
+from memory.services.search.kinds import KINDS
+from memory.services.search.names import known_in
 from memory.services.search.query import MOST_TEXT
+from memory.services.search.related import USUAL, Related, related_to, text_of
 
 
 def _asked(data: Any) -> list[UUID]:
@@ -166,8 +171,8 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
     context = {"page": page, "record": page.record, "in_panel": in_panel, "here": list_of(request)}
     if not in_panel and page.record.trashed_at is None:
-        context["related"] = related.rows_of(page.record)
-        context["names"] = related.names_of(page.record)
+        context["related"] = related_rows(page.record)
+        context["names"] = names_of(page.record)
     return render(request, template, context)
 
 
@@ -188,7 +193,7 @@ def history(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "record-compare":
         return render(request, "memory/_record_compare.html", context)
     page = record_history.history_of(found, cursor=request.GET.get("cursor", ""))
-    context |= {"changes": page.changes, "next_cursor": page.next_cursor}
+    context |= {"changes": page.rows, "next_cursor": page.next_cursor}
     return render(request, "memory/record_history.html", context)
 
 
@@ -483,3 +488,49 @@ def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpRespons
     if not address:
         raise Http404
     return redirect(address)
+
+
+# --- related memories ---
+
+MOST_RELATED = 30
+MOST_NAMES = 12
+FILE = "file"
+
+
+def related_rows(record: Any, limit: int = USUAL) -> list[tuple[Related, str]]:
+    """Return the records related to this one, each with its type in words, for its owner."""
+    found = related_to(record, limit=limit)
+    return [(one, str(kind_of(one.record.record_type()).noun)) for one in found]
+
+
+def record_of(owner: Any, type: str, pk: UUID) -> Any:
+    """Return the owner's record that recall can return, or a file.  Raises Http404."""
+    if type == FILE:
+        rows: QuerySet[Any] = MemoryFile.objects.of(owner).live()
+    elif type in KINDS:
+        rows = KINDS[type].rows(owner, timezone.now())
+    else:
+        raise Http404
+    record = get_object_or_404(rows, pk=pk)
+    record.owner = owner
+    return record
+
+
+def names_of(record: Any) -> list[str]:
+    """Return the names in a record."""
+    owner = record.owner
+    found = known_in(owner, names_in(text_of(record), language_of(owner)))
+    return [one.name for one in found[:MOST_NAMES]]
+
+
+@require_safe
+@login_required
+def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
+    """Show the records nearest to one record of any type, with the reasons."""
+    record = record_of(request.user, type, pk)
+    context = {
+        "title": record.path if type == FILE else KINDS[type].title(record),
+        "url": record.get_absolute_url() if type == FILE else KINDS[type].url(record),
+        "related": related_rows(record, MOST_RELATED),
+    }
+    return render(request, "memory/related.html", context)

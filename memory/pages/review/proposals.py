@@ -35,9 +35,9 @@ from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.services.review import proposals as review_services
+from memory.services.review.apply import MERGE, TRASH, MergeConflict
 from memory.services.review.outdated import Outdated, outdated, with_newer_texts
 from memory.services.review.risks import reasons_of
-from memory.services.review.verdict import MERGE, TRASH, MergeConflict
 
 Span = tuple[int, int]
 _MARK = '<mark class="offending">{}</mark>'
@@ -308,11 +308,6 @@ class ProposalRow:
     def reasons(self) -> list[str]:
         """Return why it is held, most serious first."""
         return reasons_of(self.proposal)
-
-    @property
-    def can_edit(self) -> bool:
-        """Whether it has a text that a person can edit before accepting."""
-        return bool(self.proposal.after.get("act") != TRASH)
 
     @property
     def is_file(self) -> bool:

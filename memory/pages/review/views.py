@@ -38,10 +38,10 @@ from memory.pages.shared.undo import act, exact_moment, offer, offer_settings, s
 from memory.services.review import blocking, outdated, trust
 from memory.services.review import proposals as review_services
 from memory.services.review import quarantine as aside
+from memory.services.review.apply import TRASH, MergeConflict
 from memory.services.review.proposals import DEFAULT_LEVEL, LEVEL_NAMES, REVIEWED_KINDS
 from memory.services.review.quarantine import MODELS
 from memory.services.review.track_record import track_records
-from memory.services.review.verdict import TRASH, MergeConflict
 
 USUAL = "usual"  # a kind without its own rule uses the default
 # The end of a sentence that begins with a kind of write, such as “Notes by agents …”.

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -53,16 +52,6 @@ LONGEST = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
 _TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, ScratchpadEntry, ContentItem)
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetCount:
-    """How many records of one type would be deleted, and how many of those a person edited."""
-
-    type: str
-    noun: str
-    count: int
-    by_hand: int
 
 
 def checked_source(text: str) -> str:
@@ -107,17 +96,20 @@ def _came_from(model: type[Remembered], source: str) -> Q:
     return came | Q(scope=source) if model is ScratchpadEntry else came
 
 
-def forget_preview(owner: User, source: str) -> list[ForgetCount]:
-    """Return by type what `forget_source` would move to Trash: two queries per type."""
+def forget_preview(owner: User, source: str) -> list[tuple[str, int, int]]:
+    """Return what `forget_source` would move to Trash: two queries per type.
+
+    Each type has its noun, its number of records, and how many of those a person edited.
+    """
     going = []
     for rows in from_source(owner, source):
         count = rows.order_by().count()
         if count:
-            record_type = rows.model.record_type()
+            noun = str(kind_of(rows.model.record_type()).noun)
             by_hand = rows.filter(_touched(rows.model)).order_by().count()
-            going.append(ForgetCount(record_type, str(kind_of(record_type).noun), count, by_hand))
+            going.append((noun, count, by_hand))
     if waiting := review_acts.waiting_from(owner, source).order_by().count():
-        going.append(ForgetCount("proposal", _("pending proposals"), waiting, 0))
+        going.append((_("pending proposals"), waiting, 0))
     return going
 
 

@@ -68,8 +68,8 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
         "source": source,
         "origin": origins.of(request.user, [source])[source],
         "going": going,
-        "total": sum(one.count for one in going),
-        "by_hand": sum(one.by_hand for one in going),
+        "total": sum(count for _noun, count, _by_hand in going),
+        "by_hand": sum(by_hand for _noun, _count, by_hand in going),
     }
 
 

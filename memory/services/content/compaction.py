@@ -208,7 +208,7 @@ def _parsed(lines: Iterable[str], mark: str) -> list[str] | None:
 
 # --- written by a model (R130) ---
 
-LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
+LONGEST_SUMMARY, MOST_FACTS = 1_200, 5
 MOST_TOKENS = 700
 
 

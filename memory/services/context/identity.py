@@ -9,8 +9,8 @@ the next question.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -19,7 +19,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
-from beacon_site.text.diff import Row, diff, folded
+from beacon_site.text.diff import diff, folded
 from beacon_site.text.numbers import grouped
 from memory.models import Note, Revision, User, origins
 from memory.models.actors import SYSTEM, Actor
@@ -153,19 +153,11 @@ def restore_soul(owner: User, soul: Note, *, by: Actor) -> Note:
     return write_soul(owner, soul.content, by=by, why=why)
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousSoul:
-    """A superseded soul: what its replacement changed (`rows`), who wrote that, when and why."""
+def old_souls(owner: User) -> list[dict[str, Any]]:
+    """Return the most recently superseded souls.
 
-    note: Note
-    rows: list[Row]
-    actor: str
-    why: str
-    until: datetime
-
-
-def old_souls(owner: User) -> list[PreviousSoul]:
-    """Return the most recently superseded souls, with what each replacement changed."""
+    Each has what its replacement changed (`rows`), and who wrote that, when and why.
+    """
     found = Note.objects.of(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
     notes = list(found[: MOST_SOULS + 1])
     told = Revision.objects.of(owner).filter(
@@ -177,13 +169,13 @@ def old_souls(owner: User) -> list[PreviousSoul]:
     for newer, older in pairwise(notes):
         end = ended.get(older.pk)
         found_souls.append(
-            PreviousSoul(
-                note=older,
-                rows=folded(diff(f"{older.content}\n", f"{newer.content}\n")),
-                actor=named[end.actor].words if end and end.actor in named else "",
-                why=end.reason if end else "",
-                until=newer.created,
-            )
+            {
+                "note": older,
+                "rows": folded(diff(f"{older.content}\n", f"{newer.content}\n")),
+                "actor": named[end.actor].words if end and end.actor in named else "",
+                "why": end.reason if end else "",
+                "until": newer.created,
+            }
         )
     return found_souls
 

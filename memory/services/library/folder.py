@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
-from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -60,16 +59,6 @@ class _Listing:
     files: dict[str, os.stat_result] = field(default_factory=dict)
     skipped: int = 0
     closed: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownFile:
-    """The stored state of a file."""
-
-    pk: UUID
-    size: int
-    modified_at: datetime | None
-    is_live: bool
 
 
 def state() -> LibraryFolder | None:
@@ -136,7 +125,7 @@ def _take_in(
     path: str,
     stat: os.stat_result,
     reading: DocumentText,
-    before: _KnownFile | None,
+    before: LibraryDocument | None,
     done: ScanResult,
     fresh: list[LibraryDocument],
 ) -> None:
@@ -157,7 +146,7 @@ def _take_in(
         )
         return
     document = LibraryDocument.objects.get(pk=before.pk)
-    if before.is_live and document.digest == reading.digest:
+    if document.trashed_at is None and document.digest == reading.digest:
         # Only its time changed, so there is no new version that topics would read again.
         LibraryDocument.objects.filter(pk=document.pk).update(
             size=stat.st_size, modified_at=_modified(stat)
@@ -168,12 +157,14 @@ def _take_in(
     done.changed += 1
 
 
-def _trash_missing(known: dict[str, _KnownFile], listing: _Listing) -> int:
+def _trash_missing(known: dict[str, LibraryDocument], listing: _Listing) -> int:
     """Move documents to Trash whose files no longer exist, except those in unreadable folders."""
     gone = [
         one.pk
         for path, one in known.items()
-        if one.is_live and path not in listing.files and not path.startswith(tuple(listing.closed))
+        if one.trashed_at is None
+        and path not in listing.files
+        and not path.startswith(tuple(listing.closed))
     ]
     for pk in gone:
         LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file no longer exists"))
@@ -257,23 +248,18 @@ def _read(root: Path, path: str) -> DocumentText:
     return read_document(path, content)
 
 
-def _known(owner: User) -> dict[str, _KnownFile]:
-    """Return the stored state of the folder's files by path, active rows before trashed ones."""
-    rows = (
-        LibraryDocument.objects.of(owner)
-        .from_folder()
-        .order_by("created")
-        .values_list("path", "pk", "size", "modified_at", "trashed_at")
-    )
-    known: dict[str, _KnownFile] = {}
-    for path, pk, size, modified_at, trashed_at in rows:
-        if path not in known or not known[path].is_live:
-            known[path] = _KnownFile(pk, size, modified_at, trashed_at is None)
+def _known(owner: User) -> dict[str, LibraryDocument]:
+    """Return the folder's files by path without their text, active rows before trashed ones."""
+    rows = LibraryDocument.objects.of(owner).from_folder().order_by("created")
+    known: dict[str, LibraryDocument] = {}
+    for row in rows.only("path", "size", "modified_at", "trashed_at"):
+        if row.path not in known or known[row.path].trashed_at is not None:
+            known[row.path] = row
     return known
 
 
-def _is_same(before: _KnownFile | None, stat: os.stat_result) -> bool:
-    if before is None or not before.is_live:
+def _is_same(before: LibraryDocument | None, stat: os.stat_result) -> bool:
+    if before is None or before.trashed_at is not None:
         return False
     return before.size == stat.st_size and before.modified_at == _modified(stat)
 

@@ -18,11 +18,11 @@ import structlog
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
-from beacon_site.logs import redact
 from beacon_site.net.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.llm.openai_reply import estimate
 from beacon_site.text.cleaning import clean
+from beacon_site.text.redaction import redact
 from memory.models import ModelCall, Topic, User
 from memory.services.llm import booking, connections
 from memory.services.llm.booking import Meter

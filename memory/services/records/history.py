@@ -11,7 +11,7 @@ from django.utils import formats, timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
-from beacon_site.db.keyset import page_of
+from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
 from memory.models import Remembered, Revision, User, origins
 from memory.models.actors import Actor
@@ -63,20 +63,12 @@ class Change:
         return "" if self.revision.reason in self.said else self.revision.reason
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePage:
-    """One page of a history of a record or a file, the latest first, and the cursor of the next."""
-
-    changes: list[Any]
-    next_cursor: str | None
-
-
 def revisions_of(record: Remembered) -> Any:
     found = Revision.objects.of(record.owner)
     return found.filter(record_type=record.record_type(), record_id=record.pk).order_by("-id")
 
 
-def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> ChangePage:
+def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Page:
     """Return the changes of `record`, the latest first: two to four queries."""
     page = page_of(revisions_of(record), by="created", falling=True, cursor=cursor, size=size)
     places = origins.of(record.owner, (revision.source for revision in page.rows))
@@ -89,7 +81,7 @@ def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Cha
         left -= len(old) + len(new)
         rows = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
         change.rows, change.is_cut = rows[:MOST_ROWS], left < 0 or len(rows) > MOST_ROWS
-    return ChangePage(changes, page.next_cursor)
+    return Page(changes, page.next_cursor)
 
 
 def who(owner: User, actor: str) -> str:

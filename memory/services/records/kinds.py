@@ -170,7 +170,6 @@ def _scratchpad_address(entry: Any) -> str:
 
 _ITEMS = ngettext_lazy("%(n)s item", "%(n)s items", "n")
 _SECTIONS = ngettext_lazy("%(n)s section", "%(n)s sections", "n")
-_ENTRIES = ngettext_lazy("%(n)s section in Trash", "%(n)s sections in Trash", "n")
 _MESSAGES = ngettext_lazy("%(n)s message", "%(n)s messages", "n")
 _KINDS: dict[str, RecordKind] = {
     "note": RecordKind(

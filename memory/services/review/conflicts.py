@@ -373,7 +373,6 @@ _WAYS: dict[str, Callable[[_Resolution], list[Any]]] = {
     How.BOTH.value: _keep_both,
     How.MERGED.value: _merge,
 }
-WAYS = tuple(_WAYS)
 
 
 # --- many at once, and conflicts that resolve themselves ------------------------------------------

@@ -37,9 +37,8 @@ from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.services.notes.checks import LONGEST_SCOPE
 from memory.services.review import risks
-from memory.services.review.apply import APPLY, lines_of
+from memory.services.review.apply import APPLY, ApplyResult, MergeConflict, lines_of
 from memory.services.review.risks import HoldReasons, Risk, Write, found_risks
-from memory.services.review.verdict import ApplyResult, MergeConflict
 
 __all__ = [
     "APPLY",

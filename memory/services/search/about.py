@@ -281,16 +281,16 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     likely = [forms[key] for key, _number in counts.most_common(MOST_JUDGED)]
     # An agent learns no name that only other records contain.
     seen = {*counts, *own} if reader.is_agent else None
-    known = {one.key: one for one in _judged(reader.owner, likely, seen)}
+    known = _judged(reader.owner, likely, seen)
     near: Counter[str] = Counter()
     labels: dict[str, str] = {}
     pairs: Counter[tuple[str, str]] = Counter()
     for some in together:
-        here = {known[name.key].target for name in some if name.key in known} - own
+        here = {known[name.key][0] for name in some if name.key in known} - own
         near.update(here)
         pairs.update(combinations(sorted(here), 2))
-    for one in known.values():
-        labels.setdefault(one.target, one.label)
+    for target, label in known.values():
+        labels.setdefault(target, label)
     best = sorted(near, key=lambda key: (-near[key], key))[:MOST_NEAR]
     found.beside = [Beside(labels[key], key, near[key]) for key in best]
     found.links = [
@@ -300,17 +300,13 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A name beside it, and what it is an alias of."""
+def _judged(
+    owner: Any, likely: Sequence[Name], targets: set[str] | None
+) -> dict[str, tuple[str, str]]:
+    """Return for each real name the key and the label of what it is an alias of, or its own.
 
-    key: str
-    target: str
-    label: str
-
-
-def _judged(owner: Any, likely: Sequence[Name], targets: set[str] | None) -> list[_Judged]:
-    """Judge the names. Without `targets` (keys) any alias counts, otherwise those of the targets."""
+    Without `targets` (keys) any alias counts, otherwise those of the targets.
+    """
     figures = names.judged(owner, likely)
     rows = NameAlias.objects.of(owner).filter(key__in=list(figures))
     if targets is not None:
@@ -319,12 +315,12 @@ def _judged(owner: Any, likely: Sequence[Name], targets: set[str] | None) -> lis
     kept = names.without_parts(
         [one for one in figures.values() if one.is_name], kept=aliases.keys()
     )
-    return [
-        _Judged(one.key, aliases[one.key].target_key, aliases[one.key].target)
+    return {
+        one.key: (aliases[one.key].target_key, aliases[one.key].target)
         if one.key in aliases
-        else _Judged(one.key, one.key, one.form)
+        else (one.key, one.form)
         for one in kept
-    ]
+    }
 
 
 def _names_of_newest(parts: Sequence[_Part]) -> list[tuple[str, list[Name]]]:

@@ -310,7 +310,7 @@ def _split(values: str) -> tuple[str, ...]:
     return tuple(value.strip('"') for value in re.findall(_CHIP_VALUE, values))
 
 
-def _written(field: str, values: Iterable[str]) -> str:
+def written(field: str, values: Iterable[str]) -> str:
     quoted = (
         '"{}"'.format(value.replace('"', "")) if _NEEDS_QUOTES.search(value) else value
         for value in values
@@ -345,7 +345,7 @@ def apart(text: str) -> tuple[list[Operator], str]:
 def with_any_of(text: str, field: str, values: Sequence[str], among: Collection[str]) -> str:
     """Return the text in which any of these values of `among` matches, and no other of them."""
     rest = with_choice(text, field, "", among)
-    return f"{_written(field, values)} {rest}".strip() if values else rest
+    return f"{written(field, values)} {rest}".strip() if values else rest
 
 
 def values_of(text: str, field: str) -> tuple[str, ...]:
@@ -354,27 +354,13 @@ def values_of(text: str, field: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def with_values(text: str, field: str, values: Iterable[str]) -> str:
-    """Return the text with all uses of this operator replaced by one at the start."""
-    rest = [token.text for token in _tokens(text) if token.field != field]
-    wanted = list(dict.fromkeys(values))
-    return " ".join([_written(field, wanted), *rest] if wanted else rest)
-
-
-def toggled(text: str, field: str, value: str) -> str:
-    """Return the text with the value added to the operator, or removed if it was there."""
-    now = values_of(text, field)
-    wanted = [one for one in now if one != value] if value in now else [*now, value]
-    return with_values(text, field, wanted)
-
-
 def with_choice(text: str, field: str, value: str, among: Collection[str]) -> str:
     """Return the text with only this value of `among`; "" removes all of them."""
-    parts = [_written(field, [value])] if value else []
+    parts = [written(field, [value])] if value else []
     for token in _tokens(text):
         kept = [one for one in token.values if one not in among]
         if token.field != field or len(kept) == len(token.values):
             parts.append(token.text)
         elif kept:
-            parts.append(_written(field, kept))
+            parts.append(written(field, kept))
     return " ".join(parts)

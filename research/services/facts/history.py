@@ -121,14 +121,6 @@ def word_diff(before: str, after: str) -> list[Piece]:
 MOST_SHOWN = 20  # of each kind
 
 
-@dataclass(frozen=True, slots=True)
-class FactUse:
-    """A prompt or an answer that used the fact."""
-
-    origin: origins.Origin
-    at: datetime
-
-
 @dataclass
 class Trail:
     """Everything before and after a fact: page, query and run, and what used or repeats it.
@@ -164,11 +156,11 @@ class Trail:
         return list(answers.order_by("created", "pk")[:MOST_SHOWN])
 
     @cached_property
-    def uses(self) -> list[FactUse]:
-        """Return the latest prompts and answers that used it."""
+    def uses(self) -> list[tuple[origins.Origin, datetime]]:
+        """Return the latest prompts and answers that used it, and when."""
         latest = list(self._uses.order_by("-id")[:MOST_SHOWN])
         places = origins.of(self.fact.owner, {use.place for use in latest})
-        return [FactUse(places[use.place], use.created) for use in latest if use.place in places]
+        return [(places[use.place], use.created) for use in latest if use.place in places]
 
     @cached_property
     def reports(self) -> list[DeltaItem]:

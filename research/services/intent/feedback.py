@@ -138,7 +138,7 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial
         one.run.topic = topic
     listed = DeltaItem.objects.filter(run__in=runs, status__in=DeltaItem.LISTED).supported()
     items = list(listed.order_by("-run__number", "position")[:MOST])
-    weighed = intents.weigh(
+    verdicts, warning, judge = intents.weigh(
         intent,
         also,
         [Item(item.status, item.sentence, item.previous_text) for item in items],
@@ -148,7 +148,7 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial
         topic=topic,
         meter=MonthMeter(topic.owner),
     )
-    for item, verdict in zip(items, weighed.verdicts, strict=True):
+    for item, verdict in zip(items, verdicts, strict=True):
         row = runs[item.run_id]
         (row.told if verdict.tell else row.withheld).append((item, verdict))
-    return Trial(list(runs.values()), weighed.warning, weighed.by, not intent.strip())
+    return Trial(list(runs.values()), warning, judge, not intent.strip())

@@ -9,7 +9,7 @@ word. The items come from outside and are data.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -43,15 +43,6 @@ class Item:
     previous: str = ""
 
 
-@dataclass(slots=True)
-class JudgeResult:
-    """The verdicts (one per item), the warnings, and the name of the judge."""
-
-    verdicts: list[Verdict] = field(default_factory=list)
-    warning: str = ""
-    by: str = ""
-
-
 class Judgement(BaseModel):
     """The model's judgment of one item."""
 
@@ -68,14 +59,15 @@ class Judgements(BaseModel):
 
 def weigh(
     intent: str, also: Sequence[str], items: Sequence[Item], *, about: str, **asking: Any
-) -> JudgeResult:
-    """Return a verdict for each item. An empty intent reports everything.
+) -> tuple[list[Verdict], str, str]:
+    """Return a verdict for each item, any warning, and the name of the judge.
 
+    An empty intent reports everything.
     `about` is the topic's title, and `asking` are further arguments of `ask_model`.
     """
     everything = [Verdict(True)] * len(items)
     if not intent.strip() or not items:
-        return JudgeResult(everything)
+        return everything, "", ""
     model = connections.model_for(asking.get("topic"), "judge")
     if model is None:
         return _by_rule(intent, also, items, about)
@@ -89,27 +81,29 @@ def weigh(
             warnings += [warning] if warning else []
     except (ProviderError, BudgetReached) as exc:
         words = _("No filter applied because the model couldn’t judge the changes. %(why)s")
-        return JudgeResult(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
-    return JudgeResult(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
+        return everything, words % {"why": shorten(str(exc), 300)}, model.profile.model
+    return verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model
 
 
 # --- without a model ---
 
 
-def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str) -> JudgeResult:
+def _by_rule(
+    intent: str, also: Sequence[str], items: Sequence[Item], about: str
+) -> tuple[list[Verdict], str, str]:
     asked = intent_rule.read(intent, about=about)
     if not asked:
         words = _(
             "No filter applied. Without a model, the filter needs keywords such as “prices” or a company name."
         )
-        return JudgeResult([Verdict(True)] * len(items), words)
+        return [Verdict(True)] * len(items), words, ""
     verdicts = [
         intent_rule.verdict(
             asked, f"{item.sentence}", status=item.status, examples=also, about=about
         )
         for item in items
     ]
-    return JudgeResult(verdicts, by=_("keywords"))
+    return verdicts, "", _("keywords")
 
 
 # --- with a model ---

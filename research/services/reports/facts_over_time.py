@@ -144,14 +144,6 @@ class Question:
         return all(block.is_later for block in self.blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A run's label on the date line, at `x` percent."""
-
-    x: str
-    run: SavedRun
-
-
 @dataclass(slots=True)
 class OverTime:
     """The page: runs, the place of the date line (`slot` runs are before it), and one page of rows."""
@@ -175,11 +167,11 @@ class OverTime:
         return f"{100 * self.slot / max(1, len(self.runs)):.2f}"
 
     @property
-    def ticks(self) -> list[Tick]:
-        """Return evenly chosen runs to label, with the first and the last."""
+    def ticks(self) -> list[tuple[str, SavedRun]]:
+        """Return evenly chosen runs to label, with the first and the last, and where in percent."""
         count = len(self.runs)
         places = sorted({round(n * (count - 1) / (MOST_TICKS - 1)) for n in range(MOST_TICKS)})
-        return [Tick(f"{100 * (place + 0.5) / count:.2f}", self.runs[place]) for place in places]
+        return [(f"{100 * (place + 0.5) / count:.2f}", self.runs[place]) for place in places]
 
     @property
     def slots(self) -> list[str]:

@@ -55,27 +55,6 @@ _SOURCES_HERE = re.compile(rf"<p[^>]*>{_MARK}</p>\n?")
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
 
 
-@dataclass(frozen=True, slots=True)
-class HitGroup:
-    """The hits of one state, with a one-line summary."""
-
-    state: str
-    label: Any
-    rows: list[presenters.HitRow]  # the rows shown
-    line: str
-    count: int
-
-    @property
-    def is_long(self) -> bool:
-        """Whether there are more than the page shows at first."""
-        return self.count > MOST_HITS
-
-    @property
-    def left_out(self) -> int:
-        """Return how many of its hits aren't shown."""
-        return self.count - len(self.rows)
-
-
 GROUPS = {
     Hit.State.NEW: gettext_lazy("New"),
     Hit.State.RETURNING: gettext_lazy("Seen again"),
@@ -169,7 +148,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "hits": hits,
         "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
         "parts": watched_parts(run, found_hits),
-        "hit_count": sum(group.count for group in hits),
+        "hit_count": sum(group["count"] for group in hits),
         "found_count": sum(_was_found(hit) for hit in found_hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "read_again": sum(
@@ -341,12 +320,25 @@ def _contents(report: Report, body: Body, sources: Sequence[SourceRow]) -> list[
 # --- hits ---
 
 
-def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
+def _groups(hits: Sequence[Hit], most: int | None) -> list[dict[str, Any]]:
+    """Return the hits by state, with a one-line summary, at most `most` of each.
+
+    `is_long` means that there are more than the page shows at first.
+    """
     groups = []
     for state, label in GROUPS.items():
         rows = [presenters.hit_row(hit) for hit in hits if hit.state == state]
         if rows:
-            groups.append(HitGroup(state.value, label, rows[:most], _line(state, rows), len(rows)))
+            groups.append(
+                {
+                    "label": label,
+                    "rows": rows[:most],
+                    "line": _line(state, rows),
+                    "count": len(rows),
+                    "is_long": len(rows) > MOST_HITS,
+                    "left_out": len(rows) - len(rows[:most]),
+                }
+            )
     return groups
 
 

@@ -60,15 +60,6 @@ HEIGHT, BASE, COLUMN = 54, 47, 10  # of the drawing; what was confirmed is below
 MOST_BAR = 5  # of the height, for one change
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One part of a column: its kind, and its place in the drawing."""
-
-    kind: str
-    y: str
-    height: str
-
-
 @dataclass
 class Column:
     """One run in the strip."""
@@ -86,7 +77,7 @@ class Column:
     confirmed: int = 0
     x: int = 0
     is_selected: bool = False
-    bars: list[Bar] = field(default_factory=list)
+    bars: list[tuple[str, str, str]] = field(default_factory=list)  # kind, y, height
 
     @property
     def changes(self) -> int:
@@ -329,10 +320,10 @@ def _draw(strip: Strip) -> None:
             if count:
                 height = round(max(1.5, count * unit), 1)
                 top = round(top - height, 1)
-                one.bars.append(Bar(kind, f"{top:.1f}", f"{height - 0.5:.1f}"))
+                one.bars.append((kind, f"{top:.1f}", f"{height - 0.5:.1f}"))
         if one.confirmed:
             height = 2 + (HEIGHT - BASE - 3) * one.confirmed / confirmed
-            one.bars.append(Bar("confirmed", str(BASE + 1), f"{height:.1f}"))
+            one.bars.append(("confirmed", str(BASE + 1), f"{height:.1f}"))
 
 
 # --- lines ---
@@ -557,11 +548,6 @@ class Reading:
     def has_quotes(self) -> bool:
         """Whether any sentence has a quote."""
         return any(line.quote is not None for line in self.lines)
-
-    @property
-    def confirmed_by(self) -> str:
-        """Return which run confirmed what is still true."""
-        return str(_("as of Run #%(n)d") % {"n": self.strip.last.number})
 
 
 def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:

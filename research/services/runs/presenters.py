@@ -378,26 +378,6 @@ class Change:
     is_current: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestObservation:
-    """An observation from the run. `url` is empty if it no longer has a page."""
-
-    text: str
-    category: str = ""
-    url: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestRecord:
-    """A note, memory file or other record that the run wrote, in the `version` it created."""
-
-    label: str
-    noun: str
-    url: str
-    version: int
-
-
 @dataclass(slots=True)
 class MemoryChanges:
     """The facts a run created, confirmed, contradicted and retired, and other records it wrote."""
@@ -406,8 +386,8 @@ class MemoryChanges:
     confirmed: list[Change] = field(default_factory=list)
     contradicted: list[Change] = field(default_factory=list)
     retired: list[Change] = field(default_factory=list)
-    observations: list[ManifestObservation] = field(default_factory=list)
-    others: list[ManifestRecord] = field(default_factory=list)
+    observations: list[dict[str, Any]] = field(default_factory=list)
+    others: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def groups(self) -> list[tuple[str, str, list[Change]]]:
@@ -463,17 +443,21 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
     return changes
 
 
-def _other(revision: Revision) -> ManifestRecord:
+def _other(revision: Revision) -> dict[str, Any]:
+    """Return a note, memory file or other record that the run wrote, in the version it created."""
     url = reverse("memory:record-open", args=[revision.record_type, revision.record_id])
     noun = str(kind_of(revision.record_type).noun)
-    return ManifestRecord(revision.label, noun, url, revision.version)
+    return {"label": revision.label, "noun": noun, "url": url, "version": revision.version}
 
 
-def _one_observed(revision: Revision, observation: Observation | None) -> ManifestObservation:
-    """Return an observation as the run created it, and what happened to it since."""
+def _one_observed(revision: Revision, observation: Observation | None) -> dict[str, Any]:
+    """Return an observation as the run created it, and what happened to it since.
+
+    `url` is empty if it no longer has a page.
+    """
     text = revision.after.get("content", revision.label)
     if observation is None:
-        return ManifestObservation(text, note=_("since deleted"))
+        return {"text": text, "note": _("since deleted")}
     note = ""
     if observation.trashed_at is not None:
         note = _("now in Trash")
@@ -481,8 +465,12 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Manife
         note = _("since reworded")
     elif observation.near_duplicate_of_id is not None:
         note = _("almost identical to an older one")
-    category = observation.get_category_display()
-    return ManifestObservation(text, category, observation.get_absolute_url(), note)
+    return {
+        "text": text,
+        "category": observation.get_category_display(),
+        "url": observation.get_absolute_url(),
+        "note": note,
+    }
 
 
 def _as_of_now(

@@ -268,28 +268,17 @@ def _uncontradict(run: Run, report: Report) -> list[dict[str, Any]]:
 _ALONG: tuple[type[Remembered], ...] = (TopicFact, Observation, Note, Topic)
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionPlan:
-    """What is deleted with a run, and which facts become current again without it."""
+def deletion_summary(report: Report) -> dict[str, Any]:
+    """Return what would go to the trash with the run, in five queries.
 
-    facts: Sequence[TopicFact]
-    back: Sequence[TopicFact]
-    findings: int
-    notes: int
-    seen: int
-    sources: int
-    is_last: bool
-    is_only: bool
-
-
-def deletion_summary(report: Report) -> DeletionPlan:
-    """Return what would go to the trash with the run, in five queries."""
+    `back` are the facts that become current again without it.
+    """
     run = report.run
     rows, facts = only_of(run), _brought(run)
     is_last, is_only = _beside(run)
     counts = _counted(findings=_findings(run), notes=_notes(run), **asdict(rows))
     back = _facts_to_restore(run, facts) if is_last else []
-    return DeletionPlan(facts, back=back, is_last=is_last, is_only=is_only, **counts)
+    return {"facts": facts, "back": back, "is_last": is_last, "is_only": is_only, **counts}
 
 
 def _counted(**rows: QuerySet[Any]) -> dict[str, int]:

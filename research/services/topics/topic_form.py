@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -137,17 +136,6 @@ class ScheduleForm(forms.Form):
 UP, DOWN = -1, 1
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceRow:
-    """One service: its name, what it needs before it can be used, and whether it is selected."""
-
-    name: str
-    label: str
-    about: str
-    lacks: str
-    is_ticked: bool
-
-
 def offered() -> list[str]:
     """Return the services that BEACON_SEARCH allows for topics."""
     return [name for name in connections.search_services(SERVICES) if name in SERVICES]
@@ -159,18 +147,21 @@ def ready(names: Sequence[str]) -> list[str]:
     return [name for name in names if name in allowed and not _lacks(name, profiles)]
 
 
-def rows(ticked: Sequence[str]) -> list[ServiceRow]:
-    """Return a row for each service: the selected ones first, in order, then the others."""
+def rows(ticked: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a row for each service: the selected ones first, in order, then the others.
+
+    `lacks` is what it needs before it can be used.
+    """
     profiles, names = connections.search_profiles(), offered()
     first = [name for name in dict.fromkeys(ticked) if name in names]
     return [
-        ServiceRow(
-            name=name,
-            label=searching.label_of(name),
-            about=str(BY_NAME[name].about),
-            lacks=_lacks(name, profiles),
-            is_ticked=name in first,
-        )
+        {
+            "name": name,
+            "label": searching.label_of(name),
+            "about": str(BY_NAME[name].about),
+            "lacks": _lacks(name, profiles),
+            "is_ticked": name in first,
+        }
         for name in [*first, *(name for name in names if name not in first)]
     ]
 
@@ -614,7 +605,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         return str(self.initial.get("pressed", ""))
 
     @cached_property
-    def service_rows(self) -> list[ServiceRow]:
+    def service_rows(self) -> list[dict[str, Any]]:
         """Return the services as the form shows them: the selected ones first, in order."""
         return rows(list(self["services"].value() or []))
 

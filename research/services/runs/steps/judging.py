@@ -44,7 +44,7 @@ def judge(work: RunContext) -> StepResult:
         return StepResult({}, detail=_("first run, nothing to filter"))
     muted = _mute(work, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
-    weighed = intents.weigh(
+    verdicts, warning, by = intents.weigh(
         work.settings.intent,
         work.settings.tell_also,
         [_item(changes[place]) for place in listed],
@@ -55,25 +55,25 @@ def judge(work: RunContext) -> StepResult:
         meter=work.meter,
         wait_for=work.wait_for,
     )
-    for place, verdict in zip(listed, weighed.verdicts, strict=True):
+    for place, verdict in zip(listed, verdicts, strict=True):
         withheld = "" if verdict.tell else verdict.why
         changes[place] = replace(
             changes[place], withheld=withheld, judged_by=verdict.by, judged=verdict.why
         )
-    if weighed.warning:
-        work.run.warn(weighed.warning)
+    if warning:
+        work.run.warn(warning)
     by_intent = sum(bool(changes[place].withheld) for place in listed)
     told = sum(change.is_listed for change in changes)
     counts = {"told": told, "withheld": by_intent, "muted": muted}
     output: JudgeOutput = {
         "changes": [change.as_json() for change in changes],
-        "by": weighed.by,
+        "by": by,
     }
     return StepResult(
         output,
-        detail=_in_words(told, by_intent, muted, weighed.by),
+        detail=_in_words(told, by_intent, muted, by),
         counts=counts,
-        warning=weighed.warning,
+        warning=warning,
     )
 
 

