@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 
 # Runs can take minutes, so tasks that start runs, free them or answer a person have other threads.
 RESEARCH = "research"
-BACKGROUND = "background"  # comparisons of new records: one for each write, and nobody waits for it
+BACKGROUND = "background"  # comparisons of new records: one for each write, without hurry
 RANKS = {"maintenance": 0, "reflect": 1, BACKGROUND: 2}
 OTHER_THREADS = 2
 NEVER = float("inf")
