@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+import structlog
 from allauth.core.internal.cryptokit import compare_user_code
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
@@ -34,6 +35,8 @@ from memory.accounts import people, sign_ins, single_sign_on
 from memory.models import Activity, SignIn, User
 from memory.models.errors import InvalidValue
 from memory.models.llm import seal, unseal
+
+logger = structlog.get_logger(__name__)
 
 MOST_CODES = 10  # codes of one account that are checked in 15 minutes, from all addresses together
 CODES_WINDOW = 15 * 60
@@ -379,14 +382,31 @@ def passkey_person(request: HttpRequest, answer: str) -> User:
         if response.client_data.origin != _origin():
             raise ValueError
         row = auth.complete_authentication(person, read)
+        _count_signature(row.pk, response.authenticator_data.counter)
     except _WRONG_ANSWER:
         if person is not None:
             count_failure(request, person)
         raise InvalidValue(
             _("This passkey doesn’t belong to an account here. Sign in another way, or try again.")
         ) from None
-    Authenticator.objects.filter(pk=row.pk).update(last_used_at=timezone.now())
     return person
+
+
+def _count_signature(pk: int, count: int) -> None:
+    """Store that a passkey was used.  Raises ValueError if its counter didn't increase.
+
+    Then a copy of it has signed (WebAuthn, 6.1.1), or the answer was sent twice.  Passkeys that are
+    synchronized between devices don't count and always send 0.  allauth and fido2 don't check it.
+    """
+    with transaction.atomic():
+        row = Authenticator.objects.select_for_update().get(pk=pk)
+        last = row.data.get("counter", row.wrap().authenticator_data.counter)
+        if (count or last) and count <= last:
+            logger.warning("passkey counter went back", account=row.user_id, passkey=pk)
+            raise ValueError("the passkey's counter didn't increase")
+        row.data["counter"] = count
+        row.last_used_at = timezone.now()
+        row.save(update_fields=["data", "last_used_at"])
 
 
 # What allauth and fido2 raise for answers that no browser sends.

@@ -99,6 +99,10 @@ REPAIRED = {
         "search-entries",
         "UPDATE memory_searchentry SET trust = 'external' WHERE record_id = :note",
     ),
+    "an entry that isn't paused like its record": (
+        "search-entries",
+        "UPDATE memory_searchentry SET paused = true WHERE record_id = :note",
+    ),
     "a wrong size": (
         "file-sizes",
         (

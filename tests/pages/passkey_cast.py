@@ -30,6 +30,7 @@ class Passkey:
         self.id = secrets.token_bytes(32)
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.user = ""
+        self.counter = 0  # as those of phones and password managers, which don't count
 
     def created(self, options: dict[str, Any]) -> str:
         """Answer `navigator.credentials.create()`."""
@@ -39,7 +40,7 @@ class Passkey:
             b"\0" * 16, self.id, ES256.from_cryptography_key(self.key.public_key())
         )
         data = AuthenticatorData.create(
-            self._host(told["rp"]["id"]), self.flags | HAS_CREDENTIAL, 0, credential
+            self._host(told["rp"]["id"]), self.flags | HAS_CREDENTIAL, self.counter, credential
         )
         attestation = AttestationObject.create("none", data, {})
         response = {
@@ -53,7 +54,8 @@ class Passkey:
         """Answer `navigator.credentials.get()`."""
         told = options["publicKey"]
         client = self._client_data("webauthn.get", told["challenge"])
-        data = bytes(AuthenticatorData.create(self._host(told["rpId"]), self.flags, 0))
+        host = self._host(told["rpId"])
+        data = bytes(AuthenticatorData.create(host, self.flags, self.counter))
         signature = self.key.sign(data + hashlib.sha256(client).digest(), ec.ECDSA(SHA256()))
         response = {
             "clientDataJSON": b64(client),

@@ -13,6 +13,7 @@ import docx
 import lxml.html
 import pypdf
 import pytest
+import rispy
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -351,6 +352,25 @@ def test_references_as_ris_have_one_record_per_cited_source(browser: Client, cit
     assert page["TY"] == "ELEC" and page["TI"] == "Costs & {braces} of 50 % in a #1 title"
     assert (page["DA"], page["UR"]) == ("2026/03/02", "https://a.example/x_y")
     assert document["TI"] == "Our own notes" and "UR" not in document
+
+
+@pytest.mark.requirement("R356")
+def test_another_program_reads_the_references_as_ris(browser: Client, cited: Run):
+    file = get(browser, cited, "references.ris").content.decode()
+    page, document = rispy.loads(file)
+
+    assert page["title"] == "Costs & {braces} of 50 % in a #1 title"
+    assert (page["type_of_reference"], page["id"], page["publisher"]) == (
+        "ELEC",
+        "1",
+        "example.org",
+    )
+    assert (page["year"], page["date"]) == ("2026", "2026/03/02")
+    assert page["urls"] == ["https://a.example/x_y"]
+    assert page["access_date"] == f"{cited.report.created:%Y/%m/%d}"
+    assert (document["id"], document["title"]) == ("2", "Our own notes")
+    assert "urls" not in document
+    assert not page.get("unknown_tag") and not document.get("unknown_tag")
 
 
 def test_references_as_bibtex_escape_what_tex_would_execute(browser: Client, cited: Run):

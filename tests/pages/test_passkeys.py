@@ -132,6 +132,37 @@ def test_an_answer_works_once_and_only_in_its_browser(browser: Client) -> None:
     assert first.post(SIGN_IN, answer)["Location"].startswith("/sign-in/")
 
 
+@pytest.mark.requirement("R375")
+@pytest.mark.parametrize("counter", [0, 4, 5], ids=["zero", "lower", "same"])
+def test_a_passkey_whose_counter_goes_back_is_refused(
+    browser: Client, alice: User, counter: int
+) -> None:
+    """Two copies of a passkey count separately, so one of them sends a number that was sent before."""
+    passkey = Passkey()
+    passkey.counter = 3
+    added(browser, passkey)
+    passkey.counter = 5
+    assert signs_in(passkey)["Location"] == "/notes/"
+    used = Authenticator.objects.get().last_used_at
+
+    passkey.counter = counter
+    assert signs_in(passkey)["Location"].startswith("/sign-in/")
+    assert Activity.objects.of(alice).filter(kind="sign-in-failed").count() == 1
+    assert Authenticator.objects.get().last_used_at == used
+
+    passkey.counter = 6
+    assert signs_in(passkey)["Location"] == "/notes/"
+
+
+@pytest.mark.requirement("R375")
+def test_the_counter_of_the_first_sign_in_must_exceed_the_one_at_creation(browser: Client) -> None:
+    passkey = Passkey()
+    passkey.counter = 3
+    added(browser, passkey)
+
+    assert signs_in(passkey)["Location"].startswith("/sign-in/")
+
+
 def test_another_persons_name_in_the_answer_opens_nothing(
     browser: Client, bob: User, client_of: Callable[[User], Client]
 ) -> None:

@@ -165,8 +165,10 @@ def _wrong_entries() -> Iterator[tuple[Any, ...]]:
         space = SearchSpace.objects.filter(
             owner=OuterRef(OuterRef("owner")), record_type=search_type
         )
-        # A search uses these two to leave out what an agent must not see. Documents have neither.
-        marks = ("trust", "sensitivity") if search_type in KINDS else ()
+        # A search uses these to leave out what an agent must not see. Documents have none of them.
+        marks = ["trust", "sensitivity"] if search_type in KINDS else []
+        if hasattr(rows.model, "paused"):
+            marks.append("paused")
         own = SearchEntry.objects.filter(
             space_id=Subquery(space.values("pk")),
             record_id=OuterRef("pk"),
