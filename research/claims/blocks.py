@@ -28,6 +28,7 @@ STATED = 4  # with this many words, a heading is a statement by itself
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
 
 _FENCE = re.compile(r"[ \t]{0,8}(```|~~~)")
+_QUOTED = re.compile(r"^[ \t]{0,3}>[ \t]?(?=\|.*\|)")  # the mark before a quoted table row
 _COMMENT = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style)\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -39,7 +40,7 @@ _LEGAL = re.compile(
 )
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
-_DELIMITER = re.compile(r"[\s|:+=-]*[-=]{2,}[\s|:+=-]*$")
+_DELIMITER = re.compile(r"[\s|:+=-]*[-=][\s|:+=-]*$")
 _SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
 _FIELD = re.compile(r"[ \t]*:([\w][\w \-]{0,40}):[ \t]+(\S.*)$")
@@ -200,7 +201,8 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
         _read_front_matter(reader, front.group(2))
         text = text[front.end() :]
     text = _HTML_TABLE.sub(lambda found: _as_pipes(found.group()), _COMMENT.sub("\n", text))
-    _read_lines(reader, restructured_text.without_comments(text.split("\n")))
+    lines = [_QUOTED.sub("", line) for line in text.split("\n")]
+    _read_lines(reader, restructured_text.without_comments(lines))
     reader.close()
     return reader.entries
 

@@ -54,6 +54,7 @@ MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 MOST_OF_FRAME = 8
 REWRITTEN = 52  # token_sort_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
+MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
 LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
@@ -98,6 +99,7 @@ _POINTS_BACK = re.compile(
     r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
     re.IGNORECASE,
 )
+_ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
@@ -151,6 +153,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     lacked is one new section. Sentences with prompt injection are left out.
     """
     known = _KnownHeadings.of(old)
+    known.statements.now = _Statements(_statements_now(diff))
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
@@ -169,6 +172,11 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     loud = [one for one in found if one.weight >= ENOUGH and not injection_reason(one.sentence)]
     joined = _joined_rows(_joined_sentences(_without_candidates(loud)))
     return sorted(_framed(_capped(joined)), key=lambda one: one.order)
+
+
+def _statements_now(diff: PageDiff) -> set[str]:
+    entries = [*diff.unchanged, *(one.new for one in diff.differences if one.new)]
+    return {entry.match for entry in entries}
 
 
 def words_of(entry: Entry, title: str) -> str:
@@ -298,9 +306,8 @@ def _came(entry: Entry, title: str) -> PageChange:
 def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     sentence = words_of(entry, title)
     weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
-    if entry.kind == ITEM and not entry.fields and len(entry.subject.split()) > 12:
-        weight = 0.3
-    if entry.kind == SENTENCE and (_is_slight(entry) or _is_rewritten(entry, come)):
+    is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
+    if is_prose and (_is_slight(entry) or _is_rewritten(entry, come)):
         weight = 0.2
     above = shorten(_context(entry, title), 80)
     if entry.kind == ITEM and match_key(above) not in match_key(sentence):
@@ -457,7 +464,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     elif _are_other_amounts(before, after):
         weight = 0.6
     else:
-        weight = 0.55 if said.lack(after) else 0.35
+        is_news = said.lack(after) or said.lost(_left_out(before, after))
+        weight = 0.55 if is_news else 0.35
         weight *= 0.5 if _POINTER.search(after) else 1.0
     weight *= 0.5 if _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
@@ -467,6 +475,18 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
     )  # fmt: skip
+
+
+def _left_out(before: str, after: str) -> str:
+    """Return the part of an enumeration that a sentence left out: "A, B and C", "A and C"."""
+    words = before.split()
+    old, new = ([word.rstrip(",;、") for word in text.split()] for text in (before, after))
+    size = len(old) - len(new)
+    start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), len(new))
+    is_only_change = 0 < size <= MOST_LEFT_OUT and old[start + size :] == new[start:]
+    around = " ".join(words[max(start - 1, 0) : start + size])
+    is_part = is_only_change and _ENUMERATION.search(around)
+    return " ".join(old[start : start + size]) if is_part else ""
 
 
 def _are_other_amounts(before: str, after: str) -> bool:
@@ -578,6 +598,11 @@ class _Statements:
                 self._holding[word].append(place)
         self._sorted = sorted(self._holding)
         self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
+        self.now: _Statements | None = None
+
+    def lost(self, text: str) -> bool:
+        """Whether the page now lacks a longer word that a text of the last version has."""
+        return self.now is not None and self.now.lack(text)
 
     def lack(self, text: str) -> bool:
         """Whether they don't have one of a text's longer words, in any form."""

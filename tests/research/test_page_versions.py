@@ -436,6 +436,19 @@ def test_what_was_in_brackets_or_another_list_before_is_not_new():
     assert [one for one in rereading.compare_with_last(page).news if one.status == "new"] == []
 
 
+def test_a_paragraph_split_into_a_list_is_neither_new_nor_gone():
+    begin = "# Purpose\n\nThe association's purpose is reached by"
+    parts = (
+        "workshops, seminars and lectures about trams in the whole district",
+        "the support of working groups of volunteers who repair old wagons",
+    )
+    old = f"{begin} a) {parts[0]} b) {parts[1]}.\n"
+    new = f"{begin}\n\n- {parts[0]}\n- {parts[1]}.\n"
+    page = PageText(1, "https://x.example/r", "Purpose", "x.example", new, previous=old)
+
+    assert rereading.compare_with_last(page).news == []
+
+
 def test_a_sentence_that_went_is_told_unless_it_was_rewritten():
     old = (
         "# Terms\n\nWe answer each letter within three working days of its arrival.\n\n"
@@ -656,10 +669,32 @@ The candidates are elected by the members for three years, and the person with m
     assert said(old, old.replace("and signs the minutes", "and signs the budget"))
 
 
+def test_a_part_that_an_enumeration_lost_is_news_unless_the_page_still_has_it():
+    old = "# Rules\n\nPassengers may bring bicycles, ladders and dogs.\n\nMuzzles are for dogs.\n"
+    assert said(old, old.replace(" ladders", "").replace("bicycles,", "bicycles"), "Rules")
+    assert said(old, old.replace("bicycles, ladders", "bicycles"), "Rules")
+    assert said(old, old.replace(" and dogs.", "."), "Rules") == []
+
+
+def test_a_long_item_that_went_is_told():
+    rule = "Members pay ten crowns a month, and each of them can decide to pay more than that."
+    old = f"# Fees\n\n1. {rule}\n2. Fees are due on the first day.\n"
+    new = "# Fees\n\n1. Fees are due on the first day.\n"
+    assert said(old, new, "Fees") == [("gone", f"Fees, {rule}")]
+
+
 def test_a_gone_item_names_its_heading():
     old = "# Lines\n\n## Day\n\n- Harbour tram line four\n\n## Night\n\n- Harbour tram line four\n- Airport\n"
     new = old.replace("## Day\n\n- Harbour tram line four\n", "## Day\n\n- Central\n")
     assert ("gone", "Day, Harbour tram line four") in said(old, new)
+
+
+def test_a_quoted_table_has_rows_and_one_dash_is_a_rule():
+    text = "# API\n\n> | Name | Type |\n> |-|-|\n> | code | string |\n> | state | number |\n"
+    assert [(e.subject, e.fields) for e in parsed(text)] == [
+        ("code", (("Type", "string"),)),
+        ("state", (("Type", "number"),)),
+    ]
 
 
 # --- reStructuredText ------------------------------------------------------------------------------

@@ -24,9 +24,12 @@ from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageD
 from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import LEAST_QUOTE, NormalizedText, fold
 from research.claims.selection import PageText
+from research.claims.terms import terms
 from research.services.runs.reporting.delta import VERSIONS, Change, Status, source_of
 
 LEAST_STATEMENTS = 3  # in a page that can count as replaced
+RUN = 3  # successive terms that show that a text has a statement
+LEAST_RUNS = 4
 KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
 MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
 LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
@@ -105,21 +108,33 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
     """Leave out statements that only moved.
 
     These are "new" ones that were there before, and "gone" ones that still are. A sentence may have
-    left its paragraph, its brackets or its list.
+    left its paragraph or its brackets, or been split into a list.
     """
-    is_statement = {id(one) for one in news if one.kind in (SENTENCE, ITEM)}
-    if not is_statement:
-        return list(news)
-    now, then = NormalizedText(text), NormalizedText(previous)
-    return [
-        one
-        for one in news
-        if id(one) not in is_statement
-        or not (
-            (one.status == page_news.NEW and _is_there(one.quote.rstrip(".;,"), then))
-            or (one.status == page_news.GONE and _is_there(one.quote.rstrip(".;,"), now))
-        )
-    ]
+    others = {page_news.NEW: previous, page_news.GONE: text}
+    moving = [one for one in news if one.status in others and one.kind in (SENTENCE, ITEM)]
+    said = {status: _Said(others[status]) for status in {one.status for one in moving}}
+    moved = {id(one) for one in moving if said[one.status].has(one.quote)}
+    return [one for one in news if id(one) not in moved]
+
+
+class _Said:
+    """What a text says, by its runs of successive terms."""
+
+    def __init__(self, text: str) -> None:
+        self._text = NormalizedText(text)
+        self._runs = _runs(text)
+
+    def has(self, quote: str) -> bool:
+        """Whether the text has a quote, or at least all runs of a long one."""
+        runs = _runs(quote)
+        if len(runs) >= LEAST_RUNS and runs <= self._runs:
+            return True
+        return _is_there(quote.rstrip(".;,"), self._text)
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    found = terms(blocks.plain_words(text))
+    return set(zip(*(found[n:] for n in range(RUN)), strict=False))
 
 
 def _before_the_cut(
