@@ -46,7 +46,9 @@ def _workers(loose: Site, without: str) -> None:
         if name in loose.processes:
             loose.kill(name)
     loose.rows("DELETE FROM research_worker")
-    loose.start_worker("upkeep", queues="maintenance,reflect,background", children=1, without=without)
+    loose.start_worker(
+        "upkeep", queues="maintenance,reflect,background", children=1, without=without
+    )
     loose.start_worker(queues="research", without=without)
 
 
