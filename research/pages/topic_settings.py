@@ -232,10 +232,7 @@ def topic_new(request: BeaconRequest) -> HttpResponse:
         if topic is not None:
             _report_removed(request, form)
             return _after_creating(request, topic)
-    title = request.POST.get("title", "")
-    known = (
-        topic_list.known_of(request.user, clean(title)[0]) if title else topic_list.SimilarTopics()
-    )
+    known = topic_list.known_of(request.user, clean(request.POST.get("title", ""))[0])
     return _show(request, "topic_new", form, known=known)
 
 

@@ -322,20 +322,11 @@ MOST_KEPT = 2_000  # cached sections: a month's largest file has about 550
 
 
 @dataclass(frozen=True, slots=True)
-class LastChange:
-    """The newest revision of a file in words: who, through what, why, when."""
-
-    who: str
-    revision: Revision
-    via: origins.Origin | None
-
-
-@dataclass(frozen=True, slots=True)
 class FileRow:
     """One file in the tree.  `problem` says why its edit on disk wasn't imported."""
 
     file: MemoryFile
-    last: LastChange | None
+    last: dict[str, Any] | None
     problem: str
     has_draft: bool
 
@@ -376,8 +367,8 @@ def tree_of(user: User) -> tuple[list[FileRow], list[FileRow], list[FileRow]]:
     return facts, episodes, [row for row in rows if row.file.agent_folder]
 
 
-def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChange]:
-    """Return the newest change of each file, by the file's ID."""
+def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, dict[str, Any]]:
+    """Return the newest revision of each file, who made it and through what, by the file's ID."""
     revisions = (
         Revision.objects.of(user)
         .filter(record_type=MemoryFile.record_type(), record_id__in=[file.pk for file in files])
@@ -388,11 +379,11 @@ def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChang
     found = list(revisions)
     named = origins.of(user, {text for one in found for text in (one.actor, one.source)})
     return {
-        one.record_id: LastChange(
-            named[one.actor].words if one.actor else "",
-            one,
-            named.get(one.source) if one.source != one.actor else None,
-        )
+        one.record_id: {
+            "who": named[one.actor].words if one.actor else "",
+            "revision": one,
+            "via": named.get(one.source) if one.source != one.actor else None,
+        }
         for one in found
     }
 

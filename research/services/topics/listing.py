@@ -356,19 +356,14 @@ def number_of(user: User) -> tuple[int, int]:
 # --- topics similar to a title being typed ---
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarTopics:
-    """Topics similar to a title being typed: the same one, and those that share its words."""
+def known_of(user: User, title: str, *, most: int = 4) -> dict[str, Any]:
+    """Return the person's topic with this title (exact slug) and similar ones, in two queries.
 
-    same: Any = None
-    similar: Sequence[Any] = ()
-
-
-def known_of(user: User, title: str, *, most: int = 4) -> SimilarTopics:
-    """Return the person's topic with this title (exact slug) and similar ones, in two queries."""
+    Without a title, nothing is queried.
+    """
     wanted = normal_title(title)
     if not wanted:
-        return SimilarTopics()
+        return {}
     titles = Topic.objects.of(user).live().order_by("-created")[:_MOST_COMPARED]
     choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
     ranked = process.extract(
@@ -381,8 +376,8 @@ def known_of(user: User, title: str, *, most: int = 4) -> SimilarTopics:
     found = with_figures(Topic.objects.filter(pk__in=keys[: most + 1])).in_bulk()
     topics = [found[key] for key in keys if key in found]
     if same is None:
-        return SimilarTopics(None, topics[:most])
-    return SimilarTopics(topics[0], topics[1 : most + 1])
+        return {"same": None, "similar": topics[:most]}
+    return {"same": topics[0], "similar": topics[1 : most + 1]}
 
 
 def _likeness(wanted: str, title: str, **_options: Any) -> float:
