@@ -215,6 +215,6 @@ def test_what_is_no_name_is_refused(alice: Any, text: str) -> None:
      "A" + "!" * 99_000 + "B", "~~~\n" * 25_000, "Abc of " * 14_000, "A.bc" * 25_000],
 )  # fmt: skip
 def test_long_and_odd_texts_take_no_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(names_in(text)) <= MOST_NAMES
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
