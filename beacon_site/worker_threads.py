@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -124,9 +125,14 @@ class TaskPool(BasePool):  # type: ignore[misc]
         """Do nothing, see `Job.terminate`."""
 
     @property
+    def is_running(self) -> bool:
+        """Whether a task runs."""
+        return bool(self._running)
+
+    @property
     def is_busy(self) -> bool:
         """Whether a task runs or waits."""
-        return bool(self._running or any(self._waiting.values()))
+        return self.is_running or any(self._waiting.values())
 
     def _get_info(self) -> dict[str, Any]:
         with self._changed:
@@ -229,6 +235,13 @@ def take_no_more() -> None:
         pool.on_stop()
 
 
+def wait_for_tasks(most: float) -> None:
+    """Wait until the running tasks have ended, but at most `most` seconds."""
+    ends = time.monotonic() + most
+    while any(pool.is_running for pool in _pools) and time.monotonic() < ends:
+        time.sleep(0.1)
+
+
 def end_if_unhealthy() -> None:
     """Stop an idle worker of threads that has grown or interrupted a task, so that another starts.
 
@@ -256,6 +269,9 @@ class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
         super().__init__(worker, **options)
         if worker.pool_cls is TaskPool:
             worker.prefetch_multiplier = 0  # no limit, see TaskPool.on_apply
+            # Celery's method always waits that long if a task is running.
+            most = worker.app.conf.worker_soft_shutdown_timeout
+            worker.wait_for_soft_shutdown = partial(wait_for_tasks, most)
         self._beat: Service | None = None
         if beat_schedule:
             # It can only be stopped between two intervals.

@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
+from celery.worker.worker import WorkController
 from django.conf import settings
 from kombu import Connection, Message, Queue
 
@@ -192,6 +194,28 @@ def test_a_signal_that_stops_the_worker_keeps_waiting_tasks_from_starting(
         assert not waits.wait(0.3) and waiting == []
 
     celery._marked_first("worker", celerys, 15, None)
+
+
+def test_a_stopping_worker_waits_for_running_tasks_and_no_longer(pool: TaskPool):
+    worker = SimpleNamespace(pool_cls=TaskPool, app=celery.app, steps=[])
+    worker_threads.OneProcess(worker)
+    ends = threading.Event()
+    running = give(pool, ends.wait)
+    assert eventually(lambda: pool.is_running)
+    threading.Timer(0.3, ends.set).start()
+    started = time.monotonic()
+
+    assert hasattr(WorkController, "wait_for_soft_shutdown")
+    worker.wait_for_soft_shutdown()
+
+    assert running == [True]
+    assert time.monotonic() - started < celery.app.conf.worker_soft_shutdown_timeout - 5
+    ends.clear()
+    give(pool, ends.wait)
+    assert eventually(lambda: pool.is_running)
+    worker_threads.wait_for_tasks(0.2)  # a task that doesn't end is left running
+    assert pool.is_running
+    ends.set()
 
 
 IN_ITS_OWN_PROCESS = """
