@@ -28,6 +28,8 @@ from memory.models import Revision, ScratchpadEntry, User, origins
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.responses import (
     AsksAboutSecrets,
     CleanTextField,
@@ -242,19 +244,35 @@ def scopes(user: User, wanted: Filters) -> list[str]:
 @vary_on_headers("HX-Request")
 def scratchpad_list(request: BeaconRequest) -> HttpResponse:
     """List the entries of a scope, by prefix or words; over htmx only the list."""
-    wanted = Filters.of(request.GET)
+    facets = _facets(request.user, Filters.of(request.GET))
+    query = filter_bar.read(request.GET, facets)
+    wanted = Filters.of(query)
     listing = page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "wanted": wanted,
+        "bar": FilterBar(
+            reverse("memory:scratchpad"), "scratchpad", query,
+            label=_("Search keys and values"), placeholder=_("Words in keys and values"),
+            facets=facets,
+        ),
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
         "chips": chips(request.user, wanted),
         "kept": scratchpad.kept_in_words(wanted.scope),
-    }
-    if request.htmx and request.htmx.target == "scratchpad":
-        return render(request, "memory/_scratchpad.html", context)
-    context["scopes"] = scopes(request.user, wanted)
-    return render(request, "memory/scratchpad.html", context)
+    }  # fmt: skip
+    over_htmx = request.htmx and request.htmx.target == "scratchpad"
+    return render(request, f"memory/{'_scratchpad' if over_htmx else 'scratchpad'}.html", context)
+
+
+def _facets(user: User, wanted: Filters) -> list[Facet]:
+    """Return the scopes that have entries, and the chosen start of keys as a removable chip."""
+    everywhere = _("owner: everywhere")
+    found = [Choice(one, one) for one in scopes(user, wanted) if one != OWNER_SCOPE]
+    listed = [Facet("scope", _("Scope"), found, any_label=everywhere)]
+    if wanted.prefix:
+        begins = [Choice(wanted.prefix, wanted.prefix)]
+        listed.append(Facet("prefix", _("Begins with"), begins))
+    return listed
 
 
 @require_http_methods(["GET", "POST"])

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import F, Func, Q, TextField
 from django.db.models.functions import Left
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -24,7 +24,7 @@ from memory.models.actors import Actor
 from memory.models.content import ContentQuerySet
 from memory.models.errors import InvalidValue
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
-from memory.pages.shared.filter_bar import first_day
+from memory.pages.shared.filter_bar import Choice, Facet, day_facet, first_day
 from memory.services.content.compaction import citation_line, compact_form
 from memory.services.content.items import change_all, due
 from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
@@ -188,24 +188,35 @@ def title_of(item: Any) -> str:
     return words or item.url or item.action or _("empty")
 
 
-def chips_of(wanted: Filters) -> list[tuple[str, str, str]]:
-    """Return the filters in use, each with the query string without it."""
-    names = {
-        "q": _("words"), "type": _("type"), "scope": _("scope"), "source": _("source"),
-        "tag": _("tag"), "from": _("from"), "to": _("to"),
-    }  # fmt: skip
-    asked = wanted.asked
-    shown = asked | ({"type": str(ContentItem.Type(wanted.type).label)} if wanted.type else {})
-    order = {"sort": wanted.sort} if wanted.sort != "newest" else {}
-    rest = {name: {k: v for k, v in asked.items() if k != name} | order for name in asked}
-    return [(names[name], shown[name], urlencode(rest[name])) for name in asked]
-
-
-def scopes_of(user: User, wanted: Filters) -> list[tuple[str, str]]:
+def scopes_of(user: User) -> list[tuple[str, str]]:
     """Return the scopes that have items, with their labels, the owner's first."""
     used = ContentItem.objects.of(user).live().order_by("scope")
-    names = set(used.values_list("scope", flat=True).distinct()[:MOST_SCOPES])
-    return scopes_in_words(user, names | ({wanted.scope} if wanted.scope else set()))
+    names = used.values_list("scope", flat=True).distinct()[:MOST_SCOPES]
+    return scopes_in_words(user, names)
+
+
+def facets_of(user: User, query: Mapping[str, Any]) -> list[Facet]:
+    """Return what the list can be filtered by; chosen values are always listed: three queries."""
+    rows = ContentItem.objects.of(user).live().order_by()
+    pairs = rows.values_list("scope", "source").distinct()[:MOST_SCOPES]
+    scopes = {scope for scope, _source in pairs} | {_line(query, "scope")}
+    sources = {source for _scope, source in pairs} | {_line(query, "source")}
+    each_tag = Func(F("tags"), function="unnest", output_field=TextField())
+    tags = set(rows.annotate(tag=each_tag).values_list("tag", flat=True).distinct()[:MOST_SCOPES])
+    tags |= {_line(query, "tag")}
+    words = dict(scopes_in_words(user, scopes | sources))
+    return [
+        Facet("type", _("Type"), [Choice(*one) for one in ContentItem.Type.choices]),
+        Facet("scope", _("Scope"), [Choice(one, words[one]) for one in _listed(scopes)]),
+        Facet("source", _("Source"), [Choice(one, words[one]) for one in _listed(sources)]),
+        Facet("tag", _("Tag"), [Choice(one, one) for one in _listed(tags)]),
+        day_facet(),
+    ]
+
+
+def _listed(values: set[str]) -> list[str]:
+    """Return the values in order, the owner's scope first, without the empty one."""
+    return sorted(values - {""}, key=lambda value: (value != "owner", value))
 
 
 def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:

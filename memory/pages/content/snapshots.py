@@ -232,7 +232,7 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
         "next_cursor": listing.next_cursor,
         "take": forms.get("take") or SnapshotForm(),
         "upload": forms.get("upload") or UploadSnapshotForm(),
-        "scopes": content_list.scopes_of(request.user, content_list.Filters()),
+        "scopes": content_list.scopes_of(request.user),
     }
     template = "_snapshots" if request.htmx else "snapshots"
     return render(request, f"memory/{template}.html", context)
@@ -311,7 +311,7 @@ def _one(request: BeaconRequest, found: Any, form: RestoreForm) -> HttpResponse:
         "number": number,
         "next_number": number + 1 if has_more else 0,
         "form": form,
-        "scopes": content_list.scopes_of(request.user, content_list.Filters()),
+        "scopes": content_list.scopes_of(request.user),
     }
     template = "_snapshot" if request.htmx else "snapshot"
     return render(request, f"memory/{template}.html", context)

@@ -23,6 +23,8 @@ from memory.models.errors import MemoryRefused
 from memory.pages.content import items as content_items
 from memory.pages.content.items import Filters
 from memory.pages.records import saved_views
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.responses import redirect_back, redirect_to, refused
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.items import clear
@@ -33,27 +35,36 @@ from memory.services.content.items import clear
 @vary_on_headers("HX-Request")
 def content_list_page(request: BeaconRequest) -> HttpResponse:
     """List the matching items, newest first; over htmx only the list."""
-    wanted = Filters.of(request.GET)
+    facets = content_items.facets_of(request.user, request.GET)
+    query = filter_bar.read(request.GET, facets)
+    wanted = Filters.of(query)
     page = content_items.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     number = content_items.count_items(request.user, wanted)
+    bar = FilterBar(
+        reverse("memory:content"), "content", query,
+        label=_("Search titles and URLs"), placeholder=_("Search titles and URLs"),
+        facets=facets,
+        sorts={name: words for name, (_by, _falling, words) in content_items.SORTS.items()},
+        count=_counted(number), views_page="content",
+    )  # fmt: skip
     context: dict[str, Any] = {
         "wanted": wanted,
+        "bar": saved_views.with_views(request.user, bar),
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "number": min(number, content_items.MOST_COUNTED),
         "is_more": number > content_items.MOST_COUNTED,
-        "chips": content_items.chips_of(wanted),
         "here": request.get_full_path(),
     }
-    if request.htmx and request.htmx.target == "content":
-        return render(request, "memory/_content.html", context)
-    context |= {
-        "types": ContentItem.Type.choices,
-        "scopes": content_items.scopes_of(request.user, wanted),
-        "sorts": [(name, words) for name, (_by, _falling, words) in content_items.SORTS.items()],
-        "views": saved_views.views_of(request.user, "content", wanted.query),
-    }
-    return render(request, "memory/content.html", context)
+    over_htmx = request.htmx and request.htmx.target == "content"
+    return render(request, f"memory/{'_content' if over_htmx else 'content'}.html", context)
+
+
+def _counted(number: int) -> str:
+    most = content_items.MOST_COUNTED
+    if number > most:
+        return _("more than %(n)s items") % {"n": grouped(most)}
+    return ngettext("%(count)s item", "%(count)s items", number) % {"count": grouped(number)}
 
 
 def _item(request: BeaconRequest, pk: UUID) -> Any:
