@@ -343,9 +343,10 @@ def _always(whole: Context, query: ContextQuery) -> Group:
                 group.lines.append(_line(line.text, titles[layer.name], line.record, query))
         elif layer.name == "environment":
             text = "\n".join(line.text for line in layer.lines)
-            group.lines.append(Line(text, _("Environment"), tokens=counted(text).tokens))
-    shown = [one for one in whole.files if one.sensitivity != Sensitivity.SENSITIVE]
-    index = "\n".join(f"{one.path} ({size_in_words(one.size)}): {one.summary}" for one in shown)
+            shown = re.sub(r"^- ", "", text, flags=re.MULTILINE)
+            group.lines.append(Line(shown, _("Environment"), tokens=counted(text).tokens))
+    files = [one for one in whole.files if one.sensitivity != Sensitivity.SENSITIVE]
+    index = "\n".join(f"{one.path} ({size_in_words(one.size)}): {one.summary}" for one in files)
     if index:
         url = reverse("memory:files")
         tokens = counted(whole.index).tokens
