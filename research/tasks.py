@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -51,19 +51,7 @@ def tick() -> None:
     Two beats can run this at once: each part claims its rows one by one.
     """
     failure: Exception | None = None
-    kinds = [(kind._meta.model_name, kind.objects) for kind in leased_jobs.kinds()]
-    parts: list[tuple[str, Callable[[], object]]] = [
-        *((f"sweep {name}", jobs.sweep) for name, jobs in kinds),
-        ("start due", _start_due),
-        ("start rechecks", _start_rechecks),
-        ("resume unreviewed", planning.resume_unreviewed),
-        ("make digests", digests.make_due),
-        *((f"dispatch {name}", jobs.dispatch) for name, jobs in kinds),
-        ("pause failing", scheduling.pause_failing),
-        ("catch up news", topic_news.catch_up),
-        ("forget old processes", _forget_old_processes),
-    ]
-    for name, part in parts:
+    for name, part in _parts_of_a_tick():
         try:
             done = part()
         except Exception as exc:
@@ -75,6 +63,22 @@ def tick() -> None:
                 logger.info("tick", part=name, done=done)
     if failure is not None:
         raise failure
+
+
+def _parts_of_a_tick() -> Iterator[tuple[str, Callable[[], object]]]:
+    yield from ((f"sweep {name}", jobs.sweep) for name, jobs in _unfinished_jobs())
+    yield "start due", _start_due
+    yield "start rechecks", _start_rechecks
+    yield "resume unreviewed", planning.resume_unreviewed
+    yield "make digests", digests.make_due
+    yield from ((f"dispatch {name}", jobs.dispatch) for name, jobs in _unfinished_jobs())
+    yield "pause failing", scheduling.pause_failing
+    yield "catch up news", topic_news.catch_up
+    yield "forget old processes", _forget_old_processes
+
+
+def _unfinished_jobs() -> list[tuple[str, Any]]:
+    return [(kind._meta.model_name, kind.objects) for kind in leased_jobs.unfinished_kinds()]
 
 
 def _start_due() -> int:

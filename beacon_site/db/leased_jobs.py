@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Self
 import structlog
 from django.apps import apps
 from django.db import DatabaseError, InterfaceError, connection, models, transaction
-from django.db.models import Case, F, Q, When
+from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 logger = structlog.get_logger(__name__)
@@ -292,3 +292,13 @@ class LeasedJob(models.Model):
 def kinds() -> list[Any]:
     """Return the models of all kinds of jobs."""
     return [model for model in apps.get_models() if issubclass(model, LeasedJob)]
+
+
+def unfinished_kinds() -> list[Any]:
+    """Return those that have unfinished jobs, nearly always none.  It takes one query."""
+    names = [
+        kind.objects.unfinished().order_by().values_list(Value(kind._meta.label))[:1]
+        for kind in kinds()
+    ]
+    found = {name for (name,) in names[0].union(*names[1:], all=True)}
+    return [kind for kind in kinds() if kind._meta.label in found]

@@ -86,6 +86,19 @@ def test_every_kind_is_tested_here():
     assert set(leased_jobs.kinds()) == set(MADE)
 
 
+def test_only_kinds_with_unfinished_jobs_are_swept(job: Any, django_assert_num_queries: Any):
+    with django_assert_num_queries(1):
+        assert type(job) in leased_jobs.unfinished_kinds()
+    type(job).objects.all().delete()
+    assert type(job) not in leased_jobs.unfinished_kinds()
+
+
+@pytest.mark.django_db
+def test_a_tick_that_finds_nothing_takes_few_queries(django_assert_max_num_queries: Any):
+    with django_assert_max_num_queries(12):
+        tick()
+
+
 def test_of_two_claims_one_gets_the_job(job: Any):
     assert claimed(job) is not None
     assert claimed(job) is None
@@ -169,6 +182,7 @@ def test_the_log_of_a_tick_names_the_part_that_failed(monkeypatch: pytest.Monkey
         raise OSError("no")
 
     monkeypatch.setattr(BulkAct.objects, "sweep", broken)
+    monkeypatch.setattr(leased_jobs, "unfinished_kinds", lambda: [BulkAct])
     with structlog.testing.capture_logs() as lines, pytest.raises(OSError, match="no"):
         tick()
 
