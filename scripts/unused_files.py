@@ -31,9 +31,6 @@ UNUSED = (
     "onnxruntime/quantization",
     "onnxruntime/tools",
     "onnxruntime/transformers",
-    # How languages write dates and numbers. trafilatura only asks whether a language exists.
-    "babel/locale-data/[a-df-z]*.dat",
-    "babel/locale-data/e[a-mo-z]*.dat",
     # Python 3.11 puts this into each environment.
     "_distutils_hack",
     "distutils-precedence.pth",
@@ -64,6 +61,11 @@ def _unused(packages: Path) -> Iterator[Path]:
 
 def _other_languages(packages: Path) -> Iterator[Path]:
     kept = {"en", *(folder.name for folder in (ROOT / "locale").iterdir())}
+    # How languages write dates and numbers. trafilatura only asks whether a language exists, and
+    # scripts/languages.py how many plural forms it has.
+    for data in packages.glob("babel/locale-data/*.dat"):
+        if data.stem.split("_")[0] not in {"root", *(one.split("_")[0] for one in kept)}:
+            yield data
     for package in TRANSLATED:
         for messages in packages.glob(f"{package}/**/locale/*/LC_MESSAGES"):
             if messages.parent.name not in kept:

@@ -249,6 +249,16 @@ def test_the_proxy_passes_a_request_on_without_what_is_its_own(httpserver: HTTPS
     )
 
 
+def test_the_browsers_own_updates_stay_inside():
+    asked: list[str] = []
+    resolver = lambda host, port: asked.append(host) or []  # noqa: E731
+    with GuardProxy(SharedMeter(QUICK), allow_hosts=frozenset(), resolver=resolver) as proxy:
+        got = exchanged(proxy, b"CONNECT update.googleapis.com:443 HTTP/1.1\r\n\r\n")
+
+        assert got.startswith(b"HTTP/1.1 502") and asked == []
+        assert proxy.refused == 0  # the page asked for nothing
+
+
 @pytest.mark.parametrize(
     "request_line",
     [
