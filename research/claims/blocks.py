@@ -66,6 +66,7 @@ _WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200})
 _WIKI_STYLE = re.compile(r"^[\w-]+\s*=\s*\"[^\"]*\"(?:\s+[\w-]+\s*=\s*\"[^\"]*\")*\s*$")
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]{0,200}\|)?([^\[\]|]{1,200})\]\]")
 _YAML_LINE = re.compile(r"\s*(?:#|---|(?:- +)?[\w\"'][\w .\"'\-/]{0,60}:(?:\s|$)|- \S)")
+_YAML_KEY = re.compile(r"\s*(?:- +)?[\w\"'][\w.\"'\-/]{0,60}:(?:\s|$)")
 _HTML_TABLE = re.compile(r"<table\b.{0,200000}?</table>", re.DOTALL | re.IGNORECASE)
 _HTML_ROW = re.compile(r"<tr\b[^>]*>(.{0,20000}?)(?:</tr>|(?=<tr\b)|\Z)", re.DOTALL | re.IGNORECASE)
 _HTML_CELL = re.compile(r"<(t[dh])\b[^>]*>(.*?)(?=<t[dh]\b|\Z)", re.DOTALL | re.IGNORECASE)
@@ -659,11 +660,20 @@ def _as_pipes(table: str) -> str:
 
 
 def _is_yaml(text: str) -> bool:
-    """Whether nearly all lines are YAML keys, items or comments, some of them nested."""
+    """Whether nearly all lines are YAML keys, items or comments, some of them nested.
+
+    A Markdown page that consists of nested lists has items and headings, but few keys.
+    """
     lines = [line for line in text[:40_000].split("\n") if line.strip()]
     keys = sum(bool(_YAML_LINE.match(line)) for line in lines)
     nested = sum(line.startswith("  ") and bool(_YAML_LINE.match(line)) for line in lines)
-    return len(lines) > 5 and keys >= 0.9 * len(lines) and nested >= 0.2 * len(lines)
+    named = sum(bool(_YAML_KEY.match(line)) for line in lines)
+    return (
+        len(lines) > 5
+        and keys >= 0.9 * len(lines)
+        and nested >= 0.2 * len(lines)
+        and named >= 0.2 * len(lines)
+    )
 
 
 def _read_front_matter(reader: _Reader, block: str) -> None:

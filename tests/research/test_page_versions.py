@@ -86,6 +86,17 @@ def test_every_kind_of_record_is_read(text: str, kind: str, subject: str, fields
     assert (entry.kind, entry.subject, entry.fields) == (kind, subject, fields)
 
 
+def test_a_page_of_nested_lists_is_no_data():
+    rules = "\n".join(
+        f"- {n}a) Competitors must wait for judge {n}.\n    - {n}a1) The judge may stop attempt {n}."
+        for n in range(1, 20)
+    )
+    [first, *_others] = entries = blocks.parse(f"# Rules\n\n## Article 1\n\n{rules}\n")
+
+    assert len(entries) == 38
+    assert (first.kind, first.text) == (ITEM, "1a) Competitors must wait for judge 1.")
+
+
 def test_front_matter_gives_a_row_for_each_of_its_items():
     rows = blocks.parse("---\nreleases:\n  - cycle: 18\n    eol: 2030-11-14\n  - cycle: 17\n---\n")
 
