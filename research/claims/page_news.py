@@ -40,6 +40,8 @@ from research.claims.terms import is_wide_text, terms
 
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
+LONG_CLAUSE_WORD = 5
+_CLAUSE = re.compile(r"\A\W{0,2}(?:§ ?)?(?=\w{0,6}\d)[\w.]{1,8}[.)]\s")
 ENOUGH = 0.5  # the least weight that is announced
 LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
@@ -465,6 +467,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.6
     else:
         is_news = said.lack(after) or said.lost(_left_out(before, after))
+        is_news = is_news or _is_another_rule(before, after)
         weight = 0.55 if is_news else 0.35
         weight *= 0.5 if _POINTER.search(after) else 1.0
     weight *= 0.5 if _announces(new) else 1.0
@@ -475,6 +478,16 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
     )  # fmt: skip
+
+
+def _is_another_rule(before: str, after: str) -> bool:
+    """Whether a numbered clause gained a word. In rules, each word counts."""
+    if not (_CLAUSE.match(before) and _CLAUSE.match(after)):
+        return False
+    old = set(match_key(before).split())
+    return any(
+        len(word) >= LONG_CLAUSE_WORD and word not in old for word in match_key(after).split()
+    )
 
 
 def _left_out(before: str, after: str) -> str:

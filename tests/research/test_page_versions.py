@@ -439,6 +439,16 @@ def test_a_word_of_a_long_sentence_that_was_exchanged_is_news():
     assert said(law.format("linens"), law.format("linen's"), "Law") == []
 
 
+def test_in_numbered_clauses_each_new_word_counts():
+    rest = "".join(f"- 3{n}) The judge calls group {n} to the stage.\n" for n in range(9))
+    dressed = "Competitors must be {} dressed at the venue."
+    rules = f"# Rules\n\nOthers are appropriately warned.\n\n- {{}}{dressed}\n{rest}"
+
+    assert news(rules.format("", "fully"), rules.format("", "appropriately"), "Rules") == []
+    [change] = news(rules.format("2h) ", "fully"), rules.format("2h) ", "appropriately"), "Rules")
+    assert change.status == "changed" and "2h) Competitors must be appropriately" in change.sentence
+
+
 def test_what_was_in_brackets_or_another_list_before_is_not_new():
     old = "# Rules\n\nThe board is elected for two years (Another term is allowed).\n\n- Doors close early\n"
     new = "# Rules\n\nThe board is elected for two years.\n\nAnother term is allowed.\n\n- Doors close early\n"
