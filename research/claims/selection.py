@@ -130,6 +130,9 @@ MOST_OF_PROSE = 0.3  # share of a page's sentences; more would retell the page
 # Share of the topic's words, in a statement or near it, below which it may be off the topic, and what
 # that costs. Fitted on the practice half of `benchmarks.real.rating`.
 ON_TOPIC, OFF_TOPIC = 0.6, 1.5
+# With this many statements on the topic for each one wanted, others are left out. A statement is on the
+# topic if its page is this relevant, or if it or what is around it has this share of the topic's words.
+ENOUGH_NEAR, RELEVANT, LEAST_NEAR = 3, 0.65, 0.5
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 _NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
@@ -234,6 +237,7 @@ class _Candidate:
     is_of_heading: bool = False  # a lead that shares words with its heading
     is_later: bool = False  # not the first sentence of its paragraph
     is_template: bool = False  # other pages have the same sentence
+    is_near: bool = True  # it or what is around it has enough of the topic's words
     score: float = 0.0
 
     @cached_property
@@ -268,6 +272,8 @@ def find(
         candidate.score = _score(candidate)
     candidates.sort(key=_rank)
     best = [one for one in candidates[: 3 * COMPARED] if not _is_noise(one)][:COMPARED]
+    near = [one for one in best if one.is_near]
+    best = near if len(near) >= ENOUGH_NEAR * limit else best
     _add_centrality(best)
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
@@ -430,7 +436,7 @@ def _score(candidate: _Candidate) -> float:
     own = set(candidate.terms)
     heads = " ".join(entry.headings).casefold()
     folded = candidate.text.casefold()
-    whole = said = 0.0
+    whole = said = near = 0.0
     for term, weight in page.query.items():
         where = max(
             1.0 * (term in own or _is_in(term, folded)), 0.7 * _is_in(term, heads),
@@ -438,7 +444,9 @@ def _score(candidate: _Candidate) -> float:
         )  # fmt: skip
         whole += weight
         said += weight * where
+        near += weight * (where > 0)
     local = said / whole if whole else 0.0
+    candidate.is_near = page.relevance >= RELEVANT or near >= LEAST_NEAR * whole
     lead = 1 / (1 + entry.order / 4)
     score = 0.4 * page.relevance + 0.3 * local + 0.12 * lead + _bonus(candidate)
     # On a page about other things too, such as a link round-up, most statements aren't on the topic.

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from beacon_site.text.cleaning import one_line
+from research.claims import selection
 from research.claims.duplicates import near_duplicates
 from research.claims.selection import PageText, collapse, find
 
@@ -205,3 +206,18 @@ def test_a_release_replaces_its_candidates():
     assert [one.sentence for one in collapse(found)] == [
         "The city is happy to announce a new timetable, 1.4.0. (1.4.0-rc.1)"
     ]
+
+
+def test_statements_off_the_topic_are_left_out_if_enough_are_on_it(monkeypatch):
+    topic = "Tram extension harbour district"
+    off = "The tram depot opened in 2026, released 12 wagons and announced 40 % growth."
+    monkeypatch.setattr(selection, "LEAST_OF_BEST", -9)
+
+    def weekly(count: int) -> PageText:
+        said = [
+            f"Street{n} house{n} is at the extension in the harbour district." for n in range(count)
+        ]
+        return page(1, "Weekly", "\n\n".join(["Nothing. " * 80, off, *said]))
+
+    assert off in sentences(weekly(5), topic=topic, limit=6)
+    assert off not in sentences(weekly(18), topic=topic, limit=6)
