@@ -42,7 +42,7 @@ LIMITS = Limits(whole_seconds=30.0, slow_seconds=float("inf"), wire_bytes=20 * M
 LOAD_SECONDS = 15.0  # then the page is read as it is
 QUIET_SECONDS = 1.0  # without any request, after the page has loaded
 QUEUE_SECONDS = 90.0
-MEMORY_LIMIT = 1536 * MIB  # resident, of all processes; they share some of it
+MEMORY_LIMIT = 1536 * MIB  # of all processes, with shared memory divided among them
 LONGEST_MESSAGE = 24 * MIB
 CHECK_SECONDS = 0.2
 
@@ -309,7 +309,8 @@ def _memory(pid: int) -> int:
     total = 0
     for one in (*own, *_children(pid)):
         with contextlib.suppress(psutil.Error):
-            total += one.memory_info().rss
+            known = one.memory_full_info()
+            total += getattr(known, "pss", known.rss)  # macOS has no PSS
     return total
 
 
