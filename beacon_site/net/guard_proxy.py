@@ -154,6 +154,8 @@ class GuardProxy:
     def _forward(self, client: socket.socket) -> None:
         head, rest = _read_head(client)
         method, place, fields = _parsed(head)
+        if any(host in place for host in _UPDATE_HOSTS):
+            raise _BadRequest
         if method == "CONNECT":
             # Also for ws:// on port 80.  What is inside the tunnel is up to the browser and the host.
             scheme = "http" if place.endswith(":80") else "https"
@@ -163,8 +165,6 @@ class GuardProxy:
             if target.scheme != "http":
                 raise _BadRequest
         else:
-            raise _BadRequest
-        if target.host in _UPDATE_HOSTS:
             raise _BadRequest
         stream = self._connected(target)
         if not self._keep(stream):
