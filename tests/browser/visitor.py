@@ -78,8 +78,13 @@ class Visitor:
         self.page.locator("main summary", has_text=name).filter(visible=True).first.click()
 
     def follow(self, name: str) -> None:
-        """Follow the first link of this name that is shown."""
-        self.click(self.page.get_by_role("link", name=name).filter(visible=True).first)
+        """Follow the first link of this name that is shown, and wait for its page."""
+        link = self.page.get_by_role("link", name=name).filter(visible=True).first
+        if link.get_attribute("hx-get") is not None:
+            self.click(link)
+            return
+        with self.page.expect_navigation():
+            link.click()
 
     def click(self, what: Locator) -> None:
         """Click a link or a button; without scripts it loads a page, and this waits for it.
