@@ -152,6 +152,16 @@ def test_what_no_source_supports_is_not_taken(run: Run):
     assert not [text for text in contents(run) if "2031" in text]
 
 
+def test_notes_on_how_the_report_was_written_are_not_taken(run: Run):
+    report = run.report
+    report.body += "\n\n*6 known pages were checked again and 2 have changed.*\n"
+    report.body += "\n- *We decided to look at pages since 2026 only.*\n"
+    report.save(update_fields=["body"])
+    followed(run)
+
+    assert not [text for text in contents(run) if "checked again" in text or "since 2026" in text]
+
+
 def test_a_struck_fact_is_not_kept_as_a_finding(run: Run):
     fact = TopicFact.objects.filter(topic=run.topic).first()
     assert fact is not None

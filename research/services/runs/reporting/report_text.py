@@ -172,6 +172,7 @@ def sentence_key(sentence: str) -> str:
 Style = TopicSettings.Style
 IN_SHORT = 5  # lines of an executive summary
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~])")
+_NOTE = re.compile(r"(?:- )?\*(?!\*).+(?<!\*)\*")
 _HEAD_LINE = re.compile(
     r"\s*>?\s*(?:[-*]\s+|#{1,6}\s+)?\**(?:to|from|date|re|subject|memo|memorandum)\b\**\s*(?::|\**$).*",
     re.IGNORECASE,
@@ -225,6 +226,11 @@ def framed(work: RunContext, body: str, notes: Sequence[str] = ()) -> str:
     if style == Style.BULLETS and told:
         told = ["## " + _("About this report"), "\n".join(told)]
     return "\n\n".join([body, *told])
+
+
+def without_notes(body: str) -> str:
+    """Return a body without the notes of its frame, which are about the run, not about its topic."""
+    return "\n".join(line for line in body.splitlines() if not _NOTE.fullmatch(line))
 
 
 def without_memo_head(body: str) -> str:

@@ -134,7 +134,8 @@ def _report(work: RunContext, facts: list[str]) -> str:
 
     Only the new sentence of each change is used, because the section also has the old one.
     """
-    body = "\n".join(map(_supported, work.run.report.body.splitlines()))
+    text = report_text.without_notes(work.run.report.body)
+    body = "\n".join(map(_supported, text.splitlines()))
     changed = "\n".join(f"- {fact}" for fact in facts if fact not in body)
     return f"{changed}\n\n{body}".strip()
 
