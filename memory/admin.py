@@ -976,7 +976,6 @@ class ConflictAdmin(AboutRecordAdmin):
     list_filter = ("state", "kind", "settled_how")
     list_select_related = ("owner",)
     search_fields = ("=left_id", "=right_id", "source", "owner__username")
-    MASKED = ("reason",)
     TYPE = "left_type"
     ID = "left_id"
 

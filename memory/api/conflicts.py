@@ -56,7 +56,7 @@ class ConflictOut(BaseModel):
     kind: Kind
     left: SideOut
     right: SideOut
-    reason: str
+    reason: str = Field(description="Why they contradict each other, in words.")
     source: str
     state: Literal["open", "settled"]
     settled_how: str
@@ -66,10 +66,13 @@ class ConflictOut(BaseModel):
 
     @classmethod
     def of(cls, one: Conflict) -> Self:
-        fields = {name: getattr(one, name) for name in cls.model_fields.keys() - {"left", "right"}}
+        fields = {
+            name: getattr(one, name)
+            for name in cls.model_fields.keys() - {"left", "right", "reason"}
+        }
         left = SideOut(type=one.left_type, id=one.left_id, version=one.left_version)
         right = SideOut(type=one.right_type, id=one.right_id, version=one.right_version)
-        return cls(left=left, right=right, **fields)
+        return cls(left=left, right=right, reason=one.get_reason_display(), **fields)
 
 
 @api.get("", auth=ADMIN, response=Listing[ConflictOut])

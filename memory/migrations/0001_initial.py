@@ -542,7 +542,24 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("source", models.CharField(blank=True, max_length=200)),
-                ("reason", models.TextField(blank=True)),
+                (
+                    "reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("version", "another version"),
+                            ("date", "another date"),
+                            ("time", "another time"),
+                            ("amount", "another amount"),
+                            ("number", "another number"),
+                            ("polarity", "the opposite"),
+                            ("similar", "almost the same words"),
+                            ("replaces", "possible update"),
+                            ("sources", "disputed by a source"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
                 (
                     "state",
                     models.CharField(

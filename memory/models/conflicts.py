@@ -24,7 +24,7 @@ from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 # The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact")
 MOST_NEAR = 500  # open near-duplicates per owner, since a longer list is too much to work through
-LONGEST_REASON, LONGEST_SOURCE, LONGEST_LABEL = 2_000, 200, 120
+LONGEST_SOURCE, LONGEST_LABEL = 200, 120
 
 
 class ConflictQuerySet(OwnedQuerySet):
@@ -78,9 +78,8 @@ class ConflictQuerySet(OwnedQuerySet):
         """Create a conflict between two of the owner's records, or return the existing one.
 
         `left` is the existing record and `right` the new one. `source` names what found the
-        conflict (`run:12`) and `reason` explains it in a sentence. An open conflict of the same
-        pair is returned as it is, and so is a resolved one while neither side has changed. Returns
-        None if a side is no longer active, or if too many near-duplicates are open. Raises
+        conflict (`run:12`), and `reason` is a `Conflict.Reason`. An open conflict of the same pair is
+        returned as it is, and so is a resolved one while neither side has changed. Returns None if a side is no longer active, or if too many near-duplicates are open. Raises
         InvalidValue for records that can't be in conflict: a record with itself, another owner's
         record, or a soul, agent or user note.
         """
@@ -135,7 +134,7 @@ class ConflictQuerySet(OwnedQuerySet):
             right_version=right.version,
             topic_ids=list(dict.fromkeys(key for key in topics if key is not None)),
             source=one_line(clean(source)[0])[:LONGEST_SOURCE],
-            reason=shorten(clean(reason)[0], LONGEST_REASON),
+            reason=reason,
         )
         if kind == Conflict.Kind.CONTRADICTION:
             # There are many near-duplicates, and none is urgent. Logging each would flood the log.
@@ -203,6 +202,17 @@ class Conflict(models.Model):
         CONTRADICTION = "contradiction", _("contradiction")
         NEAR_DUPLICATE = "near-duplicate", _("near-duplicate")
 
+    class Reason(models.TextChoices):
+        VERSION = "version", _("another version")
+        DATE = "date", _("another date")
+        TIME = "time", _("another time")
+        AMOUNT = "amount", _("another amount")
+        NUMBER = "number", _("another number")
+        POLARITY = "polarity", _("the opposite")
+        SIMILAR = "similar", _("almost the same words")
+        REPLACES = "replaces", _("possible update")
+        SOURCES = "sources", _("disputed by a source")
+
     class State(models.TextChoices):
         OPEN = "open", _("open")
         SETTLED = "settled", _("resolved")
@@ -225,7 +235,7 @@ class Conflict(models.Model):
     right_version = models.PositiveIntegerField()
     topic_ids = ArrayField(models.UUIDField(), default=list, blank=True)
     source = models.CharField(max_length=LONGEST_SOURCE, blank=True)
-    reason = models.TextField(blank=True)
+    reason = models.CharField(max_length=8, choices=Reason, blank=True)
     state = models.CharField(max_length=7, choices=State, default=State.OPEN)
     settled_how = models.CharField(max_length=6, choices=How, blank=True)
     settled_by = models.CharField(max_length=200, blank=True)

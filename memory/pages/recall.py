@@ -394,7 +394,11 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
     for one in pairs:
         sides = [(one.left_id, one.left_type), (one.right_id, one.right_type)]
         if len({*wanted, one.left_id, one.right_id}) <= MOST_DISPUTED:
-            wanted |= {key: (names[kind], one.reason) for key, kind in sides if key not in wanted}
+            wanted |= {
+                key: (names[kind], one.get_reason_display())
+                for key, kind in sides
+                if key not in wanted
+            }
     missing: list[tuple[str, Any]] = []
     for name in names.values():
         keys = [key for key, (kind, _why) in wanted.items() if kind == name and key not in known]

@@ -110,7 +110,7 @@ def there(alice: User) -> dict[str, Any]:
         owner=alice, actor="agent:a", record_type="note", after={"content": WORDS}
     )
     rating = ratings.rate(alice, "friend", note, "useful", by=alice.actor)
-    Conflict.objects.note(alice, "contradiction", note, observation, reason=WORDS)
+    Conflict.objects.note(alice, "contradiction", note, observation, reason="number")
     carol = User.objects.create_user("carol")
     shared = make_topic(carol, f"{WORDS}, shared")
     make_second_run(shared)

@@ -66,7 +66,7 @@ def _in_conflict(owner: Any) -> dict[str, str]:
     texts = "The depot in Kobe closes at five.", "The depot in Kobe closes at six on Fridays."
     left, right = (notes.write_note(owner, "log", text, by=by) for text in texts)
     pair: Any = Conflict.objects.note(
-        owner, "contradiction", left, right, source="run:1", reason="five is not six"
+        owner, "contradiction", left, right, source="run:1", reason="number"
     )
     seen = [
         write_observation(owner, "finding", text, by=by, source=f"import:{number}")

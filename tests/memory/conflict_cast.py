@@ -42,7 +42,7 @@ def two_notes(owner: Any, kind: str = "contradiction") -> Conflict:
 
 
 def noted(owner: Any, left: Any, right: Any, kind: str = "contradiction") -> Conflict:
-    found = Conflict.objects.note(owner, kind, left, right, source="run:7", reason="89, then 74")
+    found = Conflict.objects.note(owner, kind, left, right, source="run:7", reason="number")
     assert found is not None
     return found
 

@@ -24,7 +24,7 @@ def pair(owner: Any) -> tuple[Note, Note]:
 
 
 def noted(owner: Any, left: Any, right: Any, kind: str = CONTRADICTION) -> Conflict:
-    found = Conflict.objects.note(owner, kind, left, right, source="run:3", reason="89 is not 74")
+    found = Conflict.objects.note(owner, kind, left, right, source="run:3", reason="number")
     assert found is not None
     return found
 

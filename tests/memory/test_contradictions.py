@@ -122,7 +122,7 @@ def test_two_notes_a_minute_apart_become_one_conflict(alice: User) -> None:
     contradictions.report(old)
     [found] = Conflict.objects.of(alice).standing()
     assert (found.left_id, found.right_id) == (old.pk, new.pk)
-    assert (found.kind, found.reason) == ("contradiction", "another version")
+    assert (found.kind, found.reason) == ("contradiction", "version")
 
 
 def test_an_agents_write_is_compared_after_its_commit(

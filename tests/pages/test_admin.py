@@ -94,7 +94,7 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.TrashedRows.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
     memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")
     note = memory.Note.objects.of(owner).latest("created")
-    memory.Conflict.objects.note(owner, "contradiction", note, observation, reason=SECRET_TEXT)
+    memory.Conflict.objects.note(owner, "contradiction", note, observation, reason="number")
     memory.BulkAct.objects.create(owner=owner, page="notes", act="pin")
     hidden_undo = {"arguments": {"before": SECRET_TEXT}, "expires_at": timezone.now()}
     memory.Undo.objects.create(owner=owner, act="settings", **hidden_undo)

@@ -56,9 +56,7 @@ def find(owner: User, *, seconds: float = SECONDS) -> int:
     for left, right in _pairs(owner):
         if time.monotonic() > ends:
             break
-        Conflict.objects.note(
-            owner, _FOUND, left, right, reason=_("almost the same words and the same numbers")
-        )
+        Conflict.objects.note(owner, _FOUND, left, right, reason=Conflict.Reason.SIMILAR)
     return Conflict.objects.of(owner).count() - before
 
 

@@ -16,9 +16,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from beacon_site import celery
 from beacon_site.text import contradictions as texts
@@ -40,15 +38,6 @@ WAIT = 10.0  # seconds without messages after the broker didn't accept one
 _RUN = "run:"
 _down_until = 0.0
 
-REASONS: dict[str, str | Promise] = {
-    texts.VERSION: gettext_lazy("another version"),
-    texts.DATE: gettext_lazy("another date"),
-    texts.TIME: gettext_lazy("another time"),
-    texts.AMOUNT: gettext_lazy("another amount"),
-    texts.NUMBER: gettext_lazy("another number"),
-    texts.POLARITY: gettext_lazy("the opposite"),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -62,7 +51,7 @@ class Known:
 
     @property
     def why(self) -> str:
-        return str(REASONS[self.kind])
+        return str(Conflict.Reason(self.kind).label)
 
     @property
     def url(self) -> str:
@@ -157,7 +146,12 @@ def report(record: Any, *, by: Actor = MAINTENANCE) -> list[Conflict]:
         if known.type == "section":
             continue
         pair = Conflict.objects.note(
-            record.owner, Conflict.Kind.CONTRADICTION, known.record, record, reason=known.why, by=by
+            record.owner,
+            Conflict.Kind.CONTRADICTION,
+            known.record,
+            record,
+            reason=known.kind,
+            by=by,
         )
         if pair is not None:
             found.append(pair)

@@ -67,19 +67,15 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
             old,
             new,
             source=run.source,
-            reason=_why(change),
+            reason=Conflict.Reason.REPLACES
+            if change.status == Status.CHANGED
+            else Conflict.Reason.SOURCES,
             by=RESEARCH,
         )
         if conflict is not None:
             change.conflict_id = str(conflict.pk)
             noted += 1
     return noted
-
-
-def _why(change: Change) -> str:
-    if change.status == Status.CHANGED:
-        return _("This might replace a known fact.")
-    return _("A source contradicts a known fact.")
 
 
 # --- save ---
