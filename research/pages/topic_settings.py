@@ -342,7 +342,8 @@ def topic_known(request: BeaconRequest) -> HttpResponse:
 def schedule_preview(request: BeaconRequest) -> HttpResponse:
     """Show the next five runs of the selected schedule (a fragment)."""
     preview = _with_cost(_preview(request.GET), request, request.GET.get("topic", ""))
-    return render(request, "research/_next_runs.html", {"preview": preview})
+    context = {"preview": preview, "is_fragment": True}
+    return render(request, "research/_next_runs.html", context)
 
 
 @login_required

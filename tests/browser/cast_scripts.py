@@ -154,7 +154,7 @@ def _held(owner: Any) -> dict[str, str]:
             write_note(owner, "log", text, by=owner.actor) for text in (OLDER[name] + "!", sentence)
         )
         pair: Any = Conflict.objects.note(
-            owner, "contradiction", left, right, source="run:1", reason=TITLES[name]
+            owner, "contradiction", left, right, source="run:1", reason="number"
         )
     changed: Proposal = review_services.hold(
         owner, "file", by=AGENT, source="run:1", before={"content": file.content},

@@ -128,6 +128,7 @@ def test_a_topic_is_made_with_a_hint_of_what_is_known_and_its_next_runs(visitor:
     expect(visitor.page.locator("#known")).to_contain_text("Solid-state batteries")
     visitor.goto("/topics/")
     visitor.follow("Settings for Solid-state batteries")
+    visitor.unfold("Schedule")
     visitor.page.get_by_label("Every weekday").check()
     expect(visitor.page.locator("#next-runs time")).to_have_count(5)
     visitor.page.keyboard.press("Control+s")

@@ -69,6 +69,7 @@ def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visi
     page = visitor.page
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Geothermal wells")
+    visitor.unfold("Schedule")
     page.get_by_label("every week", exact=True).check()
     visitor.press("Show next runs")
     expect(page.locator("#next-runs time")).to_have_count(5)

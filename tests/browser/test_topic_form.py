@@ -33,6 +33,7 @@ def test_a_template_fills_in_the_form_and_keeps_what_was_typed(visitor: Visitor)
     page = visitor.page
     visitor.goto("/topics/new/")
     page.locator("[name=title]").fill("Cargo bikes")
+    visitor.unfold("Objective and focus")
     page.locator("[name=focus]").fill("Only those with three wheels")
     page.get_by_role("button", name="Competitor scan").click()
     expect(page.locator("[name=take][aria-pressed=true]")).to_contain_text("Competitor scan")
@@ -51,6 +52,7 @@ def test_services_are_put_in_order_and_stay_in_it(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/?template=research-field&title=Cells")
     before = ticked(visitor)
+    visitor.unfold("Where to search")
     page.get_by_role("button", name="Move arXiv down").press("Enter")
     expect(page.locator(".services li").first).to_contain_text("Wikipedia")
     page.locator("button[name=make]").click()
@@ -64,6 +66,7 @@ def test_focus_stays_on_the_arrow_that_was_pressed(visit: Visit, newcomer: str) 
     visitor = visit()
     visitor.sign_in(newcomer)
     visitor.goto("/topics/new/?template=research-field")
+    visitor.unfold("Where to search")
     for place in (1, 2):
         visitor.page.locator("#down-arxiv").press("Enter")
         expect(visitor.page.locator(".services li").nth(place)).to_contain_text("arXiv")

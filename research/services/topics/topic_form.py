@@ -696,6 +696,15 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     # --- open sections ---
 
     @property
+    def goal_is_set(self) -> bool:
+        """Whether “objective and focus” is filled in or invalid."""
+        return self._is_set("objective", "focus", "always_check")
+
+    @property
+    def schedule_is_wrong(self) -> bool:
+        return any(self.errors.get(part) for part in SCHEDULE_PARTS)
+
+    @property
     def where_is_set(self) -> bool:
         """Whether a setting of “where to look” was changed or is invalid."""
         domains = ("allow_domains", "block_domains", "block_pages")
@@ -725,7 +734,15 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             *MONTH_LIMITS,
         )
 
+    @property
+    def _is_from_template(self) -> bool:
+        """Whether a template filled in the form, and nothing else was pressed since."""
+        pressed = str(self.initial.get("pressed", ""))
+        return bool(self.initial.get("template")) and not pressed.startswith(("up-", "down-"))
+
     def _is_set(self, *names: str) -> bool:
+        if self._is_from_template:
+            return any(self.errors.get(name) for name in names)
         unset: tuple[Any, ...] = (None, "", False, [], *_USUAL)
         return any(self.errors.get(name) or self[name].value() not in unset for name in names)
 
