@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,18 @@ from beacon_site.web.http import BeaconRequest
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat.conversation import LONGEST_TITLE
-from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
+from memory.agents.chat.turn import RECALL
+from memory.models import (
+    Conflict,
+    Message,
+    Note,
+    Observation,
+    Reflection,
+    Session,
+    Topic,
+    Trust,
+    User,
+)
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
 from memory.pages.reflections import shown_of
@@ -90,6 +102,11 @@ class CallRow:
     proposal_url: str = ""
 
 
+# A line of an answer by recall: the passage, and the mark of its record.
+_FOUND = re.compile(r"- “(?P<said>.*)” \[(?P<mark>[^\]]+)\]")
+_AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>")
+
+
 def _cite_card(cite: Mapping[str, str]) -> dict[str, Any]:
     """Return a source of an answer as it is shown; `quote` is empty if its title says the same."""
     kinds = {
@@ -120,11 +137,46 @@ class MessageRow:
     calls: list[CallRow] = field(default_factory=list)
     cites: Sequence[Mapping[str, str]] = ()
     rating: RatingControl | None = None
+    disputes: Sequence[Conflict] = ()
 
     @property
     def cards(self) -> list[dict[str, Any]]:
         """Return the sources of an answer, as they are shown."""
         return [_cite_card(cite) for cite in self.cites]
+
+    @property
+    def found(self) -> list[dict[str, Any]]:
+        """Return what recall found, best first, if that is the whole answer.
+
+        Each group has `rows`: one passage with the `cards` of the records that say it, or two
+        passages that contradict each other (`conflict`).
+        """
+        lines = self.message.content.splitlines() if self.message.by == RECALL else []
+        passages = [match["said"] for line in lines if (match := _FOUND.fullmatch(line))]
+        if not passages or not len(passages) == len(lines) == len(self.cites):
+            return []
+        groups: list[dict[str, Any]] = []
+        group_of: dict[str, dict[str, Any]] = {}  # by the id of a record
+        row_of: dict[str, dict[str, Any]] = {}  # by its passage
+        for number, (said, cite) in enumerate(zip(passages, self.cites, strict=True), start=1):
+            card = _cite_card(cite) | {"number": number}
+            if said[:60].rstrip("…") == card["title"][:60].rstrip("…"):
+                card["title"] = card["words"]
+            pair = next((one for one in self.disputes if cite["id"] in _sides(one)), None)
+            if pair is None and said in row_of:
+                row_of[said]["cards"].append(card)
+                continue
+            row_of[said] = {"said": _AUTOLINK.sub(r"\1", said), "cards": [card]}
+            sides = _sides(pair) if pair else ()
+            group = next((group_of[key] for key in sides if key in group_of), None)
+            if group is None or group["conflict"] not in (None, pair):
+                group = {"rows": [], "conflict": None}
+                groups.append(group)
+            elif pair:
+                group["conflict"] = pair
+            group["rows"].append(row_of[said])
+            group_of[cite["id"]] = group
+        return groups
 
     @property
     def is_pending(self) -> bool:
@@ -152,7 +204,7 @@ def messages_of(
 ) -> tuple[list[MessageRow], int | None]:
     """Return the last messages (of those before a position), and where earlier ones end.
 
-    Two queries, and two for the ratings of the answers.
+    Two queries, one for contradictions and two for the ratings of the answers.
     """
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
@@ -160,7 +212,23 @@ def messages_of(
     found = list(rows[: MOST_SHOWN + 1])
     shown = found[:MOST_SHOWN][::-1]
     earlier = shown[0].position if len(found) > MOST_SHOWN else None
-    return with_ratings(session, [said(message) for message in shown]), earlier
+    told = with_disputes(session, [said(message) for message in shown])
+    return with_ratings(session, told), earlier
+
+
+def _sides(conflict: Conflict) -> tuple[str, str]:
+    return str(conflict.left_id), str(conflict.right_id)
+
+
+def with_disputes(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
+    """Return the messages with the open contradictions between records that one cites: one query."""
+    cited = [{cite["id"] for cite in row.cites if cite.get("id")} for row in rows]
+    pairs = Conflict.objects.of(session.owner).standing().about(set().union(*cited))
+    open_pairs = list(pairs.filter(kind=Conflict.Kind.CONTRADICTION))
+    return [
+        replace(row, disputes=[one for one in open_pairs if ids.issuperset(_sides(one))])
+        for row, ids in zip(rows, cited, strict=True)
+    ]
 
 
 def with_ratings(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
@@ -449,7 +517,7 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     found = _answer(request, pk)
     if not request.htmx:
         return redirect(f"{reverse('memory:session', args=[found.session_id])}#last")
-    [shown] = with_ratings(found.session, [said(found)])
+    [shown] = with_ratings(found.session, with_disputes(found.session, [said(found)]))
     if shown.is_pending and request.GET.get("seen") == shown.token:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()

@@ -50,7 +50,7 @@ def test_an_answer_comes_by_itself_with_its_sources_and_a_session_is_ended(asker
 
     page.locator(".ask-form textarea").fill("What is my boat called?")
     page.keyboard.press("Control+Enter")
-    expect(page.locator(".ask-cites").last).to_contain_text("Petrel", timeout=WAIT)
+    expect(page.locator(".ask-found").last).to_contain_text("Petrel", timeout=WAIT)
     expect(page.locator("[aria-busy]")).to_have_count(0)
     assert asker.violations() == []
 

@@ -15,7 +15,8 @@ from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import ask, start
-from memory.models import Message, Note, Reflection, Session, User
+from memory.models import Conflict, Message, Note, Reflection, Session, User
+from memory.pages.chat import messages_of
 from memory.services.notes.saving import write_note
 from research.models import Worker
 from tests.memory.ended_sessions import finish_session
@@ -118,10 +119,46 @@ def test_a_session_shows_what_was_said_with_its_sources(browser: Client, session
     html = text_of(browser.get(at("session", session)))
     assert "When does the harbour close?" in html
     assert "The harbour of Kobe closes on Sundays." in html
-    answer = session.messages.get(role="assistant")
-    assert f'<a href="#cite-{answer.pk}-1">[1]</a>' in html
+    note = Note.objects.get(content__startswith="The harbour of Kobe")
+    assert f'href="{note.get_absolute_url()}"' in html
     assert "Available memory:" not in html
     assert "No model is set up" in html
+
+
+def test_two_memories_that_contradict_each_other_are_one_card(
+    browser: Client, session: Session, alice: User
+):
+    one, other = (
+        write_note(alice, "log", f"The gate of Osaka closes at {hour}.", by=alice.actor)
+        for hour in ("five", "six")
+    )
+    assert Conflict.objects.note(alice, "contradiction", one, other, reason="time") is not None
+    conversation_turn.answer(ask(session, "When does the gate of Osaka close?", by=alice.actor).pk)
+
+    [_first, last] = [row for row in messages_of(session)[0] if row.message.role == "assistant"]
+    [together] = [group for group in last.found if group["conflict"]]
+    assert {row["said"] for row in together["rows"]} == {one.content, other.content}
+    html = text_of(browser.get(at("session", session)))
+    assert "These contradict each other" in html and "another time" in html
+    assert together["conflict"].get_absolute_url() in html
+
+
+def test_the_same_words_of_two_memories_are_shown_once(session: Session, alice: User):
+    words = "The lighthouse keeper of Osaka is on leave in August."
+    for kind in ("log", "rule"):
+        write_note(alice, kind, words, by=alice.actor)
+    conversation_turn.answer(ask(session, "Where is the lighthouse keeper?", by=alice.actor).pk)
+
+    found = messages_of(session)[0][-1].found
+    rows = [row for group in found for row in group["rows"] if row["said"] == words]
+    assert [len(row["cards"]) for row in rows] == [2]
+
+
+def test_an_answer_by_recall_that_was_edited_is_shown_as_its_text(session: Session):
+    session.messages.filter(role="assistant").update(content="It closes on Sundays.")
+
+    shown = messages_of(session)[0][-1]
+    assert shown.found == [] and "It closes on Sundays." in shown.html
 
 
 def test_something_more_is_said_over_htmx(browser: Client, session: Session):
@@ -198,7 +235,7 @@ def test_a_session_takes_a_fixed_number_of_queries(
         conversation_turn.answer(ask(session, f"Harbour {number}?", by=alice.actor).pk)
     conversation_end.end(session, by=alice.actor)
     finish_session(session)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         browser.get(at("session", session))
 
 
