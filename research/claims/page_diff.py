@@ -29,6 +29,8 @@ SPELT = 75  # ratio of two spellings of a word
 NAMED_ALIKE = 70  # the same for the names of two rows with at least this many words
 FEW_WORDS = 3
 SPELT_WORD = 6  # letters from which a word with two swapped letters is misspelled
+REWRITTEN_SHARE = 0.35  # share of long words from which two sentences are about the same
+SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
@@ -115,6 +117,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     )
     _take_rows(left, result, gained)
     _take_alike(left, result)
+    _take_rewritten(left, result)
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
     # as removed.
     removed = [] if is_little else left.old
@@ -513,6 +516,44 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
                 result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in matched]
     left.new = [entry for entry in left.new if id(entry) not in matched]
+
+
+def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
+    """Match sentences and items under one heading that say something else about the same.
+
+    They begin with the same words, or share most of the long words of the shorter one.
+    """
+    new: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    for entry in left.new:
+        if entry.kind in (SENTENCE, ITEM):
+            new[entry.path].append(entry)
+    pairs: list[tuple[float, int, int, Entry, Entry]] = []
+    for a in left.old:
+        path = result.renamed.get(a.path, a.path)
+        if a.kind not in (SENTENCE, ITEM) or not new.get(path):
+            continue
+        pairs += [
+            (-share, a.order, b.order, a, b)
+            for b in new[path][:MOST_ALIKE]
+            if a.kind == b.kind and (share := _shared_words(a.match, b.match))
+        ]
+    taken: set[int] = set()
+    for _share, _i, _j, a, b in sorted(pairs, key=lambda each: each[:3]):
+        if id(a) not in taken and id(b) not in taken:
+            taken |= {id(a), id(b)}
+            result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+    left.old = [entry for entry in left.old if id(entry) not in taken]
+    left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _shared_words(before: str, after: str) -> float:
+    """Return the share of the shorter one's long words that both have, or 0 if it's too small."""
+    old, new = ([w for w in text.split() if len(w) >= LONG_WORD] for text in (before, after))
+    shared = len(set(old) & set(new))
+    share = shared / max(min(len(set(old)), len(set(new))), 1)
+    is_same_start = before.split()[:SAME_START] == after.split()[:SAME_START]
+    least = REWRITTEN_SHARE if not is_same_start else REWRITTEN_SHARE / 2
+    return share if shared >= FEW_WORDS - is_same_start and share >= least else 0.0
 
 
 def _alike(

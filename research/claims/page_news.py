@@ -107,6 +107,7 @@ _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
 _PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
+_NAME = re.compile(r"\W*((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
     r"(?:releases?|versions?|items?|data|list|entries|overview|table|products?|results?|summary)$",
@@ -309,7 +310,9 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     sentence = words_of(entry, title)
     weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
-    if is_prose and (_is_slight(entry) or _is_rewritten(entry, come)):
+    if (is_prose and (_is_slight(entry) or _is_rewritten(entry, come))) or (
+        entry.kind == ITEM and _is_named_again(entry, come)
+    ):
         weight = 0.2
     above = shorten(_context(entry, title), 80)
     if entry.kind == ITEM and match_key(above) not in match_key(sentence):
@@ -338,6 +341,13 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
         entry.match, come[:MOST_ADDED], scorer=fuzz.token_sort_ratio, score_cutoff=REWRITTEN
     )
     return best is not None
+
+
+def _is_named_again(entry: Entry, come: Sequence[str]) -> bool:
+    """Whether a list item began with a name, and a new statement begins with the same one."""
+    named = _NAME.match(entry.text)
+    name = f"{match_key(named[1])} " if named else ""
+    return bool(name) and any(f"{text} ".startswith(name) for text in come[:MOST_ADDED])
 
 
 def _moved(
@@ -745,6 +755,7 @@ def _section(
     )  # fmt: skip
     best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
     kept = [one for one in best if one.key != first.match or lead == number]
+    kept.sort(key=lambda one: one.order)
     if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
         # If the entries of a version name it, it needs no line for itself.
         said = (one.sentence.removeprefix(f"{heading}, ") for one in kept)
@@ -753,6 +764,12 @@ def _section(
             for one, text in zip(kept, said, strict=True)
         ]
         heads = []
+    elif lead == number and kept and len(kept) == len(parts) and not _is_release(heading):
+        # All of it follows, so the heading goes in front of the first statement.
+        heads = []
+        if match_key(heading) not in match_key(kept[0].sentence):
+            sentence = shorten(f"{shorten(heading, 80)}: {kept[0].sentence}", LONGEST)
+            kept[0] = replace(kept[0], sentence=sentence)
     else:
         heads = [head]
     # An entirely new list isn't cut to a few items, unlike one that grew.
@@ -763,6 +780,11 @@ def _section(
             for one in kept
         ),
     ]
+
+
+def _is_release(heading: str) -> bool:
+    kinds = {kind for kind, _value in values.typed_values(heading)}
+    return bool(kinds & {values.VERSION, values.DATE})
 
 
 def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:

@@ -848,3 +848,47 @@ def test_a_sentence_with_a_few_words_of_a_removed_one_hasnt_replaced_it():
         for text in (f"{kept}\n\n{gone}", f"{kept}\n\nThe council is in the harbour.")
     )
     assert ("gone", gone) in said(old, new, "Statutes")
+
+
+def test_a_rule_that_was_replaced_by_another_about_the_same_is_changed():
+    before = "Lost keys are replaced by the depot office within a week, if the board agrees."
+    after = "Lost keys are replaced on the spot by each driver."
+    kept = "Passengers keep their tickets until they leave the tram."
+    [change] = news(f"# Depot\n\n{before} {kept}\n", f"# Depot\n\n{after} {kept}\n", "Depot")
+
+    assert (change.status, change.sentence, change.before) == ("changed", after, before)
+
+
+def test_a_rule_in_the_place_of_another_about_something_else_is_new():
+    before = "Lost keys are replaced by the depot office within a week."
+    after = "Dogs travel free of charge on Sundays."
+    kept = "Passengers keep their tickets until they leave the tram."
+
+    assert sorted(said(f"# Depot\n\n{before} {kept}\n", f"# Depot\n\n{after} {kept}\n")) == [
+        ("gone", before),
+        ("new", after),
+    ]
+
+
+def test_people_of_a_list_that_was_laid_out_anew_are_not_gone():
+    names = ["Ada Holm", "Britta Lind", "Carl Moe", "Dora Nyberg"]
+    rest = "The board meets on the first Monday of each month, and its minutes are public."
+    old = "".join(f"- {name}, driver (2018)\n" for name in names)
+    new = "".join(f"- {name}: line {n}, depot {n}, since spring\n" for n, name in enumerate(names))
+    told = said(f"# Staff\n\n{rest}\n\n{old}", f"# Staff\n\n{rest}\n\n## Drivers\n\n{new}")
+
+    assert not [text for status, text in told if status == "gone"]
+
+
+def test_a_short_new_section_is_told_by_its_statements_under_its_heading():
+    old = "# Fares\n\nA ticket is valid for an hour, on all lines, and also on the ferry.\n"
+    refunds = (
+        "A ticket that a passenger couldn't use because of a strike is refunded at any counter"
+        " within four weeks, in cash, by card or by bank transfer, without giving any reason.",
+        "Season tickets are refunded by the day.",
+        "Refunds of less than a crown are given to the museum.",
+    )
+    told = said(old, f"{old}\n## Refunds\n\n" + "\n\n".join(refunds) + "\n", "Fares")
+
+    assert told[0] == ("new", f"Refunds: {refunds[0]}")
+    assert not [text for _status, text in told if "entries" in text]
