@@ -522,10 +522,11 @@ def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], 
             above = filled[0]  # a cell across the table names the rows below it
             continue
         subject = cells[key] if key < len(cells) else ""
+        # A column without a name or a value only sets others apart.
         fields = [
             (names[n] if n < len(names) else "", cell)
             for n, cell in enumerate(cells)
-            if n != key and (cell or n < len(names))
+            if n != key and (cell or (n < len(names) and names[n]))
         ]
         reader.add(ROW, subject, fields, line.strip(), [above] if above else [])
     reader.group += 1

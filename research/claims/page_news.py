@@ -310,9 +310,9 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     sentence = words_of(entry, title)
     weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
-    if (is_prose and (_is_slight(entry) or _is_rewritten(entry, come))) or (
-        entry.kind == ITEM and _is_named_again(entry, come)
-    ):
+    is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
+    is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
+    if is_rewritten or is_listed_again or (is_prose and _announces(entry)):
         weight = 0.2
     above = shorten(_context(entry, title), 80)
     if entry.kind == ITEM and match_key(above) not in match_key(sentence):

@@ -883,8 +883,7 @@ def test_people_of_a_list_that_was_laid_out_anew_are_not_gone():
 def test_a_short_new_section_is_told_by_its_statements_under_its_heading():
     old = "# Fares\n\nA ticket is valid for an hour, on all lines, and also on the ferry.\n"
     refunds = (
-        "A ticket that a passenger couldn't use because of a strike is refunded at any counter"
-        " within four weeks, in cash, by card or by bank transfer, without giving any reason.",
+        "A ticket that couldn't be used because of a strike is refunded at any counter within four weeks, in cash, by card or by bank transfer, without giving any reason.",
         "Season tickets are refunded by the day.",
         "Refunds of less than a crown are given to the museum.",
     )
@@ -892,3 +891,18 @@ def test_a_short_new_section_is_told_by_its_statements_under_its_heading():
 
     assert told[0] == ("new", f"Refunds: {refunds[0]}")
     assert not [text for _status, text in told if "entries" in text]
+
+
+def test_a_line_that_introduced_what_is_gone_is_not_told_by_itself():
+    kept = "Passengers keep their tickets until they leave the tram."
+    old = f"# Fares\n\n{kept}\n\nA fare is set by two complementary rules:\n\n- Night trams cost double.\n"
+    assert said(old, f"# Fares\n\n{kept}\n", "Fares") == [
+        ("gone", "A fare is set by two complementary rules, Night trams cost double.")
+    ]
+
+
+def test_columns_that_only_set_others_apart_are_left_out():
+    [row] = parsed(
+        "| Line | | Depot | | Doors |\n|---|---|---|---|---|\n| 4 | | North | | wide |\n"
+    )
+    assert row.fields == (("Depot", "North"), ("Doors", "wide"))
