@@ -756,6 +756,7 @@ def _section(
     best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
     kept = [one for one in best if one.key != first.match or lead == number]
     kept.sort(key=lambda one: one.order)
+    heads: list[PageChange] = []
     if head.is_typed and lead == number and all(one.kind == ITEM for one in kept):
         # If the entries of a version name it, it needs no line for itself.
         said = (one.sentence.removeprefix(f"{heading}, ") for one in kept)
@@ -763,10 +764,8 @@ def _section(
             replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
             for one, text in zip(kept, said, strict=True)
         ]
-        heads = []
     elif lead == number and kept and len(kept) == len(parts) and not _is_release(heading):
         # All of it follows, so the heading goes in front of the first statement.
-        heads = []
         if match_key(heading) not in match_key(kept[0].sentence):
             sentence = shorten(f"{shorten(heading, 80)}: {kept[0].sentence}", LONGEST)
             kept[0] = replace(kept[0], sentence=sentence)

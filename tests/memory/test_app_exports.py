@@ -506,3 +506,102 @@ def test_the_command_counts_first(
     found = LibraryDocument.objects.get(url="https://example.org/tides")
     assert found.title == "Tide & time" and "Folder: Harbour" in found.text
     assert found.sensitivity == Sensitivity.NORMAL
+
+
+# --- Gemini as HTML -----------------------------------------------------------------------------
+
+
+def gemini_html(*entries: tuple[str, str]) -> str:
+    """Write entries (header, inside of the first part) in the shape of Takeout's HTML form."""
+    cells = "\n".join(
+        '<div class="outer-cell mdl-cell mdl-cell--12-col mdl-shadow--2dp"><div class="mdl-grid">'
+        '<div class="header-cell mdl-cell mdl-cell--12-col">'
+        f'<p class="mdl-typography--title">{header}<br></p></div>'
+        f'<div class="content-cell mdl-cell mdl-cell--6-col mdl-typography--body-1">{inside}</div>'
+        '<div class="content-cell mdl-cell mdl-cell--6-col mdl-typography--text-right"></div>'
+        '<div class="content-cell mdl-cell mdl-cell--12-col mdl-typography--caption">'
+        "<b>Products:</b><br>&emsp;Gemini Apps<br></div></div></div>"
+        for header, inside in entries
+    )
+    return f'<html><head><title>My Activity</title></head><body><div class="mdl-grid">{cells}</div></body></html>'
+
+
+def read_html(folder: Path, text: str) -> list[Any]:
+    path = folder / "MyActivity.html"
+    path.write_text(text)
+    assert app_exports.app_of(path) == App.GEMINI
+    return list(app_exports.items(path, App.GEMINI))
+
+
+@pytest.mark.requirement("R384")
+def test_gemini_as_html_gives_the_same_documents_as_json(alice: User, tmp_path: Path) -> None:
+    text = gemini_html(
+        ("Gemini Apps", "Prompted\xa0How deep is it?<br>May 3, 2025, 12:00:00\u202fPM UTC<br><p>Nine <b>metres</b>.</p>"),
+        ("Gemini-Apps", "Und morgen?<br>02.05.2025, 14:00:00 MESZ<br>"),
+        ("Search", 'Searched for <a href="https://example.org">tea</a><br>May 2, 2025, 12:00:00 PM UTC<br>'),
+        ("Gemini Apps", "Prompted And the quay?<br>May 2, 2025, 12:00:00 PM UTC<br>"),
+    )  # fmt: skip
+    as_json = list(app_exports.items(made(tmp_path, App.GEMINI), App.GEMINI))
+    found = read_html(tmp_path, text)
+
+    assert [(one.title, one.text, one.created) for one in found] == [
+        (one.title, one.text, one.created) for one in as_json
+    ]
+    path = zipped(
+        tmp_path, **{"Takeout__Meine Aktivitäten__Gemini-Apps__MeineAktivitäten.html": text}
+    )
+    assert take_in(alice, path).documents == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "at"),
+    [
+        ("Jun 8, 2025, 12:37:50 AM UTC", "2025-06-08T00:37"),
+        ("Jun 8, 2025, 6:37:50 PM PDT", "2025-06-09T01:37"),
+        ("08.06.2025, 12:37:50 MESZ", "2025-06-08T10:37"),
+        ("8 juin 2025, 12:37:50 CEST", "2025-06-08T10:37"),
+        ("2025/06/08 12:37:50 JST", "2025-06-08T03:37"),
+        ("8 de jun. de 2025, 12:37:50 BRT", "2025-06-08T12:37"),
+        ("8 июн. 2025 г., 12:37:50 MSK", ""),
+    ],
+)
+def test_a_moment_is_read_in_the_language_of_the_account(
+    tmp_path: Path, line: str, at: str
+) -> None:
+    [one] = read_html(
+        tmp_path, gemini_html(("Gemini Apps", f"Prompted Why?<br>{line}<br>Because."))
+    )
+
+    assert "Because." in one.text and "Why?" in one.text
+    assert (one.created.isoformat()[:16] if one.created else "") == at
+
+
+def test_an_entry_without_a_moment_is_listed_and_the_others_are_read(tmp_path: Path) -> None:
+    text = gemini_html(
+        ("Gemini Apps", "Used Gemini Apps<br>"),
+        ("Gemini Apps", "Prompted Why?<br>Jun 8, 2025, 12:37:50 AM UTC<br>Because."),
+    )
+    problem, document = read_html(tmp_path, text)
+
+    assert "entry 1" in problem.where and document.text.count("Because.") == 1
+
+
+def test_a_page_that_is_no_export_of_gemini_is_not_recognized(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("<html><body>" + "<p>Gemini</p>" * 200_000 + "</body></html>")
+    assert app_exports.app_of(path) is None
+
+
+def test_scripts_in_an_answer_are_only_text(tmp_path: Path) -> None:
+    inside = "Prompted Why?<br>Jun 8, 2025, 12:37:50 AM UTC<br><img src=x onerror=alert(1)>Because &lt;b&gt;."
+    [one] = read_html(tmp_path, gemini_html(("Gemini Apps", inside)))
+    assert "<img" not in one.text and "Because <b>." in one.text
+
+
+def test_an_endless_entry_takes_little_memory(tmp_path: Path) -> None:
+    inside = "Prompted Why?<br>Jun 8, 2025, 12:37:50 AM UTC<br>" + "Because. " * 2_000_000
+    [one, last] = read_html(
+        tmp_path,
+        gemini_html(("Gemini Apps", inside), ("Gemini Apps", "Prompted More<br>7 Jun 2025, 1:00:00 AM UTC<br>x")),
+    )  # fmt: skip
+    assert len(one.text) < 1_200_000 and "More" in last.text

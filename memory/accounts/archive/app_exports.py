@@ -16,10 +16,11 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from html.parser import HTMLParser
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
@@ -30,6 +31,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.text import values
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.injection import injection_reason
@@ -52,6 +54,7 @@ from memory.services.review import proposals
 from memory.services.review.risks import HoldReasons, Risk
 
 MOST_LOOKED_AT = 20  # files of a zip that are opened to recognize it
+MOST_CELLS = 2_000  # entries of an HTML file that are read to recognize it
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
 LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
 LARGEST_STRING = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
@@ -60,9 +63,23 @@ DEEPEST = 100  # levels of JSON: real exports have about ten
 LONGEST_TITLE = 500
 BATCH = 50  # items stored together: a conversation can have megabytes
 LARGEST_DOCUMENT = 5 * 1024 * 1024  # bytes, as for any document of the Library
-_GEMINI = ("Gemini Apps", "Gemini-Apps", "Bard")  # the second one is German
-_ACTIVITY = ("MyActivity.json", "My Activity.json")
+LARGEST_CELL = 1024 * 1024  # characters of one entry of an HTML file
+_GEMINI = re.compile(r"\bGemini\b|Bard\Z")  # "Gemini Apps", "Gemini-Apps", "Applications Gemini"
+_ACTIVITY = re.compile(
+    r"(?:.*/)?(?:My ?Activity|[^/]*Gemini[^/]*/[^/]+)\.(?:json|html)\Z", re.IGNORECASE
+)
 _ASKED = re.compile(r"\A(?:Prompted|Asked(?::| Gemini| Bard)?)\s+")
+# What separates and holds the entries of Takeout's HTML form.
+_CELL, _PART = '<div class="outer-cell', '<div class="content-cell'
+_CELL_HEADER = re.compile(r'<p class="mdl-typography--title">(.{1,200}?)</p>', re.DOTALL)
+_MOMENT = re.compile(
+    r"(?=.{8,60}\Z)(?=.*\b20\d\d)(?:.*\D)?(\d{1,2}):(\d\d):\d\d(?:\s*([AP])\.?\s?M)?(?!\d)",
+    re.IGNORECASE,
+)
+_DAY = re.compile(r"(20\d\d)-m(\d{1,2})-d(\d{1,2})\Z")
+# Only zones with one meaning. A moment in any other one is read as UTC.
+_ZONES = {"CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2, "BST": 1, "EST": -5, "EDT": -4, "CDT": -5}
+_ZONES |= {"MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "JST": 9, "KST": 9}
 _CLAUDE_FILE = re.compile(
     r"(?:.*/)?(?:(?:conversations|projects|memories)(?:-\d+)?|projects/.*|memories/.*)\.json$"
 )
@@ -116,6 +133,7 @@ class Document(NamedTuple):
 
 Item = Memory | Document | Problem
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+_GeminiEntry = tuple[datetime | None, str, list[str]]  # when, the question and its answers
 
 
 # --- recognizing ----------------------------------------------------------------------------------
@@ -131,6 +149,8 @@ def app_of(path: Path) -> App | None:
         begins = file.read(512).removeprefix(codecs.BOM_UTF8).lstrip()
     if begins[:40].upper().startswith(b"<!DOCTYPE NETSCAPE-BOOKMARK"):
         return App.BOOKMARKS
+    if begins[:1] == b"<":
+        return App.GEMINI if _has_gemini_cells(_opener(path)) else None
     return _app_of_json(_opener(path)) if begins[:1] in (b"[", b"{", b'"') else None
 
 
@@ -147,9 +167,13 @@ def _opener(path: Path) -> Opener:
 
 def _app_of_zip(archive: zipfile.ZipFile) -> App | None:
     names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    data = [one for one in names if _CLAUDE_FILE.match(one) or one.endswith(_ACTIVITY)]
+    data = [one for one in names if _CLAUDE_FILE.match(one) or _ACTIVITY.match(one)]
     for name in sorted(data)[:MOST_LOOKED_AT]:
-        if app := _app_of_json(partial(archive.open, name)):
+        open_file = partial(archive.open, name)
+        if name.endswith(".html"):
+            if _has_gemini_cells(open_file):
+                return App.GEMINI
+        elif app := _app_of_json(open_file):
             return app
     notes = [name for name in names if name.endswith(".md")]
     for name in notes[:MOST_LOOKED_AT]:
@@ -167,7 +191,7 @@ def _app_of_json(open_file: Opener) -> App | None:
             for number, (prefix, event, value) in enumerate(_events(file)):
                 if event == "map_key" and prefix in ("", "item", "memories.item", "results.item"):
                     names.add(value)
-                elif prefix == "item.header" and value in _GEMINI:
+                elif prefix == "item.header" and _is_gemini(value):
                     return App.GEMINI
                 if (event == "end_map" and prefix == "item") or number > MOST_EVENTS:
                     break
@@ -252,7 +276,7 @@ def _of_zip(archive: zipfile.ZipFile, app: App, reader: Any) -> Iterator[Item]:
     is_wanted: dict[App, Callable[[str], object]] = {
         App.CHATGPT: _CONVERSATIONS.match,
         App.CLAUDE: _CLAUDE_FILE.match,
-        App.GEMINI: lambda name: name.endswith(_ACTIVITY),
+        App.GEMINI: _ACTIVITY.match,
         App.MEM0: lambda name: name.endswith("memories.json"),
     }
     for name in names:
@@ -510,21 +534,101 @@ def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
     """Yield one document per day: an entry is a question with its answer, the newest first."""
     said: list[str] = []
     last: datetime | None = None
-    with open_file() as file:
-        for one in _values(file, "item"):
-            if not isinstance(one, dict) or one.get("header") not in _GEMINI:
-                continue
-            at = _when(one.get("time"))
-            if said and (at and at.date()) != (last and last.date()):
-                yield _gemini_day(name, said, last)
-                said = []
-            last = at
-            asked = _ASKED.sub("", str(one.get("title") or ""), count=1).strip()
-            answers = [_plain(each.get("html")) for each in _listed(one.get("safeHtmlItem"))]
-            told = [_said(_("You"), asked, at)] if asked else []
-            said = [*told, *(_said("Gemini", text, None) for text in answers if text), *said]
+    read = _gemini_cells if name.endswith(".html") else _gemini_records
+    for one in read(name, open_file):
+        if isinstance(one, Problem):
+            yield one
+            continue
+        at, asked, answers = one
+        if said and (at and at.date()) != (last and last.date()):
+            yield _gemini_day(name, said, last)
+            said = []
+        last = at
+        asked = _ASKED.sub("", asked, count=1).strip()
+        told = [_said(_("You"), asked, at)] if asked else []
+        said = [*told, *(_said("Gemini", text, None) for text in answers if text), *said]
     if said:
         yield _gemini_day(name, said, last)
+
+
+def _is_gemini(header: Any) -> bool:
+    return isinstance(header, str) and _GEMINI.search(header.strip()) is not None
+
+
+def _gemini_records(_name: str, open_file: Opener) -> Iterator[_GeminiEntry]:
+    with open_file() as file:
+        for one in _values(file, "item"):
+            if isinstance(one, dict) and _is_gemini(one.get("header")):
+                answers = [_plain(each.get("html")) for each in _listed(one.get("safeHtmlItem"))]
+                yield _when(one.get("time")), str(one.get("title") or ""), answers
+
+
+def _gemini_cells(name: str, open_file: Opener) -> Iterator[_GeminiEntry | Problem]:
+    """Read the HTML form: the question, a line with the moment, and the answer."""
+    for number, cell in enumerate(_cells(open_file), start=1):
+        header, body = _parts_of(cell)
+        if not _is_gemini(header):
+            continue
+        lines = _plain(body).splitlines()
+        place = next((n for n, line in enumerate(lines) if _MOMENT.match(line.strip())), None)
+        if place is None:
+            where = _("%(file)s, entry %(n)d") % {"file": name, "n": number}
+            yield Problem(
+                where, _("It has no date, so the question and the answer can’t be separated")
+            )
+            continue
+        at = _moment(lines[place].strip())
+        yield at, "\n".join(lines[:place]), ["\n".join(lines[place + 1 :]).strip()]
+
+
+def _has_gemini_cells(open_file: Opener) -> bool:
+    cells = islice(_cells(open_file), MOST_CELLS)
+    return any(_is_gemini(_parts_of(cell)[0]) for cell in cells)
+
+
+def _parts_of(cell: str) -> tuple[str, str]:
+    """Return the header of an entry, and the HTML of its first part."""
+    header = _CELL_HEADER.search(cell)
+    _before, _mark, rest = cell.partition(_PART)
+    body = rest.partition(_PART)[0].partition(">")[2]
+    return _plain(header[1]) if header else "", body
+
+
+def _cells(open_file: Opener) -> Iterator[str]:
+    """Yield the entries of an HTML file as a stream. The end of one that is too long is left out."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+    waiting, is_first = "", True
+    with open_file() as file:
+        while True:
+            raw = file.read(65_536)
+            waiting += decoder.decode(raw, final=not raw)
+            *whole, waiting = waiting.split(_CELL)
+            for cell in whole:
+                if not is_first:  # what is above the first one is the head of the page
+                    yield cell
+                is_first = False
+            if not raw:
+                break
+            # A mark may be cut in two, so the last characters stay.
+            most = 0 if is_first else LARGEST_CELL
+            waiting = waiting[:most] + waiting[most:][-len(_CELL) :]
+    if not is_first:
+        yield waiting
+
+
+def _moment(line: str) -> datetime | None:
+    """Read a moment as Takeout writes it in the language of the account. None if it can't."""
+    days = [_DAY.match(value) for kind, value in values.typed_values(line) if kind == values.DATE]
+    found, time = next(filter(None, days), None), _MOMENT.match(line)
+    if found is None or time is None:
+        return None
+    hour, minute, half = int(time[1]), int(time[2]), (time[3] or "").upper()
+    hour = hour % 12 + 12 * (half == "P") if half else hour
+    zone = next((_ZONES[word] for word in line.upper().split() if word in _ZONES), 0)
+    with suppress(ValueError, OverflowError):
+        at = datetime(int(found[1]), int(found[2]), int(found[3]), hour, minute, tzinfo=UTC)
+        return _when((at - timedelta(hours=zone)).isoformat())
+    return None
 
 
 def _gemini_day(name: str, said: list[str], at: datetime | None) -> Item:
