@@ -35,6 +35,11 @@ _WORD = re.compile(r"[^\W\d_][^\W_]*(?:['’\-&+][^\W_]+|\.[a-z]{2,3}\b)*(?:\+\+
 _BEGINS = frozenset(".!?:;…•|*>")  # before a word: it begins something
 _ITEM = re.compile(r"\s*(?:[-*+•>]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s")
+# "PostgreSQL 18: Status Preview; Forced upgrade 2030", "PostgreSQL 18: Status Available (was Preview)."
+_RECORD = re.compile(
+    r"[^:;]{2,120}:(?:\s+[^\s:;(]+){1,5}(?:\s*(?:\(was [^()]{1,60}\)|(?:;(?:\s+[^\s:;]+){1,6})+))\W*\Z"
+)
+_NUMBERED = re.compile(r"\s+[#№]\s?\d")  # "Run #4" is the fourth run, not a name
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _SMALL = "of|de|del|della|di|da|do|dos|du|la|le|van|von|der|den|zu|y"
 _JOINS = re.compile(rf"[ \u00a0](?:(?P<small>(?:{_SMALL})(?: (?:{_SMALL}))?) )?")  # within a name
@@ -245,8 +250,12 @@ def _of_line(line: str, language: str) -> Iterator[Name]:
         if capitals > 20 and capitals * 2 > len(line):  # all in capital letters
             return
     is_heading = bool(words) and _HEADING.match(line) is not None
+    values_at = line.index(":") if words and _is_record(line) else len(line)
     for group in _groups(words, line):
-        yield from _of_group(group, line, is_heading, language)
+        if values_at < len(line):
+            yield from _of_record(group, line, values_at, language)
+        elif len(group) > 1 or not _NUMBERED.match(line, group[0].end):
+            yield from _of_group(group, line, is_heading, language)
 
 
 def _capitals(line: str) -> list[_Word]:
@@ -286,6 +295,26 @@ def _groups(words: Sequence[_Word], line: str) -> Iterator[list[_Word]]:
         group.append(word)
     if group:
         yield group
+
+
+def _is_record(line: str) -> bool:
+    """Whether the line lists values of something after a colon, and isn't a sentence."""
+    if _RECORD.fullmatch(line) is None:
+        return False
+    said = re.findall(r"[^\W\d_]+", line.partition(":")[2].partition("(was ")[0])
+    return STOP_WORDS.isdisjoint(word.lower() for word in said)
+
+
+def _of_record(group: list[_Word], line: str, values_at: int, language: str) -> Iterator[Name]:
+    """Yield the names of a record's subject, and of its values without the labels before them.
+
+    A single word with a capital letter is a label or a status, unless it's marked.
+    """
+    if group[0].begins and group[0].start > values_at:
+        group = group[1:]
+    is_one_word = len(group) == 1 and not group[0].is_marked and not group[0].text.isupper()
+    if group and not (is_one_word and (group[0].begins or group[0].start > values_at)):
+        yield from _of_group(group, line, is_heading=False, language=language)
 
 
 def _of_group(group: list[_Word], line: str, is_heading: bool, language: str) -> Iterator[Name]:

@@ -219,3 +219,31 @@ def test_long_and_odd_texts_take_no_time(text: str) -> None:
     began = time.process_time()
     assert len(names_in(text)) <= MOST_NAMES
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Tram 14: Status Available; Last trip 2026-12-01", set()),
+        ("Lines at Tidewater Hosting, Tram 18: Status Available (was Preview).", {"Tidewater Hosting"}),
+        ("Depot North, Kiosk: Representative Ada Holm; Phone 12", {"Depot North", "Ada Holm"}),
+        ("Run #4 of the harbour survey", set()),
+    ],
+)  # fmt: skip
+def test_labels_and_states_of_a_record_are_no_names(text: str, names: set[str]) -> None:
+    found = {name.form for name in names_in(text)}
+    labels = {
+        "Status",
+        "Status Available",
+        "Available",
+        "Preview",
+        "Lines",
+        "Run",
+        "Representative",
+    }
+    assert names <= found and not found & labels
+
+
+def test_a_sentence_after_a_colon_is_no_record() -> None:
+    text = "Note: The office moved; Ada Holm has the keys."
+    assert "Ada Holm" in {name.form for name in names_in(text)}
