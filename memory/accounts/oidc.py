@@ -9,6 +9,7 @@ import hmac
 import secrets
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import jwt
 import requests
@@ -148,6 +149,23 @@ class _Protocol(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
                 found = more | found
         return found
 
+    def sign_out_url(self, token: dict[str, Any]) -> str:
+        """Return the page at the provider that ends its own session, or "" if it names none."""
+        address = str(self.openid_config.get("end_session_endpoint") or "")
+        parts = urlsplit(address)
+        # An http provider is only for tests and networks that already trust it.
+        secure = {"https", urlsplit(settings.BEACON_OIDC_URL).scheme}
+        if parts.scheme not in secure or not parts.netloc:
+            return ""
+        query = urlencode(
+            {
+                "id_token_hint": token["id_token"],
+                "client_id": settings.BEACON_OIDC_CLIENT_ID,
+                "post_logout_redirect_uri": settings.BEACON_URL + reverse("memory:sign-in"),
+            }
+        )
+        return f"{address}{'&' if parts.query else '?'}{query}"
+
     def _key_of(self, token: str, url: str) -> jwt.PyJWK:
         """Return the provider's key that signed the token.  It's read each time, since keys change."""
         wanted = jwt.get_unverified_header(token).get("kid")
@@ -204,10 +222,10 @@ def start(request: HttpRequest, goal: str, process: str, **kept: Any) -> str:
     return str(answer["Location"])
 
 
-def finish(request: HttpRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the browser wanted, and the person's claims.  Raises Refused.
+def finish(request: HttpRequest) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Return what the browser wanted, the person's claims, and where to sign out at the provider.
 
-    What the browser wanted is dropped first, so that an answer works only once.
+    Raises Refused. What the browser wanted is dropped first, so that an answer works only once.
     """
     ours = provider(request)
     state = statekit.unstash_state(
@@ -233,7 +251,7 @@ def finish(request: HttpRequest) -> tuple[dict[str, Any], dict[str, Any]]:
             protocol.get_client(request, ours.app),
             pkce_code_verifier=state["pkce_code_verifier"],
         )
-        return state, protocol.claims(token, state["nonce"])
+        return state, protocol.claims(token, state["nonce"]), protocol.sign_out_url(token)
     except FAILURES as exc:
         raise _failed(exc) from None
 

@@ -26,6 +26,7 @@ from beacon_site.web.http import Respond
 from memory.accounts import people
 from memory.models import Activity, Invitation, User
 from memory.models.errors import InvalidValue
+from memory.models.llm import seal, unseal
 
 logger = structlog.get_logger(__name__)
 
@@ -40,6 +41,20 @@ class Refused(Exception):
 def provider_name() -> str:
     """Return the provider's name, or "" if none is configured."""
     return settings.BEACON_OIDC_NAME if settings.BEACON_OIDC_URL else ""
+
+
+SIGN_OUT_FIELD = "provider_sign_out"  # of the session
+
+
+def keep_sign_out(request: HttpRequest, url: str) -> None:
+    """Keep where the provider's own session is ended. The URL says who signed in, so it's encrypted."""
+    if url:
+        request.session[SIGN_OUT_FIELD] = seal(url)
+
+
+def take_sign_out(request: HttpRequest) -> str:
+    """Return where the provider's own session is ended, once, or ""."""
+    return unseal(request.session.pop(SIGN_OUT_FIELD, ""))
 
 
 def links_of(person: User) -> QuerySet[SocialAccount]:

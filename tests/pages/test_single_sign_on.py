@@ -9,6 +9,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from authlib import jose
@@ -537,3 +538,64 @@ def test_groups_that_are_no_list_are_read() -> None:
     assert single_sign_on.groups_of({"groups": "one"}) == {"one"}
     assert single_sign_on.groups_of({"groups": None}) == set()
     assert single_sign_on.groups_of({}) == set()
+
+
+# --- signing out ----------------------------------------------------------------------------------
+
+
+def sign_out_links(page: Any) -> list[str]:
+    found = re.findall(r'<a href="([^"]+)">Sign out of Example SSO too</a>', page.content.decode())
+    return [unescape(url) for url in found]
+
+
+@pytest.mark.requirement("R400")
+def test_after_signing_out_the_session_at_the_provider_can_be_ended_too(
+    provider: Provider, browser: Client, settings: Any
+) -> None:
+    linked(provider, browser)
+    browser = Client()
+    signs_in(browser, provider, "sub-alice")
+    assert is_in(browser)
+    page = browser.post("/sign-out/", follow=True)
+
+    [url] = sign_out_links(page)
+    asked = parse_qs(urlsplit(url).query)
+    assert url.startswith(f"{provider.url}/oauth2/end_session?")
+    assert asked["post_logout_redirect_uri"] == [settings.BEACON_URL + SIGN_IN]
+    assert httpx.get(url).status_code == 200
+    assert not is_in(browser) and not sign_out_links(browser.get(SIGN_IN))
+
+
+def test_what_signs_out_at_the_provider_is_encrypted_in_the_session(
+    provider: Provider, browser: Client
+) -> None:
+    linked(provider, browser)
+    browser = Client()
+    signs_in(browser, provider, "sub-alice")
+    stored = str(dict(browser.session))
+    assert single_sign_on.SIGN_OUT_FIELD in stored and "end_session" not in stored
+
+
+def test_a_password_needs_no_sign_out_at_the_provider(provider: Provider, alice: User) -> None:
+    browser = Client()
+    browser.post(SIGN_IN, {"username": "alice", "password": PASSWORD})
+    assert not sign_out_links(browser.post("/sign-out/", follow=True))
+
+
+@pytest.mark.parametrize(
+    "endpoint", [None, "", "javascript:alert(1)", "https:", "ftp://example.org/x"]
+)
+def test_a_provider_without_a_usable_page_to_sign_out_gives_no_link(
+    provider: Provider, browser: Client, monkeypatch: pytest.MonkeyPatch, endpoint: str | None
+) -> None:
+    linked(provider, browser)
+    config = oidc._Protocol.openid_config.fget
+    assert config is not None
+    monkeypatch.setattr(
+        oidc._Protocol, "openid_config",
+        property(lambda self: config(self) | {"end_session_endpoint": endpoint}),
+    )  # fmt: skip
+    browser = Client()
+    signs_in(browser, provider, "sub-alice")
+    assert is_in(browser)
+    assert not sign_out_links(browser.post("/sign-out/", follow=True))

@@ -295,10 +295,12 @@ def single_sign_on_done(request: BeaconRequest) -> HttpResponse:
     if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):
         return too_many_from_here(request, wait)
     try:
-        state, claims = oidc.finish(request)
+        state, claims, sign_out_url = oidc.finish(request)
         if state["process"] == "connect":
             return _linked(request, state, claims)
-        return _signed_in_by_provider(request, state, claims)
+        answer = _signed_in_by_provider(request, state, claims)
+        single_sign_on.keep_sign_out(request, sign_out_url)
+        return answer
     except single_sign_on.Refused as exc:
         if request.user.is_authenticated:
             messages.error(request, str(exc))

@@ -188,6 +188,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         "next": goal,
         "named": named,
         "provider": single_sign_on.provider_name(),
+        "sign_out_url": single_sign_on.take_sign_out(request),
         "passkeys": not methods.passkeys_blocked(),
     }
     response = render(request, "memory/sign_in.html", context)
@@ -210,7 +211,9 @@ def sign_in_address(goal: str) -> str:
 @require_POST
 def sign_out(request: BeaconRequest) -> HttpResponse:
     if request.user.is_authenticated:
+        sign_out_url = single_sign_on.take_sign_out(request)
         sign_ins.end(request)
+        single_sign_on.keep_sign_out(request, sign_out_url)
         messages.success(request, _("You’re signed out."))
     return redirect("memory:sign-in")
 
