@@ -230,7 +230,7 @@ def end_process(why: str, **more: Any) -> None:
 
 
 def take_no_more() -> None:
-    """Start no more tasks.  Called as a signal stops the worker: Celery then first waits a while."""
+    """Start no more tasks.  Called when a signal stops the worker, since Celery then waits a while first."""
     for pool in _pools:
         pool.on_stop()
 

@@ -428,7 +428,6 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def token_owner(self, row: memory.ApiToken) -> str:
-        """Return the owner of the agent."""
         return str(row.agent.owner)
 
     @admin.action(description=gettext_lazy("Revoke selected tokens"))
@@ -480,7 +479,6 @@ class ConnectionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("key"), boolean=True)
     def has_secret(self, row: memory.Connection) -> bool:
-        """Return whether a key is stored."""
         return bool(row.secret)
 
     @admin.display(description=gettext_lazy("edit"))
@@ -903,7 +901,6 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def session_owner(self, row: memory.Message) -> str:
-        """Return the owner of the conversation."""
         return str(row.session.owner)
 
 

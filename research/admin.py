@@ -103,7 +103,6 @@ class TopicRowAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def owned_by(self, row: Any) -> str:
-        """Return the topic's owner."""
         return str(row.topic.owner)
 
 
@@ -182,7 +181,6 @@ class RunRowAdmin(TopicRowAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def owned_by(self, row: Any) -> str:
-        """Return the run's owner."""
         return str(row.run.topic.owner)
 
 

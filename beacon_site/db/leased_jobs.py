@@ -295,7 +295,7 @@ def kinds() -> list[Any]:
 
 
 def unfinished_kinds() -> list[Any]:
-    """Return those that have unfinished jobs, nearly always none.  It takes one query."""
+    """Return the kinds that have unfinished jobs; there are rarely any.  Takes one query."""
     names = [
         kind.objects.unfinished().order_by().values_list(Value(kind._meta.label))[:1]
         for kind in kinds()

@@ -85,7 +85,7 @@ def start(
 
 
 def stop(entry: dict[str, Any] | None) -> None:
-    """Stop the server: fast, immediately after 20 s, and by force after 5 more."""
+    """Stop the server with a fast shutdown, an immediate one after 20 s, and by force after 5 s more."""
     if entry and entry.get("process"):
         steps = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
         processes.stop(str(entry["process"]), steps)

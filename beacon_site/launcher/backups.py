@@ -294,7 +294,7 @@ def write(path: Path, files: Mapping[str, Path]) -> Manifest:
 
 @contextmanager
 def _connected(database: str = "") -> Iterator[psycopg.Connection[Any]]:
-    """Open a connection of its own, without a time limit, that commits each statement."""
+    """Open a separate connection, without a time limit, that commits each statement."""
     django_only = {"context", "cursor_factory", "options", "prepare_threshold"}
     given = connection.get_connection_params()
     given = {key: value for key, value in given.items() if key not in django_only}

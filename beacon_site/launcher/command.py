@@ -33,7 +33,6 @@ Data folder: {folder}
 
 
 def main() -> int:
-    """Run the command line; return the exit code."""
     arguments = sys.argv[1:]
     name = arguments[0] if arguments else "--help"
     if name in {"-h", "--help"}:

@@ -143,7 +143,6 @@ class RestartBackoff:
     """Decides how long to wait before a restart, and when to give up."""
 
     def __init__(self) -> None:
-        """Start without any deaths."""
         self._deaths: list[float] = []
 
     def wait_after(self, now: float) -> float | None:

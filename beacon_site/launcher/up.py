@@ -31,7 +31,6 @@ class JsonPrinter(Printer):  # type: ignore[misc]
     """honcho's printer for a JSON log: no column of names, and every line is an object."""
 
     def write(self, message: Message) -> None:
-        """Print the lines of a message."""
         data = message.data
         text = data.decode("utf-8", "replace") if isinstance(data, bytes) else str(data)
         for line in text.splitlines():

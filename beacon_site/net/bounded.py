@@ -249,7 +249,6 @@ class MeteredStream(httpcore.NetworkStream):
         self._inner.write(buffer, timeout=self._meter.remaining())
 
     def close(self) -> None:
-        """Close the connection."""
         self._inner.close()
 
     def start_tls(
@@ -264,7 +263,6 @@ class MeteredStream(httpcore.NetworkStream):
         return MeteredStream(secured, self._meter)
 
     def get_extra_info(self, info: str) -> object:
-        """Return information about the underlying connection."""
         return self._inner.get_extra_info(info)
 
 
@@ -295,11 +293,9 @@ class _TimedStream:
         return found
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send the request."""
         self._inner.write(buffer, timeout)
 
     def close(self) -> None:
-        """Close the connection."""
         self._inner.close()
 
     def start_tls(
@@ -313,7 +309,6 @@ class _TimedStream:
         return _TimedStream(safe, self._left, self._over)
 
     def get_extra_info(self, info: str) -> Any:
-        """Return information about the underlying connection."""
         return self._inner.get_extra_info(info)
 
 

@@ -382,7 +382,7 @@ class _Page:
         return str(html), str(tree["frameTree"]["frame"]["url"])
 
     def _wait(self) -> None:
-        """Wait until the page has loaded and its scripts ask for nothing more, but not forever."""
+        """Wait until the page has loaded and its scripts request nothing more, up to a time limit."""
         until = time.monotonic() + LOAD_SECONDS
         self._quiet_since = time.monotonic()
         while (now := time.monotonic()) < until:

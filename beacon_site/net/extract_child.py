@@ -213,7 +213,6 @@ def _dehyphenated(text: str) -> str:
 
 
 def answer(request: dict[str, str]) -> dict[str, Any]:
-    """Return the reply to one request."""
     if "feed" in request:
         # Imported with the first feed, because most children never read one.
 

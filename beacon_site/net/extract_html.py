@@ -413,7 +413,7 @@ def _section(whole: LexborNode, heading: LexborNode) -> Iterator[LexborNode]:
 
 
 def _heading_words(text: str) -> str:
-    """A heading's words, without the signs around them, such as a link to itself."""
+    """A heading's words, without the symbols around them, such as a link to itself."""
     return _EDGE.sub("", " ".join(text.split())).casefold()
 
 

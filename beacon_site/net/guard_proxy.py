@@ -121,7 +121,7 @@ class GuardProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _keep(self, one: socket.socket | httpcore.NetworkStream) -> bool:
-        """Remember to close it at the end. False if that was before."""
+        """Remember to close it at the end.  False if the end has already come."""
         with self._lock:
             if not self._is_closed:
                 self._open.add(one)

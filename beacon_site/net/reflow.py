@@ -42,7 +42,7 @@ def join_wide_lines(text: str) -> str:
 
 
 def join_hard_wraps(text: str) -> str:
-    """The same for plain text and Markdown, where list items, headings and so on keep their lines."""
+    """Join hard-wrapped lines of plain text or Markdown; list items, headings and so on keep their lines."""
     blocks: list[str] = []
     lines: list[str] = []
     fenced = False

@@ -280,7 +280,7 @@ def _program(*, with_paths: bool) -> tuple[str, list[str]]:
 
 
 def _by_compose(token: str) -> Setup:
-    """Return the same for Beacon in containers, whose folders aren't on this machine."""
+    """Return the setup for Beacon in containers, whose folders aren't on this machine."""
     wanted = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
     wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
     return Setup(
@@ -293,7 +293,6 @@ def _by_compose(token: str) -> Setup:
 
 
 def rest_example(token: str = "") -> str:  # none: the form has a gap there  # nosec B107
-    """Return an example call of the REST API."""
     bearer = f"Authorization: Bearer {token or PLACE}"
     return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"
 

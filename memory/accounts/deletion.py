@@ -143,7 +143,6 @@ def _owner_of(model: type[models.Model]) -> str:
 
 
 def _is_referenced(model: type[models.Model]) -> bool:
-    """Whether another model references this one."""
     fields = model._meta.get_fields(include_hidden=True)
     return any(field.auto_created and not field.concrete for field in fields) or bool(
         model._meta.many_to_many

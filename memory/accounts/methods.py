@@ -421,6 +421,6 @@ def _read(answer: str) -> dict[str, Any]:
 
 
 def _origin() -> str:
-    """Return the only origin that passkeys are taken from: not another port or subdomain."""
+    """Return the only origin whose passkeys are accepted, which excludes other ports and subdomains."""
     url = urlsplit(settings.BEACON_URL)
     return f"{url.scheme}://{url.netloc}"

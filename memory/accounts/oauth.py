@@ -503,7 +503,7 @@ def exchange(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _held(text: str, prefix: str) -> OAuthGrant | None:
-    """Return the grant that a code or refresh token belongs to, also a used one, and lock it."""
+    """Return the grant of a code or refresh token, even a used one, and lock it."""
     family, dot, _rest = text.removeprefix(prefix).partition(".")
     if not (text.startswith(prefix) and dot and len(text) <= tokens.LONGEST_TEXT):
         return None

@@ -40,7 +40,6 @@ def disable(person: User, *, by: User) -> None:
 
 
 def enable(person: User, *, by: User) -> None:
-    """Open a disabled account again."""
     with transaction.atomic():
         User.objects.filter(pk=person.pk).update(is_active=True)
         Activity.log(person, by.actor, "account-enabled", subject=person)

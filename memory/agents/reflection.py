@@ -102,7 +102,7 @@ def entry_of(told: EntryContent) -> str:
 
 
 def in_few_words(text: str) -> str:
-    """Return the beginning of a text, less than ten words (R148)."""
+    """Return the first words of a text, fewer than ten (R148)."""
     text = _line(text, 120)
     if word_count(text) <= MOST_WORDS:
         return text

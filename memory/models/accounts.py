@@ -263,7 +263,6 @@ class User(AbstractUser):
 
     @property
     def actor(self) -> Actor:
-        """Return this person as an actor."""
         return Actor.person(self)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
@@ -399,7 +398,7 @@ LONGEST_URI = 1_000  # characters in a redirect URI or the URL of a metadata doc
 
 class OAuthClientQuerySet(models.QuerySet["OAuthClient"]):
     def never_allowed(self) -> OAuthClientQuerySet:
-        """Keep the apps that no one ever allowed anything."""
+        """Keep the apps that never got access from anyone."""
         return self.filter(grants=None)
 
 

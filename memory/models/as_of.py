@@ -264,7 +264,7 @@ class Past:
         )
 
     def _rows(self, table: str) -> str:
-        """Return the SELECT of a table's rows: those that stayed as they were, and the others."""
+        """Return the SELECT of a table's rows, both those that haven't changed since and the others."""
         if table not in self._parts:
             model = _records()[table]
             derived = DERIVED.get(table, {})

@@ -46,7 +46,6 @@ Placed = tuple[int, SectionText]
 
 class MemoryFileQuerySet(RememberedQuerySet):
     def at(self, path: str) -> MemoryFileQuerySet:
-        """Keep the file with this path."""
         return self.filter(path=path)
 
     def facts(self) -> MemoryFileQuerySet:

@@ -219,7 +219,6 @@ class TopicFact(Recalled):
         return strikes.order_by("-id").first()
 
     def struck_at(self) -> datetime:
-        """Return when the fact was last struck."""
         last = self._last_strike()
         return last.created if last else self.updated
 

@@ -79,7 +79,6 @@ class PersonaForm(_NoteForm):
         }
 
     def persona(self) -> Persona:
-        """Return the persona as entered."""
         data = self.cleaned_data
         return Persona(data["name"], data["personality"], data["style"])
 

@@ -498,7 +498,6 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
-    """Restore a document from Trash."""
     document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
     try:
         document.restore(by=request.actor)

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 @require_safe
 @cache_control(public=True, max_age=3600)
 def manifest(request: HttpRequest) -> JsonResponse:
-    """Return the manifest. What is shared opens the form of a new document, filled in."""
+    """Return the manifest.  Shared content opens the form for a new document, filled in."""
     icon = {"src": static("favicon.svg"), "sizes": "any", "type": "image/svg+xml"}
     return JsonResponse(
         {

@@ -291,7 +291,6 @@ def rated_list(request: BeaconRequest) -> HttpResponse:
 
 @act("rating-clear")
 def rating_clear(request: BeaconRequest, pk: UUID) -> str:
-    """Clear a rating."""
     rating = get_object_or_404(Rating.objects.of(request.user), pk=pk)
     rating.owner = request.user
     record = ratings.rated_record(rating)

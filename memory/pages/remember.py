@@ -85,7 +85,7 @@ class Guess:
 
 
 def guess(text: str, today: date | None = None) -> Guess:
-    """Return what kind of memory a text is. What ends on a day is a log, which can expire."""
+    """Guess which kind of memory a text is.  One that ends on a day is a log, which can expire."""
     text = " ".join(text[:2_000].split())
     until = until_of(text, today or timezone.localdate())
     if _PREFERENCE.search(text):

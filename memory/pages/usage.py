@@ -158,7 +158,6 @@ class UsageChart:
 
     @property
     def width(self) -> int:
-        """Return the width of the months' chart."""
         return STEP * len(self.pillars) + 8
 
 

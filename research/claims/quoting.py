@@ -75,7 +75,6 @@ class NormalizedText:
 
     @property
     def text(self) -> str:
-        """Return the normalized text."""
         return self._made[0].rstrip()
 
     def find(self, quote: str) -> Span | None:

@@ -85,7 +85,6 @@ def said_of(schema: Mapping[str, Any]) -> str:
 
 
 def metrics_page() -> str:
-    """Return the page."""
     rows = [
         (
             "`beacon_http_requests` (`_total`)",
@@ -188,7 +187,6 @@ USUAL = frozenset({"limit", "cursor", "If-Match", "Idempotency-Key"})
 
 
 def rest_page() -> str:
-    """Return the page."""
     document: Schema = api.get_openapi_schema()
     shapes = document["components"]["schemas"]
     by_tag: dict[str, list[str]] = {}
@@ -292,7 +290,6 @@ VARIABLES_BEGUN = (
 
 
 def settings_page() -> str:
-    """Return the page."""
     parts = [VARIABLES_BEGUN]
     for group, variables in VARIABLES.items():
         heads = ("variable", "allowed values", "default", "description")

@@ -282,7 +282,6 @@ def _topics(request: BeaconRequest) -> list[Topic]:
 @login_required
 @idempotent_post
 def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
-    """Create a channel of a kind."""
     if kind not in Channel.Kind.values:
         raise Http404
     named = {"name": browser_of(request.headers.get("User-Agent", ""))}

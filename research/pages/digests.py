@@ -160,7 +160,6 @@ def _since_read(runs: list[Run]) -> dict[int, dict[str, Any]]:
 
 
 def as_atom(found: FeedTarget) -> str:
-    """Return the feed as Atom."""
     feed = found.feed
     title = (
         _("What changed: %(topic)s") % {"topic": feed.topic} if feed.topic else _("What changed")

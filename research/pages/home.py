@@ -314,7 +314,6 @@ def counted(user: User) -> tuple[int, int]:
 
 
 def next_runs(user: User) -> list[Schedule]:
-    """Return the next schedules."""
     coming = Schedule.objects.of(user).filter(
         paused=False, topic__trashed_at=None, topic__archived_at=None
     )

@@ -53,7 +53,6 @@ class CostTotal:
     has_model: bool = True
 
     def add(self, forecast: Forecast) -> None:
-        """Add one run."""
         self.runs += 1
         self.has_model = forecast.has_model
         if forecast.money is None:

@@ -179,7 +179,6 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
 
 @act("member-remove")
 def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
-    """End a member's access."""
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
     member = get_object_or_404(topic.members.select_related("user", "topic__owner"), pk=pk)
     undo = offer(

@@ -244,7 +244,6 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 @require_safe
 @login_required
 def shared_links(request: BeaconRequest) -> HttpResponse:
-    """List all links of the person."""
     rows = link_rows(request.user)
     context = {"rows": rows, "here_alone": works_here_alone()}
     return render(request, "research/shared_links.html", context)

@@ -107,7 +107,6 @@ class MiniLmEmbedder:
         return child().is_ready
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector for each text; see Embedder.embed."""
         if not local_is_installed():
             text = _("The local embedder isn’t installed. Install it with “%(embedder)s”.")
             raise ProviderRejected(text % BY_HAND)
@@ -159,7 +158,6 @@ class OpenAIEmbedder:
         self.dimensions = profile.dimensions or KNOWN_DIMENSIONS.get(profile.model)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector for each text; see Embedder.embed."""
         made: list[list[float]] = []
         for start in range(0, len(texts), BATCH):
             made += self._batch(

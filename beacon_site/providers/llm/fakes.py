@@ -275,7 +275,6 @@ class FakeEmbedder:
         self._script.add(answers)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector for each text; see Embedder.embed."""
         self.history.append(list(texts))
         told = self._script.next()
         vectors: list[list[float]] = [self._vector(text) for text in texts]

@@ -140,7 +140,6 @@ class Bounded(httpx2.BaseTransport):
         return httpx2.Response(response.status_code, headers=kept, content=content)
 
     def close(self) -> None:
-        """Close the connections."""
         self._inner.close()
 
 

@@ -168,7 +168,6 @@ class Size:
     how: str = ESTIMATED
 
     def __add__(self, other: Size) -> Size:
-        """Return the sum of both sizes."""
         return Size(self.bytes + other.bytes, self.tokens + other.tokens, self.how)
 
     @property

@@ -64,7 +64,7 @@ _ALWAYS = ("en", "zh", "ja", "ko")  # no other language has words with these spe
 
 
 def _words_of(languages: Iterable[str]) -> frozenset[str]:
-    """Return the words to remove in these languages, since "die" means nothing only in German."""
+    """Return the words to remove in these languages; “die”, for example, is a filler only in German."""
     codes = {*_ALWAYS, *(code.lower().replace("_", "-").partition("-")[0] for code in languages)}
     texts = [texts.get(code, "") for texts in (_FUNCTION_WORDS, _WAYS_OF_ASKING) for code in codes]
     return frozenset(" ".join(texts).split())

@@ -107,7 +107,7 @@ class App(models.TextChoices):
 
     @property
     def source(self) -> str:
-        """The source of what is imported: the same for each export, so that nothing comes twice."""
+        """The source of the imported items.  Every export has the same, so that nothing is imported twice."""
         return f"import:{self.value}"
 
 
@@ -247,7 +247,7 @@ def _one_or_more(open_file: Opener) -> Iterator[Any]:
 
 
 def items(path: Path, app: App) -> Iterator[Item]:
-    """Yield what the file has.  Raises ImportRejected if it can't be read completely."""
+    """Yield the items in the file.  Raises ImportRejected if it can't be read completely."""
     reader: Any = _READERS.get(app)
     try:
         if zipfile.is_zipfile(path):
@@ -864,7 +864,7 @@ def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Ou
 
 
 def _reasons(text: str) -> HoldReasons:
-    """Return why a memory waits: first if it tries to instruct a model."""
+    """Return why a memory waits for review; an attempt to instruct a model comes first."""
     smell = injection_reason(text)
     return HoldReasons([Risk("injection", {"smell": smell})] * bool(smell) + [Risk("imported")])
 

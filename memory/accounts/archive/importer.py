@@ -345,7 +345,6 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
 
 
 def _has_cycle(links: dict[Any, Any]) -> bool:
-    """Whether these links form a cycle."""
     known: set[Any] = set()
     for start in links:
         seen: set[Any] = set()

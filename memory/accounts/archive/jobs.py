@@ -192,7 +192,7 @@ def _check_held(row: Archive) -> None:
 
 
 def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
-    """Import a file, or only preview that.  Raises ImportRejected."""
+    """Import a file, or only preview the import.  Raises ImportRejected."""
     shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
     taking = TakingIn(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
     if shape == Shape.BEACON:

@@ -21,7 +21,6 @@ class Command(MigratedCommand):
     help = "Create an API token for a person’s agent, and print only the token."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Accept the owner, the scopes and the agent's name."""
         parser.add_argument("username", help="the owner of the token")
         parser.add_argument(
             "--scopes",

@@ -20,7 +20,6 @@ class Command(MigratedCommand):
     help = "Write all accounts and all data to one file. Beacon can keep running."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Accept the file."""
         parser.add_argument("file", type=Path, help="the backup to write")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -22,7 +22,6 @@ class Command(MigratedCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Accept the account and the file."""
         parser.add_argument("username", help="the account to export")
         parser.add_argument("file", type=Path, help="the zip to write")
 

@@ -24,7 +24,6 @@ class Command(MigratedCommand):
     help = "Import a Beacon archive, the export of another app, a zip of Markdown files, or JSON lines."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Accept the account, the file, and how to read it."""
         parser.add_argument("username", help="the account to import into")
         parser.add_argument("file", type=Path, help="the file to import")
         parser.add_argument("--dry-run", action="store_true", help="count only, store nothing")
@@ -47,7 +46,6 @@ class Command(MigratedCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import the file and print the result for its rows."""
         path: Path = options["file"]
         try:
             owner = account_named(options["username"])

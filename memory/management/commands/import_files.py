@@ -23,7 +23,6 @@ class Command(FilesCommand):
     help = "Show the changes that a folder or zip would make to an account’s memory files. --apply stores them, all or none."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Accept the account, the place, and whether to store."""
         super().add_arguments(parser)
         parser.add_argument(
             "--apply", action="store_true", help="store the changes; otherwise they are only shown"

@@ -43,7 +43,6 @@ class Command(BaseCommand):
     requires_system_checks = ()  # the database may be empty, or of another version
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Accept the file, and what the caller agrees to."""
         parser.add_argument("file", type=Path, help="the backup")
         parser.add_argument("--check", action="store_true", help="check the file, change nothing")
         parser.add_argument(

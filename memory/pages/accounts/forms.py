@@ -399,7 +399,6 @@ class TokenForm(forms.Form, _TakesRefusals):
 
     @property
     def wanted_scopes(self) -> list[str]:
-        """Return the selected scopes."""
         return str(self.cleaned_data["scopes"]).split()
 
     @property

@@ -262,7 +262,6 @@ def single_sign_on_link(request: BeaconRequest) -> HttpResponse:
 @GET_POST
 @login_required
 def single_sign_on_unlink(request: BeaconRequest) -> HttpResponse:
-    """Remove the link to the provider."""
     _check_on()
     name = settings.BEACON_OIDC_NAME
     form = _confirmed(request)

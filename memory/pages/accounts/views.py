@@ -420,7 +420,6 @@ def profile_settings(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def profile(request: BeaconRequest) -> HttpResponse:
-    """Show and change the person's profile."""
     # A copy, so that a rejected form's values don't appear in the frame as saved.
     person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
     form = ProfileForm(request.POST or None, instance=person)
@@ -532,7 +531,6 @@ def end_sign_in(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 def end_other_sign_ins(request: BeaconRequest) -> HttpResponse:
-    """Sign out every browser but this one."""
     ended = sign_ins.end_everywhere_else(request)
     Activity.log(request.user, request.actor, "sign-ins-ended", subject=request.user, ended=ended)
     text = ngettext("1 browser signed out.", "%(count)d browsers signed out.", ended)
@@ -624,7 +622,6 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
-    """Show and change the settings of one agent."""
     agent = get_object_or_404(Agent.objects.filter(owner=request.user), pk=pk)
     # A copy, so that a rejected form's values don't appear in the heading as saved.
     form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))

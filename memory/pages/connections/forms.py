@@ -101,7 +101,7 @@ class ConnectionForm(forms.Form):
         self.fields["secret"].help_text = told
 
     def clean_secret(self) -> str:
-        """Return the key; one that no header can carry must not replace one that works."""
+        """Return the key.  Reject one that no header can carry, so that it doesn't replace one that works."""
         secret = str(self.cleaned_data.get("secret") or "")
         if not (secret.isascii() and secret.isprintable()):
             raise ValidationError(
@@ -298,7 +298,6 @@ class FeedTestForm(forms.Form):
     )
 
     def clean_url(self) -> str:
-        """Return the URL, if it is valid."""
         url = str(self.cleaned_data["url"])
         if not url.lower().startswith(("http://", "https://")):
             raise ValidationError(_("Enter a URL that starts with http:// or https://."))
@@ -562,7 +561,7 @@ class ModelForm(ConnectionForm):
         return given
 
     def _check_others(self, given: dict[str, Any]) -> None:
-        """Require a name for each other model, each name and each task once, and both prices."""
+        """Require a name and both prices for each other model, and no name or task twice."""
         names, tasks = {given.get("model", "")}, set()
         for number in range(connections.MOST_OTHERS):
             prefix = f"other{number}_"

@@ -362,7 +362,6 @@ def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
 @require_POST
 @staff_only
 def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
-    """Save one service's settings."""
     if name not in connections.KINDS:
         raise Http404
     form, saved = _saved(request, name)

@@ -97,7 +97,6 @@ class Filters:
 
     @property
     def is_one_scope(self) -> bool:
-        """Whether the only filter is one scope."""
         return list(self.asked) == ["scope"]
 
 

@@ -141,7 +141,6 @@ class Preview:
 
 
 def preview_of(file: MemoryFile, text: str) -> Preview:
-    """Return the preview of a text before it is saved."""
     text = cleaned(text).text
     problems = (p for one in entries_of(text) for p in one.problems) if month_of(file.path) else ()
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
@@ -332,7 +331,6 @@ class FileRow:
 
     @property
     def url(self) -> str:
-        """Return the file's page."""
         return self.file.get_absolute_url()
 
     def says(self, words: Sequence[str]) -> bool:

@@ -517,7 +517,6 @@ def record_of(owner: Any, type: str, pk: UUID) -> Any:
 
 
 def names_of(record: Any) -> list[str]:
-    """Return the names in a record."""
     owner = record.owner
     found = known_in(owner, names_in(text_of(record), language_of(owner)))
     return [one.name for one in found[:MOST_NAMES]]

@@ -275,7 +275,6 @@ class FilterBar:
 
     @property
     def sort_label(self) -> str:
-        """Return the order in words."""
         return str(self.sorts.get(self.sort, ""))
 
     @property
@@ -304,7 +303,7 @@ class FilterBar:
 
     @property
     def problems(self) -> list[str]:
-        """Return what was typed as a day and isn't one."""
+        """Return the texts that were typed as a day but aren't one."""
         example = date_format(timezone.localdate(), DAY_FORMAT)
         words = _("“%(text)s” isn’t a date, so it was ignored. Enter a day such as %(example)s.")
         return [
@@ -318,7 +317,6 @@ class FilterBar:
         return date_format(timezone.localdate(), DAY_FORMAT)
 
     def url_without(self, *names: str) -> str:
-        """Return the list's URL without these parameters."""
         query = self.query.copy()
         for name in names:
             query.pop(name, None)

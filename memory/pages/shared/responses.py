@@ -122,11 +122,9 @@ class DayField(forms.DateField):
     widget = forms.TextInput
 
     def prepare_value(self, value: Any) -> Any:
-        """Return the day as text."""
         return date_format(value, "j M Y") if isinstance(value, date) else value
 
     def to_python(self, value: Any) -> date | None:
-        """Return the day that was typed."""
         if isinstance(value, str) and (day := day_typed(value, timezone.localdate())):
             return day
         return super().to_python(value)

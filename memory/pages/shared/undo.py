@@ -59,7 +59,7 @@ def undoes(act: str, *, key: Callable[[str], Any] | None = None) -> Callable[[Re
 
 
 def act(name: str) -> Callable[[Reversal], View]:
-    """Make a POST view of a function that undoes another act too, such as resume and pause."""
+    """Make a POST view of a function that also undoes another act, as resume undoes pause."""
 
     def register(function: Reversal) -> View:
         _REVERSALS[name] = function
@@ -80,7 +80,7 @@ def act(name: str) -> Callable[[Reversal], View]:
 
 
 def exact_moment(text: str) -> datetime:
-    """Read the key of what was done together at one time. Raises ValueError."""
+    """Parse the time that is the key of changes made together.  Raises ValueError."""
     at = moment_of(text)
     if at is None or at.tzinfo is None:
         raise ValueError(text)

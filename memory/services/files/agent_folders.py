@@ -544,7 +544,7 @@ def _keep(copy: Copy, text: str) -> None:
 
 
 def _refused(folder: MountedFolder, copy: Copy, why: str) -> None:
-    """Leave both texts as they are until the next change of one of them, and tell once."""
+    """Leave both texts unchanged until one of them changes again, and report it once."""
     found, file = copy.found, copy.file
     if copy.row.refused != found.digest:
         Activity.log(

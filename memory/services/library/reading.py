@@ -163,7 +163,6 @@ def title_of(text: str) -> str:
 
 
 def without_front_matter(text: str) -> str:
-    """Return a Markdown text without its front matter."""
     front = _FRONT_MATTER.match(text)
     return text[front.end() :] if front else text
 

@@ -198,7 +198,6 @@ def _said(answer: Answer) -> str:
 
 
 def failure_of(exc: ProviderError) -> ModelCall.Failure:
-    """Return the kind of a failure."""
     if isinstance(exc, ProviderNonsense):
         return ModelCall.Failure.NONSENSE
     if isinstance(exc, ProviderUnavailable):

@@ -312,7 +312,7 @@ def _as_stream(body: Mapping[str, Any]) -> bytes:
 
 
 def _error_event(exc: ProviderError) -> bytes:
-    """Return the event that ends a broken stream.  It begins with a line's end, to end a torn one."""
+    """Return the event that ends a broken stream.  It begins with a line break, to end an incomplete line."""
     error = {"message": str(exc), "type": "server_error", "param": None, "code": "stream_broken"}
     return b"\n\ndata: " + json.dumps({"error": error}).encode() + b"\n\n"
 
@@ -337,7 +337,7 @@ def text_of(content: object) -> str:
 
 
 def _as_messages(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages as text, and last what else the model reads, to estimate their size."""
+    """Return the messages as text, followed by whatever else the model reads, to estimate the size."""
     messages = []
     for one in body["messages"]:
         calls = one.get("tool_calls")

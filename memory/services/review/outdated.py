@@ -147,7 +147,6 @@ def _topics(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, set[Any]]:
 
 
 def _new_lines(proposal: Proposal) -> list[str]:
-    """Return the lines that the proposal adds."""
     after = proposal.after
     if after.get("lines"):
         return [str(line.get("content", "")) for line in after["lines"]]

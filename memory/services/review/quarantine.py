@@ -87,7 +87,6 @@ class QuarantineRow:
 
 
 def count(owner: User) -> int:
-    """Return how many records are in quarantine."""
     return sum(_rows(owner, model).count() for model in MODELS.values())
 
 

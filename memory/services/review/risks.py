@@ -130,7 +130,6 @@ class HoldReasons(str):
 
 
 def worst(risks: Iterable[Risk]) -> Danger:
-    """Return the most serious danger of the risks."""
     return min((risk.danger for risk in risks), default=Danger.OTHER)
 
 

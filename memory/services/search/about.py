@@ -135,7 +135,7 @@ def about(
 
 
 def _readable(group: Group, name: str, reader: Reader, asked: Narrowing) -> Group:
-    """Return the group without aliases that only records contain which the agent can't read."""
+    """Return the group without the aliases that occur only in records the agent can't read."""
     if len(group.names) < 2:
         return group
     kept = [one for one in group.names if _is_readable(one, reader, asked)]

@@ -239,7 +239,7 @@ class Group:
 
 
 def group_of(owner: Any, name: str) -> Group:
-    """Return the names of what `name` names. Raises InvalidValue if it isn't a name."""
+    """Return all names of whatever `name` refers to.  Raises InvalidValue if it isn't a name."""
     name = checked(name)
     key = name_key(name)
     rows = list(NameAlias.objects.of(owner))
@@ -338,7 +338,7 @@ def put_back(owner: Any, was: State, now: State) -> None:
 
 
 def _lock(owner: Any) -> None:
-    """Let merges of one owner wait for each other, so that no target becomes an alias."""
+    """Make one owner's merges wait for each other, so that no target becomes an alias."""
     User.objects.select_for_update(no_key=True).get(pk=owner.pk)
 
 

@@ -23,7 +23,6 @@ class Command(MigratedCommand):
     help = "Import topics from the beacon:memory:* keys of another Redis server (seed 000's JSON format)."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the URL, the owner of the topics, and the dry run."""
         parser.add_argument("url", help="such as redis://:password@host:6379/0")
         parser.add_argument(
             "--user", help="owner of the topics (optional if there is only one account)"

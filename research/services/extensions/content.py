@@ -42,7 +42,6 @@ def register_account_deletion() -> None:
 
 
 def register_kept_items() -> None:
-    """Register the content items to keep."""
     content_services.KEEPERS.append(cited)
 
 

@@ -180,7 +180,7 @@ def shown(rows: Sequence[AffectedLine], *, is_private: bool = True) -> list[Show
 
 
 def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list[Shown]]:
-    """Return the lines that each delta item meets, in three queries."""
+    """Return the lines that each delta item affects, in three queries."""
     rows = AffectedLine.objects.standing().filter(item__in=list(items))
     by_item: dict[int, list[Shown]] = defaultdict(list)
     for one in shown(list(rows), is_private=is_private):
@@ -189,7 +189,7 @@ def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list
 
 
 def of_unread(user: User, most: int = 60) -> dict[Any, list[Shown]]:
-    """Return the lines that unread changes meet, by topic, the surest first. Three queries."""
+    """Return the lines that unread changes affect, by topic, the surest first.  Three queries."""
     unread = Q(item__run__report__read_at=None, item__run__report__trashed_at=None)
     rows = (
         AffectedLine.objects.of(user).standing().filter(unread, item__run__topic__trashed_at=None)

@@ -99,7 +99,7 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
 
 
 def _check_new(owner: User, url: str) -> None:
-    """Raise InvalidValue if one of the person's channels already is this browser."""
+    """Raise InvalidValue if this browser is already one of the person's channels."""
     for other in Channel.objects.of(owner).kept().filter(kind=Kind.BROWSER):
         if other.opened().get("url") == url:
             words = _("This browser already gets notifications, as the channel “%(name)s”.")
@@ -107,7 +107,7 @@ def _check_new(owner: User, url: str) -> None:
 
 
 def _check_room(owner: User) -> None:
-    """Raise InvalidValue if the person has the most channels allowed. Needs a transaction."""
+    """Raise InvalidValue if the person already has as many channels as allowed.  Needs a transaction."""
     # The lock keeps two tabs from exceeding the limit together.
     User.objects.select_for_update().get(pk=owner.pk)
     if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:

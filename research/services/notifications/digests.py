@@ -322,7 +322,7 @@ def _affects(
     rows: dict[int, list[DeltaItem]],
     met: Mapping[int, list[affected.Shown]],
 ) -> list[affected.Shown]:
-    """Return the lines that one topic's changes meet, each once, with the latest change."""
+    """Return the lines that one topic's changes affect, each once, with the latest change."""
     found: dict[tuple[Any, str], affected.Shown] = {}
     for run in runs:
         for row in rows.get(run.pk, []):

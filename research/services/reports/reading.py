@@ -123,7 +123,6 @@ class Strip:
 
     @property
     def selected(self) -> list[Column]:
-        """Return the selected runs."""
         return [one for one in self.columns if one.is_selected]
 
     @property
@@ -186,7 +185,6 @@ class Strip:
 
     @property
     def width(self) -> int:
-        """Return the width of the drawing."""
         return COLUMN * len(self.columns)
 
     @property
@@ -882,7 +880,7 @@ def _add_remarks(topic: Topic, lines: Sequence[Line]) -> None:
 
 
 def _add_affected(page: Reading, listed: Sequence[Merged]) -> None:
-    """Add the lines of the owner's memory that the changes meet, each line once."""
+    """Add the lines of the owner's memory that the changes affect, each line once."""
     told = affected.of_items(item.pk for one in listed for item in one.items)
     seen: set[tuple[Any, str]] = set()
     for line, one in zip(page.changed, listed, strict=False):

@@ -39,7 +39,6 @@ class WatchedPart:
 
     @property
     def link(self) -> Link:
-        """Return the page's link."""
         return link_of(self.address)
 
 

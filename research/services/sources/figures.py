@@ -441,7 +441,6 @@ class DeskRow:
 
     @property
     def link(self) -> Link:
-        """Return the page's link."""
         return link_of(self.figures.link) if self.is_page else Link()
 
     @property
@@ -469,7 +468,6 @@ class DeskRow:
 
     @property
     def trust(self) -> str:
-        """Return its trust level."""
         if self.figures.quarantined:
             return _("quarantined")
         return _("owner") if self.figures.domain == "library" else _("external")
@@ -533,7 +531,6 @@ def question(wanted: SourcesFilter, rules: Rules) -> Question:
 
 
 def columns(wanted: SourcesFilter) -> Sequence[Column]:
-    """Return the column headings."""
     way = "descending" if wanted.falling else "ascending"
     return [
         Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")

@@ -119,20 +119,17 @@ class TopicRow:
 
     @property
     def next_run_at(self) -> datetime | None:
-        """Return when the topic's next scheduled run is."""
         schedule = getattr(self.topic, "schedule", None)
         found: datetime | None = schedule.next_run_at if schedule else None
         return found
 
     @property
     def schedule_words(self) -> str:
-        """Return the schedule as a phrase."""
         schedule = getattr(self.topic, "schedule", None)
         return scheduling.in_words(schedule, seen_from=self.seen_from) if schedule else ""
 
     @property
     def last_run_url(self) -> str:
-        """Return the page of the last run."""
         return reverse("research:run", args=[self.topic.slug, self.last_run.pk])  # type: ignore[union-attr]
 
     @property

@@ -147,7 +147,6 @@ class FactRow:
 
     @property
     def retired_run_id(self) -> int | None:
-        """Return the id of the run that retired it."""
         return self.runs.get(self.fact.retired_run or 0)
 
     @property
@@ -283,7 +282,6 @@ class RunRow:
 
     @property
     def cost(self) -> str:
-        """Return its cost."""
         return cost(self.run)
 
     @property

@@ -83,7 +83,6 @@ class CitedPage:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Return the numbers on the page."""
         return numbers(self.text)
 
     @cached_property

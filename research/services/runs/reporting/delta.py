@@ -64,7 +64,6 @@ class Change:
     told: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the change as JSON values."""
         return asdict(self)
 
     @property

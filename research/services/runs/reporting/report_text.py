@@ -334,7 +334,7 @@ _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
 
 
 def _found(parts: Parts) -> str:
-    """Return the heading of the findings, which points it out if no page is about the topic."""
+    """Return the heading of the findings.  If no page is about the topic, it says so."""
     if parts.is_in_passing:
         return _("The pages mention it only in passing")
     return _("Findings")

@@ -87,7 +87,6 @@ class Order:
 
     @classmethod
     def of(cls, services: Sequence[str], queries: Sequence[str]) -> Order:
-        """Return the order of these services and queries."""
         return cls(*({name: n for n, name in enumerate(names)} for names in (services, queries)))
 
     def first(self, votes: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:
@@ -286,7 +285,6 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
 
 
 def options_of(work: RunContext) -> SearchOptions:
-    """Return the run's search options."""
     settings, memory = work.settings, inputs.known(work)
     return SearchOptions(
         limit=HITS_A_QUERY,

@@ -197,7 +197,6 @@ _LONGEST_REASON = 200  # characters of the error of a service or page
 
 
 def task_of(work: RunContext) -> str:
-    """Return the run's task."""
     run, settings = work.run, work.settings
     parts = [_("Research the topic “%(topic)s”.") % {"topic": work.topic.title}]
     if settings.objective:
@@ -453,7 +452,6 @@ def _goal(work: RunContext, topic: Topic) -> str:
 
 
 def _actions(run: Run) -> str:
-    """Return the run's actions as text."""
     hits = list(run.hits.values_list("state", "reading"))
     new = sum(state == Hit.State.NEW for state, _reading in hits)
     read = sum(reading == Hit.Reading.READ for _state, reading in hits)

@@ -125,7 +125,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
 
 
 def _note_affected(run: Run, topic: Topic) -> None:
-    """Store which lines of the owner's memory the changes meet. No error here can lose the report."""
+    """Store which lines of the owner's memory the changes affect.  No error here can lose the report."""
     try:
         with transaction.atomic():
             affected.note(run, topic)
