@@ -119,7 +119,7 @@ def test_the_page_takes_a_fixed_number_of_queries(
         one = supersede(one, f"Fares, newer, {number}.", by=alice.actor)
         place = f"run:{number}"
         Use.objects.create(owner=alice, record_type="note", record_id=one.pk, place=place)
-    with django_assert_max_num_queries(30):  # 18 for related memories and names
+    with django_assert_max_num_queries(21):
         browser.get(one.get_absolute_url())
-    with django_assert_max_num_queries(30):
+    with django_assert_max_num_queries(21):
         browser.get(Note.objects.earliest("created").get_absolute_url())

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from memory.models import TopicFact
 from memory.services.files.saving import save_file
+from memory.services.notes.saving import supersede
 from tests.pages.record_cast import note, observation, text_of
 from tests.research.factories import make_fact, make_topic
 
@@ -24,10 +25,25 @@ def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
 def test_a_records_page_lists_related_records_with_the_reason(browser: Client, alice: Any) -> None:
     one = note(alice, "Hetzner runs our Prometheus.")
     other = observation(alice, "Prometheus at Hetzner was down.")
-    html = text_of(browser.get(one.get_absolute_url()))
+    url = reverse("memory:related", args=["note", one.pk])
+    assert f'hx-get="{url}"' in text_of(browser.get(one.get_absolute_url()))
+    part = browser.get(url, headers={"HX-Request": "true", "HX-Target": "record-related"})
+    html = text_of(part)
+    assert "<!doctype" not in html
     assert f'href="{other.get_absolute_url()}"' in html
     assert "Shares the words" in html
-    assert reverse("memory:related", args=["note", one.pk]) in html
+    assert f'href="{url}"' in html
+
+
+def test_a_page_of_an_expired_or_replaced_record_loads_its_related_ones_too(
+    browser: Client, alice: Any
+) -> None:
+    one = note(alice, "Hetzner runs our Prometheus.")
+    other = observation(alice, "Prometheus at Hetzner was down.")
+    supersede(one, "It runs elsewhere.", by=alice.actor)
+    url = reverse("memory:related", args=["note", one.pk])
+    part = browser.get(url, headers={"HX-Request": "true", "HX-Target": "record-related"})
+    assert part.status_code == 200 and f'href="{other.get_absolute_url()}"' in text_of(part)
 
 
 @pytest.mark.requirement("R366")

@@ -171,7 +171,6 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
     context = {"page": page, "record": page.record, "in_panel": in_panel, "here": list_of(request)}
     if not in_panel and page.record.trashed_at is None:
-        context["related"] = related_rows(page.record)
         context["names"] = names_of(page.record)
     return render(request, template, context)
 
@@ -524,8 +523,16 @@ def names_of(record: Any) -> list[str]:
 
 @require_safe
 @login_required
+@vary_on_headers("HX-Request", "HX-Target")
 def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
-    """Show the records nearest to one record of any type, with the reasons."""
+    """Show the records nearest to one record of any type, with the reasons.
+
+    A record's page gets the first few after itself, since ranking takes most of its time.
+    """
+    if request.htmx.target == "record-related" and type in record_page.TYPES:
+        record = _record(request, type, pk)
+        context = {"related": related_rows(record), "related_url": request.path}
+        return render(request, "memory/_record_related.html", context)
     record = record_of(request.user, type, pk)
     context = {
         "title": record.path if type == FILE else KINDS[type].title(record),
