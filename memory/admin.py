@@ -1023,8 +1023,8 @@ class MembershipAdmin(ReadOnlyAdmin):
     OWNER = "topic__owner_id"
     SENSITIVE = "topic__sensitivity"
     list_select_related = ("topic", "user")
-    list_display = ("label", "topic_id", "user", "role", "created")
-    list_filter = ("role",)
+    list_display = ("label", "topic_id", "user", "role", "notify", "created")
+    list_filter = ("role", "notify")
     MASKED = ("topic",)
 
 

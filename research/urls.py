@@ -117,6 +117,7 @@ _members = [
         name="shared-topic-report",
     ),
     path(_SHARED + "read/", shared_topics.shared_read, name="shared-topic-read"),
+    path(_SHARED + "notify/", shared_topics.shared_notify, name="shared-topic-notify"),
     path(_SHARED + "leave/", shared_topics.shared_leave, name="shared-topic-leave"),
     path(_TOPIC + "people/", shared_topics.topic_people, name="topic-people"),
     path(

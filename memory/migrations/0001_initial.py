@@ -3508,6 +3508,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("read_run", models.PositiveIntegerField(default=0)),
+                ("notify", models.BooleanField(default=False)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "topic",

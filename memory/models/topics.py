@@ -484,6 +484,7 @@ class Membership(models.Model):
     user = models.ForeignKey("memory.User", models.CASCADE, related_name="memberships")
     role = models.CharField(gettext_lazy("role"), max_length=10, choices=Role, default=Role.VIEWER)
     read_run = models.PositiveIntegerField(default=0)
+    notify = models.BooleanField(default=False)  # about new reports, in the member's own channels
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[Membership]] = models.Manager()

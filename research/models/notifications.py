@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.db.leased_jobs import LeasedJob
 from beacon_site.text import redaction
 from beacon_site.text.cleaning import clean
-from memory.models import Activity, Topic, User
+from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 from memory.models.llm import seal, unseal
@@ -138,7 +138,7 @@ class DeliveryQuerySet(OwnedJobQuerySet):
     """Queries on deliveries, and methods that create the rows for each event."""
 
     def create_for_report(self, topic: Topic, run: models.Model, *, is_quiet: bool) -> int:
-        """Create a row for each channel that gets the report.
+        """Create a row for each channel of the owner or of a member that gets the report.
 
         Call it in the transaction that saves the report.
         """
@@ -146,6 +146,7 @@ class DeliveryQuerySet(OwnedJobQuerySet):
         for channel, reports, _failures in _choices_of(topic):
             if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
                 told.append(channel)
+        told += _channels_of_members(topic, is_quiet=is_quiet)
         return self._make(told, Delivery.Kind.REPORT, **_of_run(topic, run))
 
     def create_for_failure(self, topic: Topic, run: models.Model) -> int:
@@ -275,6 +276,13 @@ class Delivery(LeasedJob):
 def _of_run(topic: Topic, run: models.Model) -> dict[str, Any]:
     subject = f"{topic.title}, {run}"
     return {"about": f"run:{run.pk}", "run": run, "topic": topic, "subject": subject}
+
+
+def _channels_of_members(topic: Topic, *, is_quiet: bool) -> list[Channel]:
+    """Return the channels of members who want to be notified, by each channel's own settings."""
+    members = Membership.objects.filter(topic=topic, notify=True).values("user")
+    reports = [Reports.EACH] if is_quiet else [Reports.EACH, Reports.CHANGED]
+    return list(Channel.objects.working().filter(owner__in=members, reports__in=reports))
 
 
 def channels_for_failure(topic: Topic) -> list[Channel]:

@@ -262,6 +262,10 @@ class ReportQuerySet(RememberedQuerySet):
         read = self.exclude(read_at=None)
         return read.update(read_before=F("read_at"), unread_at=at, read_at=None)
 
+    def for_members(self) -> Self:
+        """Keep reports that members of their shared topics can read."""
+        return self.live().for_agents().exclude(run__number=None)
+
     def with_number(self) -> Self:
         """Keep reports of saved runs, newest first."""
         return self.exclude(run__number=None).order_by("-created", "-id")

@@ -22,6 +22,7 @@ from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import CleanTextField, redirect_back
 from memory.pages.shared.undo import act, offer, undoes
+from research.models import Channel
 from research.pages.report_list import ReportRow, counts_of, run_number
 from research.services.reports import page as report_page
 from research.services.topics import page as topic_page
@@ -113,6 +114,27 @@ def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
     messages.success(request, _("Marked as read."))
+    return redirect_back(request, reverse("research:shared-topic", args=[pk]))
+
+
+@require_POST
+@login_required
+def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Turn the person's own notifications about new reports on or off."""
+    member = _member(request, pk)
+    wanted = request.POST.get("notify") == "on"
+    sharing.set_notify(member, wanted=wanted)
+    if not wanted:
+        messages.success(request, _("You won’t be notified about new reports of this topic."))
+    elif Channel.objects.of(request.user).working().exists():
+        messages.success(request, _("You’ll be notified about new reports of this topic."))
+    else:
+        messages.warning(
+            request,
+            _(
+                "Notifications are on, but you have no channel yet. Add one in Settings → Notifications."
+            ),
+        )
     return redirect_back(request, reverse("research:shared-topic", args=[pk]))
 
 

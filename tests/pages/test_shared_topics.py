@@ -47,6 +47,19 @@ def all_pages(run: Run) -> list[str]:
     return [shared(run.topic, page) for page in (*PAGES, f"runs/{run.pk}/")]
 
 
+@pytest.mark.requirement("R391")
+def test_a_member_turns_notifications_on_and_off(member: Membership, run: Run, reader: Client):
+    page = shared(run.topic)
+    assert "Notify me about new reports" in text_of(reader.get(page))
+    answer = reader.post(shared(run.topic, "notify/"), {"notify": "on"}, follow=True)
+    member.refresh_from_db()
+    assert member.notify and "no channel yet" in text_of(answer)
+    assert "Turn off notifications" in text_of(reader.get(page))
+    reader.post(shared(run.topic, "notify/"), {"notify": "off"})
+    member.refresh_from_db()
+    assert not member.notify
+
+
 # --- reading ---
 
 
@@ -332,7 +345,7 @@ def test_every_url_of_a_topic_by_everyone(
     urls = [Address(*one, rows) for one in found if one[0] not in STAFF]
     urls = [one for one in urls if one.path.startswith("/topics/")]
     urls = [one for one in urls if one.names_a_row and not LED_ON.search(one.name)]
-    of_members = {f"research:shared-topic{end}" for end in ("", "-facts", "-sources", "-reports", "-report", "-read", "-leave")}  # fmt: skip
+    of_members = {f"research:shared-topic{end}" for end in ("", "-facts", "-sources", "-reports", "-report", "-read", "-notify", "-leave")}  # fmt: skip
     assert of_members <= {one.name for one in urls}
 
     leaks: dict[str, Any] = {}
@@ -356,7 +369,7 @@ def test_every_url_of_a_topic_by_everyone(
     assert leaks == {}
     assert set(got.values()) == {200, 405}
     assert {name for name, code in got.items() if code == 405} == {
-        "research:shared-topic-read", "research:shared-topic-leave",
+        "research:shared-topic-read", "research:shared-topic-notify", "research:shared-topic-leave",
     }  # fmt: skip
     signed_out = {Client().get(page).status_code for page in all_pages(run)}
     assert signed_out == {302}

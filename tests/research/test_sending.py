@@ -13,11 +13,12 @@ from pytest_httpserver import HTTPServer
 
 from beacon_site import celery
 from beacon_site.net import mail as net_mail
-from memory.models import Activity, Topic, User
+from memory.models import Activity, Membership, Topic, User
 from memory.models.errors import InvalidValue
 from research.models import Channel, Delivery, Run, TopicNotices
 from research.services.notifications import channels, sending
 from research.services.runs.execution import starting
+from research.services.topics import sharing
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.mail_server import MailServer, use
@@ -383,3 +384,76 @@ def test_only_an_admin_sees_what_a_receiver_answered(
     sent = channels.test(Channel.objects.get(pk=channel.pk), by=topic.owner.actor)
 
     assert (sent.response_code, sent.response) == (500, kept)
+
+
+# --- members of a shared topic --------------------------------------------------------------------
+
+
+@pytest.fixture
+def member(topic: Topic, bob: User) -> Membership:
+    made = sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+    sharing.set_notify(made, wanted=True)
+    email(bob, "bob@example.org")
+    return made
+
+
+@pytest.mark.requirement("R391")
+def test_a_member_is_notified_of_a_report_without_its_content(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run], server: MailServer
+):  # fmt: skip
+    email(topic.owner)
+    cast.set_up(providers, 1, 2)
+    run = run_of(topic)
+    rows = {row.owner.username: row for row in Delivery.objects.all()}
+    for row in rows.values():
+        sending.deliver(row.pk)
+
+    sent = {str(mail["To"]): mail.get_body(("plain",)).get_content() for mail in server.mails}
+    said = run.report.summary.split(".")[0]
+    assert set(rows) == {topic.owner.username, "bob"} and len(sent) == 2
+    [theirs] = [body for to, body in sent.items() if "bob" in to]
+    [own] = [body for to, body in sent.items() if "bob" not in to]
+    assert said in own and said not in theirs
+    assert f"/topics/shared/{topic.pk}/runs/{run.pk}/" in theirs
+    assert f"/topics/{topic.slug}/" not in theirs and "first report" in theirs
+
+
+@pytest.mark.parametrize(
+    "end", ["removed", "turned off", "topic in Trash", "report in Trash", "sensitive"]
+)
+def test_what_a_member_can_no_longer_read_is_not_sent(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run], end: str
+):  # fmt: skip
+    cast.set_up(providers, 1)
+    run = run_of(topic)
+    [row] = Delivery.objects.all()
+    owner = topic.owner.actor
+    if end == "removed":
+        sharing.remove_member(member, by=owner)
+    elif end == "turned off":
+        sharing.set_notify(member, wanted=False)
+    elif end == "topic in Trash":
+        Topic.objects.get(pk=topic.pk).trash(by=owner)
+    elif end == "report in Trash":
+        run.report.trash(by=owner)
+    else:
+        type(run.report).objects.filter(pk=run.report.pk).update(sensitivity="sensitive")
+
+    sending.deliver(row.pk)
+    row.refresh_from_db()
+    assert (row.state, bool(row.error)) == ("dropped", True)
+
+
+def test_a_member_is_not_notified_unless_they_want_it_and_something_changed(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run]
+):
+    Channel.objects.of(member.user).update(reports="changed")
+    cast.set_up(providers, 1)
+    run_of(topic)
+    assert Delivery.objects.count() == 1
+    run_of(topic)  # nothing new
+    assert Delivery.objects.count() == 1
+    sharing.set_notify(member, wanted=False)
+    cast.set_up(providers, 1, 2, 3)
+    run_of(topic)
+    assert Delivery.objects.count() == 1

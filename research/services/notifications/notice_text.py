@@ -40,7 +40,8 @@ def compose(delivery: Delivery) -> Message:
     """Return the delivery's current message."""
     run, digest = delivery.run, delivery.digest
     if delivery.kind == Delivery.Kind.REPORT and run is not None:
-        return _report(delivery, run)
+        is_own = run.topic.owner_id == delivery.owner_id
+        return _report(delivery, run) if is_own else _report_for_member(delivery, run)
     if delivery.kind == Delivery.Kind.FAILURE and run is not None:
         why = run.error or _("no reason was given")
         text = _("The run of “%(title)s” failed: %(why)s") % {"title": run.topic.title, "why": why}
@@ -104,6 +105,26 @@ def _report(delivery: Delivery, run: Run) -> Message:
             },
         ),
     )
+
+
+def _report_for_member(delivery: Delivery, run: Run) -> Message:
+    """Announce a report of someone else's topic. What it says stays on its page.
+
+    There, a person who is no longer a member can't read it.
+    """
+    topic, report = run.topic, run.report
+    changes = len(digests.items_of([run]).get(run.pk, ([], 0))[0])
+    subject = headline(report, run, changes)
+    url = site.BEACON_URL + reverse("research:shared-topic-report", args=[topic.pk, run.pk])
+    text = _("%(owner)s shares this topic with you. To stop these messages, use the topic’s menu.")
+    data = {
+        "topic": {"id": str(topic.pk), "title": topic.title, "owner": str(topic.owner)},
+        "run": {"number": run.number, "url": url},
+        "is_baseline": not report.delta,
+        "changes": changes,
+    }
+    body = f"{subject}\n\n{text % {'owner': topic.owner}}"
+    return _plain(delivery, subject, body, url, "report.shared", data)
 
 
 def _topic(run: Run) -> dict[str, str]:

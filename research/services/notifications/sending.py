@@ -153,9 +153,21 @@ def _not_wanted_there(delivery: Delivery) -> str:
             return _("The channel no longer receives digests.")
         if digests.content(delivery.digest).is_empty:
             return _("Everything in this digest is in Trash.")
+    if delivery.topic is not None and delivery.topic.owner_id != delivery.owner_id:
+        return _not_wanted_by_member(delivery)
     chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
     if delivery.topic_id is not None and chosen.exists():
         return _("The channel no longer receives messages about this topic.")
+    return ""
+
+
+def _not_wanted_by_member(delivery: Delivery) -> str:
+    """Return why a member of the topic shouldn't be notified anymore, or ""."""
+    topics = Topic.objects.shared_with(delivery.owner).filter(pk=delivery.topic_id)
+    if not topics.filter(members__user=delivery.owner, members__notify=True).exists():
+        return _("The topic isn’t shared with you anymore, or you turned its notifications off.")
+    if not Report.objects.for_members().filter(run=delivery.run_id).exists():
+        return _("The report isn’t shared.")
     return ""
 
 

@@ -2,7 +2,7 @@
 
 Data flow: the owner adds an account -> a `Membership` and a line in the owner's log -> the member's
 pages and requests find the topic through `Topic.objects.shared_with`, by its ID -> what they read
-moves their own mark.
+moves their own mark. Members who want it are notified about new reports, without their content.
 
 Members read the topic's reports, current facts and sources. The owner's memory stays private:
 notes, files, the library, remarks on sentences, withheld changes, costs and settings. Records that
@@ -83,6 +83,11 @@ def mark_read(member: Membership, number: int) -> None:
     behind.update(read_run=number)
 
 
+def set_notify(member: Membership, *, wanted: bool) -> None:
+    """Turn the member's notifications about new reports on or off."""
+    Membership.objects.filter(pk=member.pk).update(notify=wanted)
+
+
 def _check_role(role: str) -> None:
     if role not in Membership.Role.values:
         problem = _("Select one of the listed roles.")
@@ -113,7 +118,9 @@ def memberships_of(user: User) -> QuerySet[Any]:
 
 def listed(user: User) -> list[Any]:
     """Return the memberships for the list of topics, each with its number of `unread` reports."""
-    reports = _readable().filter(run__topic=OuterRef("topic"), run__number__gt=OuterRef("read_run"))
+    reports = Report.objects.for_members().filter(
+        run__topic=OuterRef("topic"), run__number__gt=OuterRef("read_run")
+    )
     counted = reports.order_by().values("run__topic").annotate(n=Count("pk")).values("n")
     unread = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
     rows = memberships_of(user).annotate(unread=unread)
@@ -123,14 +130,9 @@ def listed(user: User) -> list[Any]:
 # --- reports ---
 
 
-def _readable() -> ReportQuerySet:
-    rows: ReportQuerySet = Report.objects.live().for_agents().exclude(run__number=None)
-    return rows
-
-
 def reports_of(topic: Topic) -> ReportQuerySet:
     """Return the topic's reports that members can read."""
-    return _readable().filter(run__topic=topic).select_related("run")
+    return Report.objects.for_members().filter(run__topic=topic).select_related("run")
 
 
 def page_of_reports(topic: Topic, cursor: str = "") -> Page:
