@@ -42,6 +42,12 @@ NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to 
 
 LONG_CLAUSE_WORD = 5
 _CLAUSE = re.compile(r"\A\W{0,2}(?:§ ?)?(?=\w{0,6}\d)[\w.]{1,8}[.)]\s")
+MOST_NARROWED = 6  # words that a rule can gain or lose without being another sentence
+_RULE = re.compile(
+    r"\b(?:must|shall|may|can|cannot|will|should|required|muss|müssen|darf|dürfen|kann|können|sollen?|doit|doivent"
+    r"|peut|peuvent|debe|deben|puede|pueden|deve|devono)\b",
+    re.IGNORECASE,
+)
 ENOUGH = 0.5  # the least weight that is announced
 LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
@@ -82,21 +88,10 @@ _LOUD = re.compile(
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
     re.IGNORECASE,
 )
-# Changelog headings with little news below them.
-_QUIET = re.compile(
-    r"^\W*(?:docs?|documentation|chores?|internals?|housekeeping|refactor\w*|tests?|testing|ci|build|dependenc\w+"
-    r"|dokumentation|abhängigkeiten|dépendances|文档|杂项)\b|\bdependenc(?:y|ies)\b",
-    re.IGNORECASE,
-)
 _NOT = re.compile(
     r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无"
 )
-# A sentence that only links to more information, and one that means nothing without the one before.
-_POINTER = re.compile(
-    r"\b(?:please (?:see|refer)|see (?:our|the|also)|refer to (?:our|the)|learn more|to learn about|(?:for )?more information"
-    r"|weitere informationen|siehe|pour en savoir plus|más información)\b",
-    re.IGNORECASE,
-)
+# A sentence that means nothing without the one before.
 _POINTS_BACK = re.compile(
     r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
     re.IGNORECASE,
@@ -295,10 +290,9 @@ def _came(entry: Entry, title: str) -> PageChange:
     typed = bool(values.typed_values(_REFERENCES.sub("", entry.text)))
     nearest = entry.headings[-1] if entry.headings else ""
     weight += 0.1 * typed + 0.15 * bool(_LOUD.search(entry.text))
-    weight += 0.1 * bool(_LOUD.search(nearest)) - 0.15 * bool(_QUIET.search(nearest))
+    weight += 0.1 * bool(_LOUD.search(nearest))
     weight *= share_of(entry)
-    is_pointer = entry.kind == SENTENCE and _POINTER.search(entry.text)
-    if is_pointer or (entry.kind in (SENTENCE, ITEM) and _announces(entry)):
+    if entry.kind in (SENTENCE, ITEM) and _announces(entry):
         weight *= 0.5
     return PageChange(
         NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
@@ -477,9 +471,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.6
     else:
         is_news = said.lack(after) or said.lost(_left_out(before, after))
-        is_news = is_news or _is_another_rule(before, after)
-        weight = 0.55 if is_news else 0.35
-        weight *= 0.5 if _POINTER.search(after) else 1.0
+        least = ENOUGH if _is_another_rule(before, after) else 0.35
+        weight = 0.55 if is_news else least
     weight *= 0.5 if _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
     if weight * share_of(new) >= ENOUGH:
@@ -491,13 +484,21 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
 
 
 def _is_another_rule(before: str, after: str) -> bool:
-    """Whether a numbered clause gained a word. In rules, each word counts."""
+    """Whether a rule gained a word. In numbered clauses, each word counts.
+
+    In other sentences about what must or may be done, a word counts if it only narrows or widens
+    the rule, and nothing else was reworded: "members elect", "voting members elect".
+    """
+    old, new = match_key(before).split(), match_key(after).split()
     if not (_CLAUSE.match(before) and _CLAUSE.match(after)):
-        return False
-    old = set(match_key(before).split())
-    return any(
-        len(word) >= LONG_CLAUSE_WORD and word not in old for word in match_key(after).split()
-    )
+        if not (_RULE.search(before) and _RULE.search(after)):
+            return False
+        longer, shorter = (new, old) if len(new) > len(old) else (old, new)
+        left = iter(longer)
+        if len(longer) - len(shorter) > MOST_NARROWED or not all(word in left for word in shorter):
+            return False
+        old, new = shorter, longer
+    return any(len(word) >= LONG_CLAUSE_WORD and word not in old for word in new)
 
 
 def _left_out(before: str, after: str) -> str:
