@@ -523,20 +523,20 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
 
     They begin with the same words, or share most of the long words of the shorter one.
     """
-    new: defaultdict[Hashable, list[Entry]] = defaultdict(list)
-    for entry in left.new:
-        if entry.kind in (SENTENCE, ITEM):
-            new[entry.path].append(entry)
-    pairs: list[tuple[float, int, int, Entry, Entry]] = []
-    for a in left.old:
-        path = result.renamed.get(a.path, a.path)
-        if a.kind not in (SENTENCE, ITEM) or not new.get(path):
-            continue
-        pairs += [
-            (-share, a.order, b.order, a, b)
-            for b in new[path][:MOST_ALIKE]
-            if a.kind == b.kind and (share := _shared_words(a.match, b.match))
-        ]
+    old: defaultdict[Hashable, list[tuple[Entry, frozenset[str]]]] = defaultdict(list)
+    new: defaultdict[Hashable, list[tuple[Entry, frozenset[str]]]] = defaultdict(list)
+    for entries, found, renamed in ((left.old, old, result.renamed), (left.new, new, {})):
+        for entry in entries:
+            below = found[renamed.get(entry.path, entry.path), entry.kind]
+            if entry.kind in (SENTENCE, ITEM) and len(below) < MOST_ALIKE:
+                below.append((entry, frozenset(filter(_is_long, entry.match.split()))))
+    pairs = [
+        (-share, a.order, b.order, a, b)
+        for place, mine in old.items()
+        for a, ours in mine
+        for b, theirs in new.get(place, ())
+        if (share := _shared_words(a, ours, b, theirs))
+    ]
     taken: set[int] = set()
     for _share, _i, _j, a, b in sorted(pairs, key=lambda each: each[:3]):
         if id(a) not in taken and id(b) not in taken:
@@ -546,13 +546,18 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
     left.new = [entry for entry in left.new if id(entry) not in taken]
 
 
-def _shared_words(before: str, after: str) -> float:
+def _is_long(word: str) -> bool:
+    return len(word) >= LONG_WORD
+
+
+def _shared_words(a: Entry, ours: frozenset[str], b: Entry, theirs: frozenset[str]) -> float:
     """Return the share of the shorter one's long words that both have, or 0 if it's too small."""
-    old, new = ([w for w in text.split() if len(w) >= LONG_WORD] for text in (before, after))
-    shared = len(set(old) & set(new))
-    share = shared / max(min(len(set(old)), len(set(new))), 1)
-    is_same_start = before.split()[:SAME_START] == after.split()[:SAME_START]
-    least = REWRITTEN_SHARE if not is_same_start else REWRITTEN_SHARE / 2
+    shared = len(ours & theirs)
+    if shared < FEW_WORDS - 1:
+        return 0.0
+    share = shared / min(len(ours), len(theirs))
+    is_same_start = a.match.split()[:SAME_START] == b.match.split()[:SAME_START]
+    least = REWRITTEN_SHARE / 2 if is_same_start else REWRITTEN_SHARE
     return share if shared >= FEW_WORDS - is_same_start and share >= least else 0.0
 
 
