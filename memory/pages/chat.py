@@ -56,6 +56,7 @@ SIZE = 20  # sessions per page
 MOST_SHOWN = 60  # messages of a session; earlier ones are behind a link
 MOST_LEFT = 20  # records of each kind that were saved from a session
 EXAMPLES = 3
+SHORT = 160  # characters of a passage that can be shown large
 
 
 # --- list of sessions ---
@@ -166,7 +167,8 @@ class MessageRow:
             if pair is None and said in row_of:
                 row_of[said]["cards"].append(card)
                 continue
-            row_of[said] = {"said": _AUTOLINK.sub(r"\1", said), "cards": [card]}
+            text = _AUTOLINK.sub(r"\1", said)
+            row_of[said] = {"said": text, "cards": [card], "is_short": len(text) <= SHORT}
             sides = _sides(pair) if pair else ()
             group = next((group_of[key] for key in sides if key in group_of), None)
             if group is None or group["conflict"] not in (None, pair):
