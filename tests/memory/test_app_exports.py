@@ -605,3 +605,31 @@ def test_an_endless_entry_takes_little_memory(tmp_path: Path) -> None:
         gemini_html(("Gemini Apps", inside), ("Gemini Apps", "Prompted More<br>7 Jun 2025, 1:00:00 AM UTC<br>x")),
     )  # fmt: skip
     assert len(one.text) < 1_200_000 and "More" in last.text
+
+
+# --- bookmarks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("added", "day"),
+    [
+        ("1746266520", "2025-05-03"),
+        ("1746266520000", "2025-05-03"),
+        ("1746266520000000", "2025-05-03"),
+        ("20250503", ""),
+        ("0", ""),
+        ("soon", ""),
+        ("9" * 400, ""),
+    ],
+)
+def test_the_day_of_a_bookmark_is_read_in_each_browsers_unit(
+    tmp_path: Path, added: str, day: str
+) -> None:
+    path = tmp_path / "bookmarks.html"
+    path.write_text(
+        "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n"
+        f'<DT><A HREF="https://example.org/tides" ADD_DATE="{added}">Tides</A>\n</DL>'
+    )
+    [one] = app_exports.items(path, App.BOOKMARKS)
+    assert isinstance(one, app_exports.Document)
+    assert (f"{one.created:%Y-%m-%d}" if one.created else "") == day

@@ -767,9 +767,17 @@ def _bookmarks(path: Path) -> Iterator[Item]:
                     continue
                 text = f"[{title}](<{url}>)\n"
                 text += "\n" + _("Folder: %(folder)s") % {"folder": folder} + "\n" if folder else ""
-                yield Document(where, title, text, url, _when(at), False)
+                yield Document(where, title, text, url, _added(at), False)
             if not raw:
                 return
+
+
+def _added(seconds: str) -> datetime | None:
+    """Read when a bookmark was added. Some browsers write milliseconds or microseconds."""
+    if not (seconds.isascii() and seconds.isdigit() and len(seconds) <= 16):
+        return None
+    parts = {13: 1_000, 16: 1_000_000}.get(len(seconds), 1)  # of a second, by the number of digits
+    return _when(int(seconds) / parts)
 
 
 _READERS: dict[App, Any] = {
