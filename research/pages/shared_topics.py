@@ -205,7 +205,7 @@ def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
     member = get_object_or_404(topic.members.select_related("user", "topic__owner"), pk=pk)
     undo = offer(
         request, "member-removed", topic=str(topic.pk), user=member.user_id,
-        role=member.role, read_run=member.read_run,
+        role=member.role, read_run=member.read_run, notify=member.notify,
     )  # fmt: skip
     sharing.remove_member(member, by=request.actor)
     words = _("%(person)s no longer has access.") % {"person": member}
@@ -214,12 +214,15 @@ def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
 
 
 @undoes("member-removed")
-def _restore_member(request: BeaconRequest, topic: str, user: int, role: str, read_run: int) -> str:
-    """Give a removed member access again, with the read mark."""
+def _restore_member(
+    request: BeaconRequest, topic: str, user: int, role: str, read_run: int, notify: bool
+) -> str:
+    """Give a removed member access again, with the read mark and the choice of notifications."""
     found = get_object_or_404(Topic.objects.of(request.user).live(), pk=topic)
     person = get_object_or_404(User, pk=user)
     member = sharing.add_member(found, person.get_username(), role, by=request.actor)
     sharing.mark_read(member, read_run)
+    sharing.set_notify(member, wanted=notify)
     words = _("%(person)s has access again.") % {"person": member}
     messages.success(request, words)
     return reverse("research:topic-people", args=[found.slug])

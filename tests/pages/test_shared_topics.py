@@ -277,6 +277,7 @@ def test_the_owner_shares_it_and_takes_that_back(browser: Client, run: Run, bob:
 def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
     browser: Client, member: Membership, reader: Client
 ):
+    sharing.set_notify(member, wanted=True)
     sharing.mark_read(member, 2)
     address = reverse("research:topic-member-remove", args=[member.topic.slug, member.pk])
     shown = browser.post(address, follow=True).content.decode()
@@ -285,6 +286,7 @@ def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
     undone(browser, shown)
 
     assert Membership.objects.get().read_run == 2
+    assert Membership.objects.get().notify
 
 
 @pytest.mark.parametrize("name", ["carol", "alice", "", "x" * 200])
