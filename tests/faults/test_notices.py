@@ -42,16 +42,17 @@ def test_killed_between_handing_over_and_noting_it_no_mail_comes_twice(
 
             def kill_once() -> None:
                 if not killed.is_set():
-                    killed.set()
                     beacon.kill("worker")
+                    killed.set()
 
             mails.before_body = kill_once  # the mail has come, and is not yet answered for
             beacon.act("told", hook, *TITLES)
-            beacon.start_worker(queues="maintenance,reflect,background")
             _again(beacon)
+            # One child, so exactly one delivery is in progress when it is killed.
+            beacon.start_worker(queues="maintenance,reflect,background", children=1)
             beacon.wait(killed.is_set)
+            _again(beacon)  # before the second worker starts, which keeps its own leases
             beacon.start_worker("second", queues="maintenance,reflect,background")
-            _again(beacon)
             over = "SELECT count(*) FROM research_delivery WHERE state IN ('waiting', 'sending')"
             beacon.wait(lambda: beacon.value(over) == 0)
             states = sorted(
