@@ -21,6 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 from beacon_site import celery
 from beacon_site.db import leased_jobs
 from memory.services.llm import connections
+from tests import kept_users
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
@@ -204,22 +205,31 @@ def _user(name: str, **more: Any) -> Any:
     )
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Keep the rows of the three users, which nearly every test needs."""
+    with django_db_blocker.unblock():
+        kept_users.keep("alice", lambda: _user("alice"))
+        kept_users.keep("bob", lambda: _user("bob"))
+        kept_users.keep("admin", lambda: _user("admin", is_staff=True, is_superuser=True))
+
+
 @pytest.fixture
 def alice(db: None) -> Any:
     """The owner of what a test makes."""
-    return _user("alice")
+    return kept_users.copied("alice")
 
 
 @pytest.fixture
 def bob(db: None) -> Any:
     """Another signed-in person, without access."""
-    return _user("bob")
+    return kept_users.copied("bob")
 
 
 @pytest.fixture
 def admin(db: None) -> Any:
     """A staff member with all rights."""
-    return _user("admin", is_staff=True, is_superuser=True)
+    return kept_users.copied("admin")
 
 
 @pytest.fixture
