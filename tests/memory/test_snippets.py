@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.services.search.snippets import marked, nearness, passage
+from memory.services.search.snippets import answering, marked, nearness, passage
 
 LONG = "filler " * 500 + "the price of lithium cells fell in May " + "filler " * 500
 
@@ -22,6 +22,30 @@ def test_the_passage_lies_where_most_of_the_words_are() -> None:
 
 def test_without_a_word_of_the_query_it_is_the_beginning() -> None:
     assert passage("One. Two.", "nothing", length=100) == "One. Two."
+
+
+def test_a_text_that_fits_is_the_passage_from_its_beginning() -> None:
+    text = "PostgreSQL 13 reached its end of life on 13 November 2025."
+    assert passage(text, "when was the end of life", length=100) == text
+
+
+def test_a_number_counts_beside_the_word_that_it_belongs_to() -> None:
+    texts = [
+        "The year 2026 will see the end of PostgreSQL 14, whose support stops on 12 November 2026.",
+        "PostgreSQL 12 is scheduled to reach its end of life on 14 November 2024.",
+        "PostgreSQL 13 reached its end of life on 13 November 2025.",
+        "The harbor is closed.",
+    ]
+    asked = answering(texts, "When does PostgreSQL 14 reach its end of life?")
+    assert asked[0] == max(asked) and asked[3] == 0
+    assert asked[0] > asked[1] > 0.3
+
+
+def test_a_word_that_every_text_has_counts_little() -> None:
+    texts = ["Beacon is open.", "Beacon has an archive.", "Beacon has an archive and a mirror."]
+    low, middle, high = answering(texts, "the Beacon mirror")
+    assert low == middle < 0.2 and high == 1.0
+    assert answering(texts, "nothing of that") == [0.0, 0.0, 0.0] and answering([], "x") == []
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from beacon_site.text.cleaning import as_data
-from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust
+from memory.agents.chat import turn
+from memory.agents.chat.conversation import ask, start
+from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
 from memory.services.context.topic_block import best_for
 from memory.services.observations import Line, remember_lines
@@ -124,3 +127,35 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     )  # the web's words, marked as data
     new.strike(by=alice.actor)
     assert later() == {was: "", now: ""}  # what was struck isn't shown to anyone
+
+
+@pytest.mark.requirement("R401")
+def test_an_answer_without_a_model_quotes_statements_and_not_a_report_around_them(alice: Any):
+    topic = make_topic(alice, "Urban bees")
+    first, second = make_run(topic), make_run(topic)
+    was, now = "The garden keeps 6 hives this year.", "The garden keeps 8 hives this year."
+    only_here = "A hive of the garden of Kyoto is open to visitors on Sundays."
+    old = make_fact(topic, was, first)
+    lines = [Line("finding", text, step_name="save", step_type="RUN") for text in (was, now)]
+    remember_lines(alice, lines, by=RESEARCH, source=first.source, topic=topic)
+    make_item(second, "changed", now, previous_fact=old, previous_text=was)
+    old.retire(by=RESEARCH, why="a run found another", run=second.number)
+    TopicFact.follow([make_fact(topic, now, second)])
+    for run in (first, second):
+        body = f"- {was} [1] *(confirmed once, on 27 Nov 2026)*\n- {only_here} [2]\n\n*A note.*"
+        made = Report(owner=alice, run=run, title=topic.title, body=body, written_by="test")
+        made.save(force_insert=True)
+        Report.follow([made])
+    session = start(alice, "Bees")
+
+    def answer_to(question: str) -> list[str]:
+        message = ask(session, question, by=alice.actor)
+        turn.answer(message.pk)
+        message.refresh_from_db()
+        return re.findall(r"- “(.*)” \[(?:\w+):", message.content)
+
+    # Said by two reports and a finding, but a later run found another number.
+    assert answer_to("How many hives does the garden keep this year?") == [now]
+    assert answer_to("When is a hive open to visitors?")[0] == only_here
+    used = Use.objects.filter(owner=alice).values_list("record_type", flat=True)
+    assert sorted(used) == ["report", "topicfact"]

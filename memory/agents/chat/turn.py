@@ -7,8 +7,10 @@ citations. Without a model, or if it fails, the answer quotes what recall finds.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -19,8 +21,17 @@ from django.utils.translation import ngettext
 
 from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import LlmProfile
-from beacon_site.text.cleaning import as_data, clean, one_line, plain, shorten
+from beacon_site.text.cleaning import (
+    as_data,
+    clean,
+    match_key,
+    one_line,
+    plain,
+    shorten,
+    without_citations,
+)
 from beacon_site.text.markdown import FILE
+from beacon_site.text.sentences import split_sentences
 from beacon_site.web.http import zone_of
 from memory.agents.chat.conversation import check, citation_marks, records_as_named
 from memory.agents.chat.prompt import (
@@ -33,39 +44,169 @@ from memory.agents.chat.prompt import (
 )
 from memory.agents.tools.loop import ANSWERED, CallRecord, LoopResult, run_loop
 from memory.agents.tools.types import ToolContext
-from memory.models import Message, Note, Trust
+from memory.models import Message, Note, Observation, Trust, Use
 from memory.services.llm import connections
 from memory.services.llm.booking import BudgetReached, MonthMeter
 from memory.services.review.proposals import SourceBlocked, check_not_blocked
-from memory.services.search.query import FOR_AGENTS, Question
-from memory.services.search.recall import RecallHit, recall
-from memory.services.search.snippets import passage
+from memory.services.search.bm25_sql import language_of
+from memory.services.search.kinds import KINDS
+from memory.services.search.query import FOR_AGENTS, Filter, Question
+from memory.services.search.recall import RecallHit, recall_each
+from memory.services.search.snippets import answering, passage
 
 # --- answers from recall -----------------------------------------------------------------------
 
 MOST_HITS = 6
+MOST_STATEMENTS = 5
+MOST_LOOKED_AT = 20  # hits of each search
 LONGEST_WORDS = 2_000  # characters of a question that are used as the query
 LONGEST_PASSAGE = 400
+STATEMENTS = Filter("type", ("fact", "observation"))
+# A statement that answers the question less than this, compared with the best, isn't shown.
+LEAST_OF_BEST = 0.55
+OF_REPORT = 0.9  # a fact is preferred to a report, which stays as it was written
+# A sentence of a run's summary is shown only if it answers the question this much better.
+MUCH_BETTER = 1.3
+
+
+@dataclass(slots=True)
+class Statement:
+    """A sentence or passage of a record, and how well it answers the question."""
+
+    hit: RecallHit
+    text: str
+    worth: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return match_key(self.text)
+
+    def repeats(self, other: Statement) -> bool:
+        """Whether the other one says it too. Notes with the same words are shown together."""
+        if self.text == other.text and self.hit.type in ("note", "section"):
+            return False
+        return self.key in other.key or other.key in self.key
+
+    @property
+    def is_of_report(self) -> bool:
+        """Whether it can be outdated: a report stays as it was written."""
+        return KINDS[self.hit.type].prose is not None
+
+    @property
+    def is_of_summary(self) -> bool:
+        """Whether it's from the summary of a run, which also tells the question and the counts."""
+        return self.hit.type == "note" and self.hit.record.source.startswith("run:")
 
 
 def answer_by_recall(talk: ConversationContext, caller: ToolContext) -> str:
-    """Answer from recall: quote each hit with its citation mark.
+    """Answer with the statements in memory that fit the question best, each with its citation.
 
     A text to remember isn't a question, so the answer only confirms that it was noted.
     """
     if talk.question.cites and "?" not in talk.question.content:
         return _("Noted. I’ll keep this for 30 days.")
-    hits = _hits(talk, caller)
-    if not hits:
+    statements = _best(_statements(talk, caller), talk)
+    if not statements:
         return _(
             "I didn’t find anything about that in memory. Try different words, or tell me what I should remember."
         )
-    return "\n".join(f"- “{_bare(_passage(hit, talk))}” {_mark(hit)}" for hit in hits)
+    _note_given([one.hit for one in statements], talk, caller)
+    return "\n".join(f"- “{_bare(one.text)}” {_mark(one.hit)}" for one in statements)
+
+
+def _statements(talk: ConversationContext, caller: ToolContext) -> list[Statement]:
+    """Return what recall finds as statements: facts and findings first, then everything else.
+
+    A report contains all words of a question somewhere, so facts are also searched by themselves.
+    """
+    found: list[Statement] = []
+    seen: set[Any] = set()
+    for hit in _found(talk, caller, (STATEMENTS,), (), limit=MOST_LOOKED_AT):
+        if hit.id in seen:
+            continue
+        seen.add(hit.id)
+        one = Statement(hit, _passage(hit, talk))
+        if one.is_of_report or one.is_of_summary:
+            prose = KINDS[hit.type].prose or KINDS[hit.type].content
+            sentences = map(_quoted, split_sentences(prose(hit.record)))
+            found += [Statement(hit, shorten(each, LONGEST_PASSAGE)) for each in sentences]
+        else:
+            found.append(one)
+    return found
+
+
+def _best(found: list[Statement], talk: ConversationContext) -> list[Statement]:
+    """Return the statements that answer the question best, without those that repeat another.
+
+    If a later run found a change of a finding, the later one is shown in its place. Statements
+    that differ only in numbers are equally good, so the newest is first.
+    """
+    words = _words(talk)
+    points = answering([one.text for one in found], words, language_of(talk.session.owner))
+    for one, worth in zip(found, points, strict=True):
+        one.worth = (worth + one.hit.score / 10) * (OF_REPORT if one.is_of_report else 1)
+    replaced = _replaced_in_reports(found)
+    by_key: dict[str, list[Statement]] = {}
+    for one in found:
+        if not one.is_of_report:
+            by_key.setdefault(one.key, []).append(one)
+    for one in found:
+        if later := by_key.get(match_key(one.hit.found_later), []):
+            for other in later:
+                other.worth = max(other.worth, one.worth)
+            one.worth = 0.0
+    if not _NUMBER.search(words):
+        alike: dict[str, float] = {}
+        for one in found:
+            shape = _NUMBER.sub("0", one.key)
+            alike[shape] = max(alike.get(shape, 0.0), one.worth)
+        for one in found:
+            one.worth = one.worth and alike[_NUMBER.sub("0", one.key)]
+    first = max((one.worth for one in found if not one.is_of_summary), default=0.0)
+    best: list[Statement] = []
+    for one in sorted(found, key=_rank):
+        is_known = any(one.repeats(other) for other in best)
+        is_old = one.is_of_report and one.key in replaced
+        is_left_out = one.is_of_summary and one.worth <= MUCH_BETTER * first
+        if one.worth > LEAST_OF_BEST * first and not (is_known or is_old or is_left_out):
+            best.append(one)
+    return best[:MOST_STATEMENTS]
+
+
+def _replaced_in_reports(found: list[Statement]) -> set[str]:
+    """Return the keys of sentences of reports that are findings of which a later run found a change."""
+    overtaken = KINDS["observation"].overtaken
+    quoted = [one for one in found if one.is_of_report]
+    if overtaken is None or not quoted:
+        return set()
+    findings = Observation.objects.live().filter(
+        topic__in={one.hit.record.search_marks().topic_id for one in quoted},
+        content__in={one.text for one in quoted},
+    )
+    rows = {finding.pk: finding for finding in findings}
+    return {match_key(rows[key].content) for key in overtaken(list(rows.values()))}
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _rank(one: Statement) -> tuple[int, bool, float]:
+    """Return the sort key: the best answer in steps of 0.05, then facts, then the newest."""
+    return -round(one.worth * 20), one.hit.type != "fact", -one.hit.created_at.timestamp()
+
+
+def _quoted(sentence: str) -> str:
+    """Return a sentence of a report without its citations and the note of when it was confirmed."""
+    return one_line(_REMARK.sub("", without_citations(sentence)))
+
+
+_REMARK = re.compile(r"\s*\*\([^()]*\)\*")
 
 
 def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     """Return the hits for a model, with external text between marks."""
-    hits = _hits(talk, caller)
+    hits = _found(talk, caller, (), limit=MOST_HITS + 4)[:MOST_HITS]
+    _note_given(hits, talk, caller)
     own: list[str] = []
     outside: list[str] = []
     for hit in hits:
@@ -78,27 +219,39 @@ def hits_for_prompt(talk: ConversationContext, caller: ToolContext) -> str:
     return "\n\n".join(parts) or _("(nothing)")
 
 
-def _hits(talk: ConversationContext, caller: ToolContext) -> list[RecallHit]:
-    """Return the best hits that may be shown, without notes of this message itself."""
-    words = talk.question.content[:LONGEST_WORDS]
+def _words(talk: ConversationContext) -> str:
+    return talk.question.content[:LONGEST_WORDS]
+
+
+def _found(
+    talk: ConversationContext, caller: ToolContext, *each: tuple[Filter, ...], limit: int
+) -> list[RecallHit]:
+    """Return the hits that may be shown, without notes of this message itself.
+
+    Each of `each` narrows one search by more filters.
+    """
+    words = _words(talk)
     # A message isn't a query: the -O3 in “C++ -O3” excludes nothing.
-    question = Question(words, words, filters=FOR_AGENTS)
+    questions = [Question(words, words, filters=(*FOR_AGENTS, *more)) for more in each]
     noted = {cite["id"] for cite in talk.question.cites}
-    found = recall(
-        talk.session.owner, question, limit=MOST_HITS + 4, place=talk.source, now=timezone.now()
-    )
-    hits = [
+    pages = recall_each(talk.session.owner, questions, limit=limit, now=timezone.now())
+    return [
         hit
-        for hit in found
+        for page in pages
+        for hit in page.hits
         if caller.may_read(hit.record)
         and str(hit.record.pk) not in noted
         and getattr(hit.record, "kind", "") not in Note.IDENTITY  # they are in every prompt
-    ][:MOST_HITS]
+    ]
+
+
+def _note_given(hits: Sequence[RecallHit], talk: ConversationContext, caller: ToolContext) -> None:
+    """Record that the hits were used in this answer, which may then cite them."""
     records = [hit.record for hit in hits]
+    Use.note(talk.session.owner, [(hit.record.record_type(), hit.id) for hit in hits], talk.source)
     caller.read(records)
     talk.given |= citation_marks(records_as_named(records))
     talk.given |= {f"{FILE}:{hit.record.file.path}" for hit in hits if hit.type == "section"}
-    return hits
 
 
 def _mark(hit: RecallHit) -> str:
@@ -106,8 +259,7 @@ def _mark(hit: RecallHit) -> str:
 
 
 def _passage(hit: RecallHit, talk: ConversationContext) -> str:
-    words = talk.question.content[:LONGEST_WORDS]
-    return one_line(hit.dated(passage(hit.content, words, LONGEST_PASSAGE)))
+    return one_line(hit.dated(passage(hit.content, _words(talk), LONGEST_PASSAGE)))
 
 
 def _bare(text: str) -> str:

@@ -48,7 +48,8 @@ class RecallKind:
     (its `kind`) that are returned unless `is:` asks for another one. `successors` returns the
     replacements of superseded records, and `superseded` returns an owner's superseded records.
     `overtaken` returns later findings about records whose own text never changes. `topic_path`
-    leads to the topic. With `of_topic`, a record goes to Trash and is deleted permanently with its
+    leads to the topic. `prose` returns the sentences that an answer may quote one by one, for
+    records that combine what others say. With `of_topic`, a record goes to Trash and is deleted permanently with its
     topic.
     """
 
@@ -66,6 +67,7 @@ class RecallKind:
     successors: Callable[[Iterable[uuid.UUID]], dict[uuid.UUID, uuid.UUID]] | None = None
     superseded: Callable[[Any], QuerySet[Any]] | None = None
     overtaken: Callable[[list[Any]], dict[uuid.UUID, str]] | None = None
+    prose: Callable[[Any], str] | None = None
 
 
 KINDS: dict[str, RecallKind] = {}

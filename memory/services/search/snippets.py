@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from html import escape
-from itertools import islice
+from itertools import islice, pairwise
+from math import log
+from typing import Any
 
 from django.utils.safestring import SafeString
 
@@ -35,7 +38,7 @@ def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -
     """
     text = text[:LONGEST_LOOKED_AT]
     hits = list(islice(_hits(text, query, language), 2_000))
-    start = max(0, _best_start(hits, length) - length // 6)
+    start = max(0, _best_start(hits, length) - length // 6) if len(text) > length else 0
     end = min(len(text), start + length)
     if start:
         start = max(start, text.find(" ", start, start + 30) + 1)
@@ -64,6 +67,46 @@ def nearness(title: str, text: str, query: str, length: int = 600) -> float:
         if most == len(wanted):
             break
     return most / len(wanted)
+
+
+def answering(texts: Sequence[str], query: str, language: str = ENGLISH) -> list[float]:
+    """Return how well each text answers the query, from 0 to 1.
+
+    A word counts more the fewer of the texts have it, so a word of a topic's title counts little.
+    Two neighboring words of the query count again where they are neighbors too, and three times as
+    much if one is a number: a text with “14 November”, or about PostgreSQL 13, is hardly about
+    “PostgreSQL 14”. Words that no text has don't count.
+    """
+    terms = query_terms(query, language)
+    in_texts = [query_terms(text[:LONGEST_LOOKED_AT], language) for text in texts]
+    in_pairs = {pair for some in in_texts for pair in pairwise(some)}
+    found_in = Counter(term for some in in_texts for term in set(some))
+    weights = {
+        term: (log((len(texts) + 1) / (found_in[term] + 0.5)) + 0.1)
+        * (3 if _has_digit(term) else 1)
+        for term in terms
+        if found_in[term]
+    }
+    pairs = {
+        pair: max(weights[pair[0]], weights[pair[1]]) * (3 if any(map(_has_digit, pair)) else 1)
+        for pair in pairwise(terms)
+        if pair[0] != pair[1] and pair in in_pairs
+    }
+    most = sum(weights.values()) + sum(pairs.values())
+    if not most:
+        return [0.0] * len(texts)
+    return [
+        (_sum_of(weights, set(some)) + _sum_of(pairs, set(pairwise(some)))) / most
+        for some in in_texts
+    ]
+
+
+def _sum_of(weights: Mapping[Any, float], found: set[Any]) -> float:
+    return sum(weight for key, weight in weights.items() if key in found)
+
+
+def _has_digit(term: str) -> bool:
+    return any(character.isdigit() for character in term)
 
 
 def marked(text: str, query: str, language: str = ENGLISH) -> SafeString:

@@ -22,6 +22,7 @@ from memory.services.content import items as content_services
 from memory.services.search import kinds
 from research.models import DeltaItem, Hit, Report, Run, ToolCall
 from research.models.runs import end_in
+from research.services.runs.reporting import report_text
 
 # --- account deletion ---
 
@@ -107,6 +108,7 @@ def register_recall_kinds() -> None:
             url=lambda report: reverse("research:run", args=[report.run.topic.slug, report.run_id]),
             of_topic=True,
             topic_path="run__topic",
+            prose=lambda report: report_text.without_notes(report.body),
         )
     )
     kinds.register(replace(kinds.KINDS["fact"], url=_fact_url))
