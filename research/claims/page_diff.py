@@ -609,7 +609,12 @@ def is_reworded(before: str, after: str) -> bool:
     long_gone = [word for word in gone if len(word) >= LONG_WORD]
     long_come = [word for word in come if len(word) >= LONG_WORD]
     return all(
-        any(fuzz.ratio(word, other) >= SPELT for other in others)
+        any(_is_spelt_otherwise(word, other) for other in others)
         for words, others in ((long_gone, come), (long_come, gone))
         for word in words
     )
+
+
+def _is_spelt_otherwise(word: str, other: str) -> bool:
+    """Whether two words are variants of one. A prefix makes another word: weekly, biweekly."""
+    return fuzz.ratio(word, other) >= SPELT and not (word.endswith(other) or other.endswith(word))

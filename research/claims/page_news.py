@@ -69,9 +69,14 @@ LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and character
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
 
+# A list of people. A table of them, and rules for them, are news.
 _PEOPLE = re.compile(
-    r"\b(?:authors?|contributors?|maintainers?|team|members?|champions?|reviewers?|editors?|thanks|credits?|sponsors?"
-    r"|attendees|participants|emeritus|acknowledge?ments|notes|links?|references|see also|further reading|discussions?"
+    r"\b(?:authors?|contributors?|maintainers?|team|members?|champions?|reviewers?|editors?|sponsors?|attendees|participants"
+    r"|emeritus)\b",
+    re.IGNORECASE,
+)
+_APPENDIX = re.compile(
+    r"\b(?:thanks|credits?|acknowledge?ments|notes|links?|references|see also|further reading|discussions?"
     r"|feature flag|last presented|bibliography|table of contents|contents|navigation"
     r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
     re.IGNORECASE,
@@ -238,7 +243,7 @@ def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[
 def _is_worth_saying(entry: Entry, name: str, value: str) -> bool:
     if values.kind_of(value) in (values.NONE, values.LINK):
         return False
-    is_aside = name and (_TECHNICAL.search(name) or _PEOPLE.search(name))
+    is_aside = name and (_TECHNICAL.search(name) or _PEOPLE.search(name) or _APPENDIX.search(name))
     return not is_aside or len(entry.fields) <= 2
 
 
@@ -529,7 +534,9 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     replaced in the lists and texts of many fields is news once.
     """
     name, before, after = cell
-    if name and (_TECHNICAL.search(attribute(name)) or _PEOPLE.search(name)):
+    if name and (
+        _TECHNICAL.search(attribute(name)) or _PEOPLE.search(name) or _APPENDIX.search(name)
+    ):
         return 0.2
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if kinds <= {values.LINK}:
@@ -559,7 +566,8 @@ def _are_other_dates(before: str, after: str) -> bool:
 def share_of(entry: Entry) -> float:
     """Return the share of its weight that an entry keeps under its headings."""
     share = 1.0
-    if any(_PEOPLE.search(heading) for heading in entry.headings[-1:]):
+    nearest = entry.headings[-1] if entry.headings else ""
+    if _APPENDIX.search(nearest) or (entry.kind in (ITEM, PAIR) and _PEOPLE.search(nearest)):
         share = 0.5
     if entry.kind in (PAIR, ROW, ITEM) and (
         _TECHNICAL.fullmatch(attribute(entry.subject)) or _is_setting(entry)
@@ -572,6 +580,12 @@ def share_of(entry: Entry) -> float:
     if entry.subject.startswith("@") or entry.text.startswith("http"):
         share *= 0.5
     return share
+
+
+def _is_aside(heading: str, entries: Sequence[Entry]) -> bool:
+    """Whether a section has references and thanks, or only a list of people."""
+    is_list = all(entry.kind in (ITEM, PAIR) for entry in entries)
+    return bool(_APPENDIX.search(heading) or (is_list and _PEOPLE.search(heading)))
 
 
 def _is_setting(entry: Entry) -> bool:
@@ -748,7 +762,7 @@ def _section(
     lead = entries[0].text if entries[0].kind == SENTENCE and len(entries[0].text) < 160 else number
     above = first.headings[depth - 1] if depth else title
     name = heading if match_key(above) in match_key(heading) else f"{above}, {heading}"
-    weight = 0.9 * (0.5 if _PEOPLE.search(heading) else 1.0)
+    weight = 0.9 * (0.5 if _is_aside(heading, entries) else 1.0)
     head = PageChange(
         NEW, shorten(f"{name}: {lead}", LONGEST), first.quote, weight=weight,
         key="/".join(root), order=first.order, is_typed=bool(values.typed_values(heading)),
@@ -853,7 +867,7 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
         text = f"{text} {'; '.join(entry.text for entry in entries[1:6])}"
     text = shorten(text.rstrip(": "), 200)
     sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
-    weight = 0.8 * (0.5 if _PEOPLE.search(heading) else 1.0)
+    weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
         made, sentence=shorten(sentence, LONGEST), weight=weight, path=path,
         headings=first.headings[: len(path)], kind=ROW,
