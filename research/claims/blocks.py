@@ -60,6 +60,8 @@ _RST_LINK = re.compile(
     r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
 )
 _RST_REFERENCE = re.compile(r"(?<=[^\W_])_{1,2}(?=$|[\s,.;:)])")
+# Comments of MDX, and ids of headings: `{/* #moodle-50 */}`, `{#moodle-50}`, `{: #moodle-50 }`.
+_ATTRIBUTES = re.compile(r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}")
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 # `== Title ==` of MediaWiki, `== Title` of AsciiDoc and Typst.
 _WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200}))\s*$")
@@ -216,6 +218,8 @@ def without_front_matter(text: str) -> str:
 
 def plain_words(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
+    if "{" in text:
+        text = _ATTRIBUTES.sub(" ", text)
     if "![" in text:
         text = _IMAGE.sub(" ", text)
     if "`" in text:

@@ -48,6 +48,17 @@ _RULE = re.compile(
     r"|peut|peuvent|debe|deben|puede|pueden|deve|devono)\b",
     re.IGNORECASE,
 )
+_FUTURE = re.compile(
+    r"\b(?:will|shall|going to|planned|scheduled|wird|werden|geplant|sera|seront|prévue?s?|será|serán|previst[oa]s?)\b"
+    r"|将|予定",
+    re.IGNORECASE,
+)
+SAME_EVENT = 80  # token_set_ratio
+_MODAL = re.compile(
+    r"\b(?:must|shall|may|required|muss|müssen|darf|dürfen|doit|doivent|peut|peuvent|debe|deben)\b"
+    r"|不允许|允许|禁止|必须|不得|应当|应该|可以|可能|建议|推荐|需要|しなければ|べき|必要|推奨|許可",
+    re.IGNORECASE,
+)
 ENOUGH = 0.5  # the least weight that is announced
 LEAD_WORDS_OF_SENTENCE = 16
 LEAD_WORDS = 8  # of a line that only introduces what is below it
@@ -56,7 +67,7 @@ MOST_FIELDS = 6
 REPEATED = 4  # words of a statement that isn't new if one of the last version has them all
 MOST_HOLDING = 50  # statements searched per word
 MOST_IN_SECTION = 12  # entries of an entirely new section
-MOST_OF_HEADING = {SENTENCE: 5, ITEM: 12}  # per heading and kind, by weight
+MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
@@ -68,6 +79,8 @@ LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two fo
 LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
+LONGEST_TITLE = 4  # words of the heading of a list of people
+LONGEST_LEAD = 300  # characters of what a new part begins with
 
 # A list of people. A table of them, and rules for them, are news.
 _PEOPLE = re.compile(
@@ -470,7 +483,7 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
     if kinds or denied:
         weight = 0.85
-    elif come:
+    elif come or _is_over(before, after):
         weight = 0.7
     elif _are_other_amounts(before, after):
         weight = 0.6
@@ -494,6 +507,8 @@ def _is_another_rule(before: str, after: str) -> bool:
     In other sentences about what must or may be done, a word counts if it only narrows or widens
     the rule, and nothing else was reworded: "members elect", "voting members elect".
     """
+    if (modals := _modals(after)) and (known := _modals(before)) and modals != known:
+        return True
     old, new = match_key(before).split(), match_key(after).split()
     if not (_CLAUSE.match(before) and _CLAUSE.match(after)):
         if not (_RULE.search(before) and _RULE.search(after)):
@@ -504,6 +519,17 @@ def _is_another_rule(before: str, after: str) -> bool:
             return False
         old, new = shorter, longer
     return any(len(word) >= LONG_CLAUSE_WORD and word not in old for word in new)
+
+
+def _modals(text: str) -> set[str]:
+    """Return the words by which a text allows, requires, forbids or recommends something."""
+    return {found.casefold() for found in _MODAL.findall(text)}
+
+
+def _is_over(before: str, after: str) -> bool:
+    """Whether something was to happen and has: "support will end in May", "support ended in May"."""
+    fewer = len(_FUTURE.findall(before)) > len(_FUTURE.findall(after))
+    return fewer and fuzz.token_set_ratio(before, after) >= SAME_EVENT
 
 
 def _left_out(before: str, after: str) -> str:
@@ -567,7 +593,7 @@ def share_of(entry: Entry) -> float:
     """Return the share of its weight that an entry keeps under its headings."""
     share = 1.0
     nearest = entry.headings[-1] if entry.headings else ""
-    if _APPENDIX.search(nearest) or (entry.kind in (ITEM, PAIR) and _PEOPLE.search(nearest)):
+    if _is_aside(nearest, [entry]):
         share = 0.5
     if entry.kind in (PAIR, ROW, ITEM) and (
         _TECHNICAL.fullmatch(attribute(entry.subject)) or _is_setting(entry)
@@ -585,7 +611,8 @@ def share_of(entry: Entry) -> float:
 def _is_aside(heading: str, entries: Sequence[Entry]) -> bool:
     """Whether a section has references and thanks, or only a list of people."""
     is_list = all(entry.kind in (ITEM, PAIR) for entry in entries)
-    return bool(_APPENDIX.search(heading) or (is_list and _PEOPLE.search(heading)))
+    is_of_people = is_list and _PEOPLE.search(heading) and word_count(heading) <= LONGEST_TITLE
+    return bool(_APPENDIX.search(heading) or is_of_people)
 
 
 def _is_setting(entry: Entry) -> bool:
@@ -862,16 +889,31 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     first = entries[0]
     heading = first.headings[len(path) - 1]
     made = _came(first, title)
-    text = first.text
+    lead = _begun_paragraph(entries)
+    space = "" if is_wide_text(first.text) else " "
+    text = space.join(one.text for one in lead)
     if text.endswith(":"):  # it only introduces what is below it
-        text = f"{text} {'; '.join(entry.text for entry in entries[1:6])}"
-    text = shorten(text.rstrip(": "), 200)
+        text = f"{text} {'; '.join(entry.text for entry in entries[len(lead) : len(lead) + 5])}"
+    text = shorten(text.rstrip(": "), LONGEST_LEAD)
     sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
-        made, sentence=shorten(sentence, LONGEST), weight=weight, path=path,
+        made, sentence=shorten(sentence, LONGEST), quote=space.join(one.quote for one in lead),
+        weight=weight, path=path,
         headings=first.headings[: len(path)], kind=ROW,
     )  # fmt: skip
+
+
+def _begun_paragraph(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the first entry, with the sentences of its paragraph that follow it and fit."""
+    lead = [entries[0]]
+    for entry in entries[1:]:
+        is_next = entry.kind == SENTENCE and entry.part == lead[-1].part + 1
+        length = sum(len(one.text) for one in (*lead, entry))
+        if not is_next or entry.order != lead[0].order or length > LONGEST_LEAD:
+            break
+        lead.append(entry)
+    return lead
 
 
 def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
@@ -881,6 +923,8 @@ def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
     """
     version = version_of(change.headings)
     is_past = version and (version < latest or change.status == GONE)
+    if change.status == CHANGED and (change.is_typed or _is_over(change.before, change.sentence)):
+        return change  # such as the date on which the support of a version ends
     return replace(change, weight=0.3 * change.weight) if is_past else change
 
 

@@ -924,3 +924,76 @@ def test_columns_that_only_set_others_apart_are_left_out():
         "| Line | | Depot | | Doors |\n|---|---|---|---|---|\n| 4 | | North | | wide |\n"
     )
     assert row.fields == (("Depot", "North"), ("Doors", "wide"))
+
+
+# --- rules learned from round 6 of benchmarks/real ---
+
+
+def test_a_table_of_members_is_news_and_a_list_of_them_isnt():
+    table = (
+        "# Board\n\n## Members\n\n| Name | Term | Ends |\n|---|---|---|\n| Ada Quay | 2 | 2026 |\n"
+    )
+    later = table.replace("2026", "2027") + "| Bo Pier | 1 | 2027 |\n"
+    assert [one.status for one in news(table, later)] == ["changed", "new"]
+    listed = "# Tool\n\n## Contributors\n\n- Ada Quay\n- Bo Pier\n- Cy Dock\n"
+    assert news(listed, listed + "- Di Wharf\n") == []
+    led = "# Board\n\nThe board meets on Mondays.\n\nThe team uses Rust for:\n\n- nothing yet\n"
+    assert any("tools" in one.sentence for one in news(led, led + "- tools of the command line\n"))
+
+
+def test_rules_below_a_heading_that_names_people_are_news():
+    old = "# Charter\n\n## Scope\n\nThe board decides on moorings.\n"
+    new = old + "\n## Removal of members\n\nMembers who are absent for a year lose their seat.\n"
+    [change] = news(old, new)
+    assert change.status == "new" and "lose their seat" in change.sentence
+
+
+def test_a_prefix_makes_another_word_and_other_spelling_doesnt():
+    old = "# Board\n\nThe board currently meets weekly in the old harbour office.\n"
+    [change] = news(old, old.replace("weekly", "biweekly"))
+    assert change.status == "changed" and "biweekly" in change.sentence
+    assert news(old, old.replace("harbour", "harbor")) == []
+
+
+def test_what_has_ended_is_news_below_an_earlier_version_too():
+    sections = [
+        f"## Ferry {n}\n\nGeneral fixes for Ferry {n} will end on 7 May 202{n}.\n"
+        for n in (5, 4, 3)
+    ]
+    old = "# Releases\n\n" + "\n".join(sections)
+    new = old.replace("Ferry 3 will end", "Ferry 3 ended").replace("7 May 2024", "9 June 2024")
+    assert [one.sentence for one in news(old, new)] == [
+        "General fixes for Ferry 4 will end on 9 June 2024.",
+        "General fixes for Ferry 3 ended on 7 May 2023.",
+    ]
+
+
+def test_ids_and_comments_of_headings_are_no_part_of_them():
+    old = (
+        "# Releases\n\n## Ferry 5\n\nFerry 5 sails daily.\n\n## Ferry 4 {#four}\n\nFerry 4 rests.\n"
+    )
+    new = old.replace("Ferry 5\n\nF", "Ferry 5 {/* #ferry-5 */}\n\nF").replace(" {#four}", "")
+    assert news(old, new) == []
+    assert [entry.headings[-1] for entry in parsed(new)] == ["Ferry 5", "Ferry 4"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("我们不推荐个人用户使用这个协议同步数据。", "我们不允许个人用户使用这个协议同步数据。"),
+        ("Skippers may report the berth.", "Skippers must report the berth."),
+    ],
+)
+def test_what_was_allowed_and_is_now_required_or_forbidden_is_news(old: str, new: str):
+    page = "# 规则\n\n我们允许个人用户停泊。Skippers must and may sail.\n\n{}\n"
+    [change] = news(page.format(old), page.format(new))
+    assert change.status == "changed" and new in change.sentence
+
+
+def test_a_part_of_a_new_section_begins_with_its_whole_paragraph():
+    old = "# Leave\n\nLeave is requested in the office.\n"
+    new = (
+        f"{old}\n## Timesheets\n\nSubmit them on Fridays.\n\n"
+        "### What happens if a skipper is away?\n\nSubmit it before. In an emergency, the mate can submit it.\n"
+    )
+    assert any("the mate can submit it" in one.sentence for one in news(old, new))
