@@ -13,7 +13,8 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
-from memory.models import Note, Topic, User
+from memory.models import Conflict, Note, Topic, User
+from memory.services.review.conflicts import settle
 from research.models import AffectedLine, Correction, DeltaItem, Report, Run
 from research.services.facts import affected
 from research.services.reports import reading
@@ -143,6 +144,27 @@ def test_facts_that_no_run_mentioned_are_folded(browser: Client, topic: Topic):
     shown = page(browser, topic)
 
     assert KNOWN in part(shown, "not-mentioned") and KNOWN not in part(shown, "still-true")
+
+
+@pytest.mark.requirement("R402")
+def test_facts_that_contradict_each_other_arent_called_true(
+    browser: Client, topic: Topic, alice: User
+):
+    run = Run.objects.get(topic=topic, number=1)
+    one, other = (make_fact(topic, f"The plant in Graz has {n} gates.", run) for n in (3, 4))
+    conflict = Conflict.objects.note(alice, "contradiction", one, other, reason="number")
+    assert conflict is not None
+    shown = page(browser, topic)
+    disputed = part(shown, "disputed")
+    assert one.text in words(disputed) and other.text in words(disputed)
+    assert "These contradict each other" in disputed and "another number" in disputed
+    assert f'href="{conflict.get_absolute_url()}"' in disputed
+    assert "gates" in KNOWN and KNOWN in words(part(shown, "still-true"))
+    assert one.text not in words(part(shown, "still-true"))
+    earlier = page(browser, topic, "?from=1&to=3")
+    assert 'id="disputed"' not in earlier  # as it was read then
+    settle(conflict, "right", by=alice.actor)
+    assert 'id="disputed"' not in page(browser, topic)
 
 
 def test_a_first_report_says_what_it_found(browser: Client, topic: Topic):

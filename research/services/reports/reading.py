@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import Any
 from urllib.parse import quote as urlquote
 
@@ -29,7 +30,7 @@ from django.utils.translation import ngettext
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.sentences import ends_like_a_sentence, language_of, split
-from memory.models import Note, Topic, TopicFact
+from memory.models import Conflict, Note, Topic, TopicFact
 from research.models import CheckedSentence, Correction, DeltaItem, Report, Run
 from research.models import reports as links
 from research.services.facts import affected
@@ -364,6 +365,7 @@ class Line:
     facts_of: SafeString | str = ""  # the facts about the source and the quote
     quote_state: SafeString | str = ""
     shows_quote: bool = False  # the source's words differ from the sentence, so they add something
+    conflict: Conflict | None = None  # an open one with another fact of the topic
 
     @property
     def is_verified(self) -> bool:
@@ -506,6 +508,7 @@ class Reading:
     strip: Strip
     lead: list[tuple[str, SafeString | str]] = field(default_factory=list)
     changed: list[Line] = field(default_factory=list)
+    disputed: list[list[Line]] = field(default_factory=list)  # facts that contradict each other
     still: list[Line] = field(default_factory=list)
     quiet: list[Line] = field(default_factory=list)
     sources: list[SourceRow] = field(default_factory=list)
@@ -520,7 +523,7 @@ class Reading:
     @property
     def lines(self) -> list[Line]:
         """Return all sentences in reading order."""
-        return [*self.changed, *self.still, *self.quiet]
+        return [*self.changed, *chain(*self.disputed), *self.still, *self.quiet]
 
     @property
     def is_first(self) -> bool:
@@ -546,6 +549,11 @@ class Reading:
     def has_quotes(self) -> bool:
         """Whether any sentence has a quote."""
         return any(line.quote is not None for line in self.lines)
+
+    @property
+    def unquoted(self) -> int:
+        """Return how many sentences have no quote, such as those that a person wrote."""
+        return sum(line.quote is None for line in self.lines)
 
 
 def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:
@@ -807,6 +815,8 @@ def _add_facts(
         elif one.status == Status.GONE_QUIET:
             quiet |= ids
     by_number = {one.number: one for one in page.strip.columns}
+    disputes = _disputes(topic, page, facts)
+    pairs: dict[Any, list[Line]] = {}
     for fact in facts:
         key = report_text.sentence_key(fact.text)
         if key in shown or str(fact.pk) in told:
@@ -815,10 +825,28 @@ def _add_facts(
         if page.is_first and line.since is not None and line.since.is_selected:
             line.status = str(Status.NEW)
             page.changed.append(line)
+        elif fact.pk in disputes:
+            line.conflict, line.status = disputes[fact.pk], str(Status.CONTRADICTED)
+            pairs.setdefault(line.conflict.pk, []).append(line)
         elif str(fact.pk) in quiet:
             page.quiet.append(line)
         else:
             page.still.append(line)
+    page.disputed = list(pairs.values())
+
+
+def _disputes(topic: Topic, page: Reading, facts: Sequence[Any]) -> dict[Any, Conflict]:
+    """Return the open contradictions of the facts, by fact, if the last run is selected."""
+    if page.strip.last is not page.strip.columns[-1]:
+        return {}
+    ids = {fact.pk for fact in facts}
+    found = Conflict.objects.of(topic.owner).standing().about(ids)
+    disputes: dict[Any, Conflict] = {}
+    for conflict in found.filter(kind=Conflict.Kind.CONTRADICTION):
+        for side in (conflict.left_id, conflict.right_id):
+            if side in ids:
+                disputes.setdefault(side, conflict)
+    return disputes
 
 
 def _known(
