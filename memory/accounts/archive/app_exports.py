@@ -57,6 +57,8 @@ MOST_LOOKED_AT = 20  # files of a zip that are opened to recognize it
 MOST_CELLS = 2_000  # entries of an HTML file that are read to recognize it
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
 LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
+MOST_TAGS = 50  # of a bookmark
+LONGEST_DESCRIPTION = 5_000  # characters of a bookmark's
 LARGEST_STRING = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
 LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
 DEEPEST = 100  # levels of JSON: real exports have about ten
@@ -715,20 +717,36 @@ def _basic_memory(name: str, text: str) -> Iterator[Item]:
 # --- bookmarks ------------------------------------------------------------------------------------
 
 
+class _Bookmark(NamedTuple):
+    url: str
+    title: str
+    folders: tuple[str, ...]
+    added: str
+    tags: tuple[str, ...]
+    description: str = ""
+
+
 class _Bookmarks(HTMLParser):
-    """Reads a Netscape bookmark file: links in folders, with the day on which they were added."""
+    """Reads a Netscape bookmark file: links in folders, with their dates, tags and descriptions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, str, str, str]] = []  # url, title, folder, seconds
+        self.found: list[_Bookmark] = []
         self.folders: list[str] = []
         self._open = ""
         self._text: list[str] = []
         self._link: dict[str, str | None] = {}
+        self._last: _Bookmark | None = None  # its description can follow
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("a", "h3"):
+        if tag in ("a", "h3", "dt", "dl", "dd"):
+            self._end_description()
+        if tag in ("a", "h3", "dd"):
             self._open, self._text, self._link = tag, [], dict(attrs)
+        if tag in ("a", "h3", "dt", "dl"):
+            self._keep()
+        if tag in ("br", "p") and self._open == "dd":
+            self._text.append(" ")
 
     def handle_data(self, data: str) -> None:
         if self._open:
@@ -739,13 +757,35 @@ class _Bookmarks(HTMLParser):
         if tag == "h3" == self._open:
             self.folders.append(text)
         elif tag == "a" == self._open:
-            folder = " / ".join(self.folders)
             url, at = self._link.get("href") or "", self._link.get("add_date") or ""
-            self.found.append((url, text or url, folder, at))
-        elif tag == "dl" and self.folders:
-            self.folders.pop()
+            tags = (one_line(tag) for tag in (self._link.get("tags") or "").split(","))
+            named = tuple(dict.fromkeys(filter(None, tags)))
+            self._last = _Bookmark(url, text or url, tuple(self.folders), at, named)
+        elif tag == "dl":
+            self._end_description()
+            self._keep()
+            if self.folders:
+                self.folders.pop()
         if tag == self._open:
+            self._end_description()
             self._open = ""
+
+    def close(self) -> None:
+        super().close()
+        self._end_description()
+        self._keep()
+
+    def _end_description(self) -> None:
+        """Give the last bookmark its description. `<DD>` usually has no end tag."""
+        if self._open == "dd" and self._last is not None:
+            self._last = self._last._replace(description=one_line("".join(self._text)))
+        if self._open == "dd":
+            self._open = ""
+
+    def _keep(self) -> None:
+        if self._last is not None:
+            self.found.append(self._last)
+            self._last = None
 
 
 def _bookmarks(path: Path) -> Iterator[Item]:
@@ -758,18 +798,32 @@ def _bookmarks(path: Path) -> Iterator[Item]:
         while True:
             raw = file.read(65_536)
             reader.feed(decoder.decode(raw, final=not raw))
+            if not raw:
+                reader.close()
             found, reader.found = reader.found, []
-            for url, title, folder, at in found:
+            for one in found:
                 number += 1
                 where = _("%(file)s, bookmark %(n)d") % {"file": path.name, "n": number}
-                if not url.startswith(("https://", "http://")):
-                    yield Problem(where, _("“%(title)s” isn’t a web page") % {"title": title[:80]})
+                if not one.url.startswith(("https://", "http://")):
+                    title = one.title[:80]
+                    yield Problem(where, _("“%(title)s” isn’t a web page") % {"title": title})
                     continue
-                text = f"[{title}](<{url}>)\n"
-                text += "\n" + _("Folder: %(folder)s") % {"folder": folder} + "\n" if folder else ""
-                yield Document(where, title, text, url, _added(at), False)
+                yield Document(where, one.title, _about(one), one.url, _added(one.added), False)
             if not raw:
                 return
+
+
+def _about(one: _Bookmark) -> str:
+    """Return what the bookmark says, as the text of its document: paragraphs of one line."""
+    paragraphs = [f"<{one.url}>"]
+    if one.folders:
+        folder = " / ".join(one.folders)
+        paragraphs.append(_("Folder: %(folder)s") % {"folder": folder})
+    if one.tags:
+        paragraphs.append(_("Tags: %(tags)s") % {"tags": ", ".join(one.tags[:MOST_TAGS])})
+    if one.description:
+        paragraphs.append(one.description[:LONGEST_DESCRIPTION])
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _added(seconds: str) -> datetime | None:
