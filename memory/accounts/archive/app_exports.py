@@ -31,6 +31,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.net.media_types import HTML
 from beacon_site.text import values
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
@@ -50,6 +51,8 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.models.errors import LimitReached, MemoryRefused
+from memory.models.library import page_of
+from memory.services.library.documents import PAGE_BELOW, stored_pages
 from memory.services.review import proposals
 from memory.services.review.risks import HoldReasons, Risk
 
@@ -57,6 +60,7 @@ MOST_LOOKED_AT = 20  # files of a zip that are opened to recognize it
 MOST_CELLS = 2_000  # entries of an HTML file that are read to recognize it
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
 LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
+MOST_PAGES = 1_000  # web pages of one import that are fetched
 MOST_TAGS = 50  # of a bookmark
 LONGEST_DESCRIPTION = 5_000  # characters of a bookmark's
 LARGEST_STRING = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
@@ -937,12 +941,19 @@ def _tags(one: Memory, app: App) -> list[str]:
     return list(dict.fromkeys(filter(None, named)))[:10]
 
 
+def _with_page(text: str, stored: str) -> str:
+    """Return a bookmark's text with the page below that its document has."""
+    _old, below, page = stored.partition(PAGE_BELOW)
+    return text.rstrip() + below + page if below else text
+
+
 class _Shelf:
     """The Library during one import: which documents are there, and which came already."""
 
     def __init__(self, taking_in: TakingIn, app: App, *, is_private: bool) -> None:
         self._owner, self._app, self._is_private = taking_in.owner, app, is_private
         self._digests: dict[str, str] = {}  # of what came already, by URL
+        self._pages = stored_pages(taking_in.owner) if app == App.BOOKMARKS else set()
 
     def store(self, found: Sequence[Document], outcome: Outcome) -> None:
         """Store new documents, and give those that grew since the last import their new text."""
@@ -956,6 +967,11 @@ class _Shelf:
                 outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % told)
                 continue
             came, row = self._digests.setdefault(one.url, digest), there.get(one.url)
+            if row is not None and row.media_type == HTML and row.source == self._app.source:
+                # the page was fetched, and stays below what the bookmark says
+                one = one._replace(text=_with_page(one.text, row.text))
+                content = one.text.encode()
+                digest = sha256(content).hexdigest()
             if came != digest and one.is_private:
                 told = {"title": one.title[:80], "url": one.url}
                 words = _("the file has a different text with the same URL as “%(title)s”: %(url)s")
@@ -970,6 +986,8 @@ class _Shelf:
                 outcome.here += 1
             else:
                 self._grow(row, one, content, outcome)
+            if self._app == App.BOOKMARKS:
+                self._offer_page(row or new[-1], outcome)
         LibraryDocument.objects.add(new, by=_writer(self._app), source=self._app.source)
 
     def _there(self, urls: set[str]) -> dict[str, LibraryDocument]:
@@ -977,6 +995,16 @@ class _Shelf:
         rows = LibraryDocument.objects.of(self._owner).filter(url__in=urls, path="")
         ours = sorted(rows, key=lambda row: row.source == self._app.source)
         return {row.url: row for row in ours}
+
+    def _offer_page(self, row: LibraryDocument, outcome: Outcome) -> None:
+        """Count a bookmark whose page can be fetched into its document, once per page."""
+        name = page_of(row.url)
+        if name in self._pages or row.source != self._app.source or row.trashed_at is not None:
+            return
+        self._pages.add(name)
+        outcome.pages += 1
+        if outcome.pages <= MOST_PAGES:
+            outcome.documents_of_pages.append(str(row.pk))
 
     @staticmethod
     def _is_known(url: str, new: Sequence[LibraryDocument]) -> bool:
