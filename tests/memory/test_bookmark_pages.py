@@ -18,6 +18,7 @@ from werkzeug import Response
 from beacon_site import celery
 from memory.accounts.archive import app_exports, jobs
 from memory.models import Archive, LibraryDocument, User
+from memory.pages.trash import forget
 from memory.services.library import documents
 from memory.services.library.documents import add_document, find
 
@@ -293,6 +294,28 @@ def test_new_tags_reach_a_document_with_its_page(alice: User, site: HTTPServer) 
     document = LibraryDocument.objects.get()
     assert "Tags: moon" in document.text and "Tags: sea" not in document.text
     assert "fortnight" in document.text and document.media_type == "text/html"
+
+
+def test_deleting_everything_from_the_import_deletes_the_pages_too(
+    alice: User, bob: User, site: HTTPServer, client_of: Callable[[User], Client]
+) -> None:
+    performed(imported(alice, site.url_for("/tides")))
+    performed(imported(bob, site.url_for("/wind")))
+    document = LibraryDocument.objects.of(alice).get()
+    assert (
+        "source=import%3Abookmarks"
+        in client_of(alice).get(document.get_absolute_url()).content.decode()
+    )
+
+    source = app_exports.App.BOOKMARKS.source
+    key, count = forget.forget_source(alice, source, by=alice.actor)
+    assert (count, find(alice, "fortnight"), len(find(bob, "westerly"))) == (1, [], 1)
+    # What was deleted isn't imported or fetched again.
+    again = previewed(alice, site.url_for("/tides"))
+    assert (again.brings, again.result["pages"]) == (0, 0)
+
+    assert forget.undo_change(alice, key, by=alice.actor) == (1, [])
+    assert len(find(alice, "fortnight")) == 1
 
 
 def _uuid(key: str) -> Any:

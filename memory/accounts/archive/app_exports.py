@@ -252,17 +252,21 @@ def _one_or_more(open_file: Opener) -> Iterator[Any]:
         yield from _values(file, "item" if is_list else "")
 
 
-def items(path: Path, app: App) -> Iterator[Item]:
-    """Yield the items in the file.  Raises ImportRejected if it can't be read completely."""
+def items(path: Path, app: App, name: str = "") -> Iterator[Item]:
+    """Yield the items in the file.  Raises ImportRejected if it can't be read completely.
+
+    `name` is the file's name for people, if it is stored under another.
+    """
+    name = name or path.name
     reader: Any = _READERS.get(app)
     try:
         if zipfile.is_zipfile(path):
             with opened(path) as archive:
                 yield from map(_masked, _of_zip(archive, app, reader))
         elif app == App.BOOKMARKS:
-            yield from map(_masked, _bookmarks(path))
+            yield from map(_masked, _bookmarks(path, name))
         else:
-            yield from map(_masked, reader(path.name, _opener(path)))
+            yield from map(_masked, reader(name, _opener(path)))
     except ijson.JSONError as exc:
         raise ImportRejected(
             _(
@@ -792,7 +796,7 @@ class _Bookmarks(HTMLParser):
             self._last = None
 
 
-def _bookmarks(path: Path) -> Iterator[Item]:
+def _bookmarks(path: Path, name: str) -> Iterator[Item]:
     if path.stat().st_size > LARGEST_BOOKMARKS:
         told = {"most": LARGEST_BOOKMARKS // 1024**2}
         raise ImportRejected(_("The bookmarks file is larger than %(most)d MiB.") % told)
@@ -807,7 +811,7 @@ def _bookmarks(path: Path) -> Iterator[Item]:
             found, reader.found = reader.found, []
             for one in found:
                 number += 1
-                where = _("%(file)s, bookmark %(n)d") % {"file": path.name, "n": number}
+                where = _("%(file)s, bookmark %(n)d") % {"file": name, "n": number}
                 if not one.url.startswith(("https://", "http://")):
                     title = one.title[:80]
                     yield Problem(where, _("“%(title)s” isn’t a web page") % {"title": title})

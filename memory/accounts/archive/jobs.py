@@ -226,7 +226,7 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
     if shape == Shape.APP:
         app = App(row.options["app"])
         wanted = {name: bool(row.options[name]) for name in ("memories", "documents", "private")}
-        items = app_exports.items(row.file, app)
+        items = app_exports.items(row.file, app, row.name)
         return app_exports.take_in(items, taking, app, **wanted, only_look=only_look).as_json()
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)
