@@ -256,6 +256,14 @@ def test_a_silent_site_is_not_asked_again(alice: User, site: HTTPServer) -> None
     assert "3 times in a row" in job.result["failed"][-1]["why"]
 
 
+def test_a_sign_in_page_is_not_stored_as_the_page(alice: User, site: HTTPServer) -> None:
+    page = PAGE.format("Sign in", "Please sign in to continue reading this article.")
+    site.expect_request("/club").respond_with_data(page, content_type="text/html")
+    job = performed(imported(alice, site.url_for("/club")))
+    assert "sign-in page" in job.result["failed"][0]["why"]
+    assert "continue reading" not in LibraryDocument.objects.get().text
+
+
 def test_sites_take_turns(alice: User, site: HTTPServer) -> None:
     urls = ["https://a.example/1", "https://a.example/2", "https://b.example/1"]
     job = imported(alice, *urls)

@@ -14,14 +14,15 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.db.models.functions import Left
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.fetch import WebPage, get_fetcher
+from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
 from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
-from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.cleaning import clean, ended, one_line
 from beacon_site.text.secret_scanner import mask
 from memory.models import LibraryDocument, Sensitivity, Trust, User
 from memory.models.actors import Actor
@@ -323,8 +324,14 @@ def _read_page(url: str) -> DocumentText:
 
 
 def read_page(url: str) -> DocumentText:
-    """Fetch a web page through the guard.  Raises ProviderError, or InvalidValue if it's too large."""
+    """Fetch a web page through the guard.
+
+    Raises ProviderError, also if the site sent a CAPTCHA or the like, or InvalidValue if it's too
+    large.
+    """
     page = get_fetcher().fetch(url)
+    if why := reason_against(page.title, page.text):
+        raise ProviderRejected(ended(capfirst(why)))
     text = mask(page.text)[0]
     content = text.encode("utf-8", "surrogatepass")
     if len(content) > LARGEST:
