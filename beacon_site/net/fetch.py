@@ -33,7 +33,6 @@ from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, 
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
 from beacon_site.net.page_part import PagePart
-from beacon_site.text.cleaning import one_line
 
 logger = structlog.get_logger(__name__)
 
@@ -425,7 +424,7 @@ def reason_against(title: str, text: str) -> str:
 
     Only short texts are checked, because an article about CAPTCHAs is a normal page.
     """
-    said = one_line(text)
+    said = " ".join(text.split())
     if len(said) > _LONGEST:
         return ""
     lead = said[:_LEAD]
