@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
@@ -74,6 +75,9 @@ def performed(job: Archive) -> Archive:
 def asked(site: HTTPServer) -> list[str]:
     """The paths that were requested."""
     return [request.path for request, _answer in site.log]
+
+
+KILLED = [KeyboardInterrupt, OperationalError]  # the worker, the connection to the database
 
 
 @pytest.mark.requirement("R385")
@@ -172,18 +176,19 @@ def test_it_can_be_stopped_and_continued(
     assert asked(site).count("/tides") == 1
 
 
+@pytest.mark.parametrize("error", KILLED)
 def test_a_killed_worker_loses_only_the_page_it_was_fetching(
-    alice: User, site: HTTPServer, monkeypatch: pytest.MonkeyPatch
+    alice: User, site: HTTPServer, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     job, read = imported(alice, site.url_for("/tides"), site.url_for("/wind")), documents.read_page
 
     def killed(address: str) -> Any:
         if "wind" in address:
-            raise KeyboardInterrupt
+            raise error
         return read(address)
 
     monkeypatch.setattr(documents, "read_page", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         jobs.perform(job.pk)
     Archive.objects.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
     monkeypatch.setattr(documents, "read_page", read)

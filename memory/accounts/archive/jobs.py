@@ -23,7 +23,7 @@ import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
@@ -178,6 +178,8 @@ def perform(pk: Any) -> Archive | None:
         why = _("It stopped because of an internal error (%(kind)s). Nothing was saved.")
         if row.way == Archive.Way.PAGES:
             why = _("It stopped because of an internal error (%(kind)s). Fetched pages are kept.")
+            if isinstance(exc, OperationalError | InterfaceError):
+                raise  # the lease expires, and then a worker continues
         row.fail(why % {"kind": type(exc).__name__})
         raise
     row.refresh_from_db()
