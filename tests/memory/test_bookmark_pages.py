@@ -293,6 +293,7 @@ def test_edited_deleted_and_foreign_documents_stay_as_they_are(
     edited.refresh_from_db()
     assert saved.text == "What I selected."
     assert edited.title == "Mine" and edited.text.startswith("My words.")
+    assert edited.trust == "external"  # it has the page's words now
 
 
 def test_new_tags_reach_a_document_with_its_page(alice: User, site: HTTPServer) -> None:

@@ -131,6 +131,7 @@ def add_page(document: LibraryDocument, page: DocumentText, *, by: Actor, source
     document.change(
         by=by, source=source, expected_version=document.version, why=_("the page was fetched"),
         text=text, digest=hashlib.sha256(content).hexdigest(), size=len(content), media_type=HTML,
+        trust=lowest_trust([document.trust, Trust.EXTERNAL]),  # also if a person edited it before
     )  # fmt: skip
 
 
