@@ -134,6 +134,8 @@ _archive = [
     path(_ARCHIVE, archive.archive_row, name="archive-row"),
     path(_ARCHIVE + "choose/", archive.archive_choose, name="archive-choose"),
     path(_ARCHIVE + "confirm/", archive.archive_confirm, name="archive-confirm"),
+    path(_ARCHIVE + "stop/", archive.archive_stop, name="archive-stop"),
+    path(_ARCHIVE + "retry/", archive.archive_retry, name="archive-retry"),
     path(_ARCHIVE + "discard/", archive.archive_discard, name="archive-discard"),
     path(_ARCHIVE + "file/", archive.archive_file, name="archive-file"),
 ]

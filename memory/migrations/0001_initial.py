@@ -388,7 +388,12 @@ class Migration(migrations.Migration):
                 (
                     "way",
                     models.CharField(
-                        choices=[("export", "export"), ("import", "import")], max_length=6
+                        choices=[
+                            ("export", "export"),
+                            ("import", "import"),
+                            ("pages", "web pages"),
+                        ],
+                        max_length=6,
                     ),
                 ),
                 (
@@ -400,6 +405,7 @@ class Migration(migrations.Migration):
                             ("checked", "previewed"),
                             ("done", "done"),
                             ("failed", "failed"),
+                            ("stopped", "stopped"),
                         ],
                         default="waiting",
                         max_length=8,

@@ -1,4 +1,4 @@
-"""Exports and imports: their files, progress and results."""
+"""Exports, imports, and the fetching of an import's web pages: their files, progress and results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ KEPT = timedelta(days=7)  # how long its file is kept in the data folder
 
 
 class Archive(LeasedJob):
-    """An export, or an import from upload to completion.
+    """An export, an import from upload to completion, or the fetching of its bookmarks' pages.
 
     An import is previewed first (`checked`). Nothing is stored before its owner confirms. `options`
-    are the owner's choices and `result` holds the counts.
+    are the owner's choices and `result` holds the counts. Of pages, `options["documents"]` are the
+    keys of their documents, and `result["next"]` is how many are done.
     """
 
     CLAIMED: ClassVar[dict[str, Any]] = {"started_at": Now()}
@@ -36,6 +37,7 @@ class Archive(LeasedJob):
     class Way(models.TextChoices):
         EXPORT = "export", _("export")
         IMPORT = "import", _("import")
+        PAGES = "pages", _("web pages")
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
@@ -43,6 +45,7 @@ class Archive(LeasedJob):
         CHECKED = "checked", _("previewed")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
+        STOPPED = "stopped", _("stopped")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -92,8 +95,13 @@ class Archive(LeasedJob):
         names = ("notes", "observations", "memories", "documents", "updated")
         return int(counted or sum(self.result.get(name, 0) for name in names))
 
+    @property
+    def pages_left(self) -> int:
+        """Return how many pages haven't been fetched or tried."""
+        return len(self.options["documents"]) - int(self.result["next"])
+
     def fail(self, problem: str) -> None:
-        """End it with a problem that its owner sees. Nothing of it was stored."""
+        """End it with a problem that its owner sees. Nothing of it was stored, except pages."""
         if self.end(self.State.FAILED, problem=problem, finished_at=Now()) and self.is_import:
             transaction.on_commit(partial(self.file.unlink, missing_ok=True))
 
@@ -101,6 +109,8 @@ class Archive(LeasedJob):
         why = gettext(
             "The worker stopped unexpectedly %(n)d times, perhaps because the machine ran out of memory. Nothing was saved."
         )
+        if self.way == self.Way.PAGES:
+            why = gettext("The worker stopped unexpectedly %(n)d times. Fetched pages are kept.")
         self.fail(why % {"n": self.crashes})
 
     def discard(self) -> None:

@@ -124,6 +124,11 @@ class LibraryDocument(Remembered):
         return (self.modified_at or self.updated).date()
 
     @property
+    def is_imported(self) -> bool:
+        """Whether an import of another app's export brought it."""
+        return self.source.startswith("import:")
+
+    @property
     def is_markdown(self) -> bool:
         """Whether the text is displayed as Markdown."""
         return self.media_type == "text/markdown"
@@ -149,6 +154,15 @@ class LibraryDocument(Remembered):
             else:
                 search_index.unindex([self])
         return self
+
+    @classmethod
+    def change_many(cls, wanted: Sequence[tuple[Self, dict[str, Any]]], **how: Any) -> None:
+        """Change fields other than the title and text of several documents, and update the index."""
+        super().change_many(wanted, **how)
+        documents = [document for document, _fields in wanted]
+        found = [one for one in documents if one.trashed_at is None and not one.problem]
+        search_index.index(found)
+        search_index.unindex([one for one in documents if one not in found])
 
     def rewrite(
         self, *, title: str, text: str, by: Actor, expected_version: int, why: str = ""

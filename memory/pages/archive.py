@@ -12,17 +12,18 @@ from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRedirect
 
+from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.archive import jobs
-from memory.accounts.archive.app_exports import App
+from memory.accounts.archive.app_exports import MOST_PAGES, App
 from memory.accounts.archive.foreign_formats import Shape
 from memory.accounts.archive.zips import ImportRejected
-from memory.models import Archive, Note, Observation
+from memory.models import Archive, LibraryDocument, Note, Observation
 from memory.models.archive import KEPT
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
@@ -90,7 +91,14 @@ class ReadingForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Any = None, *, options: dict[str, Any]) -> None:
+    pages = forms.BooleanField(
+        required=False,
+        help_text=gettext_lazy(
+            "Beacon visits each page and keeps its text in the Library, for search and research. This runs in the background, and you can stop it."
+        ),
+    )
+
+    def __init__(self, data: Any = None, *, options: dict[str, Any], pages: int = 0) -> None:
         shape = options.get("shape")
         initial = options | {"bullets": "yes" if options.get("bullets") else "no"}
         super().__init__(data, initial=initial)
@@ -100,6 +108,9 @@ class ReadingForm(forms.Form):
             Shape.LINES: ("category",),
             Shape.APP: ("memories", "documents", "private"),
         }[Shape(str(shape))]
+        if options.get("app") == App.BOOKMARKS:
+            wanted = ("pages",) if pages else ()
+            self.fields["pages"].label = _pages_label(pages)
         for name in set(self.fields) - set(wanted):
             del self.fields[name]
 
@@ -109,6 +120,14 @@ class ReadingForm(forms.Form):
         if "bullets" in self.fields:
             chosen["bullets"] = self.cleaned_data["bullets"] == "yes"
         return chosen
+
+
+def _pages_label(pages: int) -> str:
+    if pages > MOST_PAGES:
+        words = _("Also fetch the first %(n)s of %(all)s web pages")
+        return words % {"n": grouped(MOST_PAGES), "all": grouped(pages)}
+    words = ngettext("Also fetch %(n)s web page", "Also fetch %(n)s web pages", pages)
+    return words % {"n": grouped(pages)}
 
 
 # --- pages ---
@@ -190,6 +209,10 @@ def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _show(request, _row(request, pk))
 
 
+def _reading(row: Archive, data: Any = None) -> ReadingForm:
+    return ReadingForm(data, options=row.options, pages=row.result.get("pages", 0))
+
+
 def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = None) -> HttpResponse:
     labels = jobs.labels()  # in the order of the list, which JSON doesn't keep
     found, counts = row.result.get("kinds", {}), row.result.get("counts", {})
@@ -204,8 +227,12 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
     }
     if name := row.options.get("app"):
         context["app_name"] = App(name).label
+    if row.way == Archive.Way.PAGES:
+        failed = {one["document"]: one["why"] for one in row.result["failed"]}
+        documents = LibraryDocument.objects.of(request.user).filter(pk__in=failed)
+        context["failed"] = [(one, failed[str(one.pk)]) for one in documents.defer("text")]
     if row.way == Archive.Way.IMPORT:
-        context["reading"] = reading or ReadingForm(options=row.options)
+        context["reading"] = reading or _reading(row)
     name = "_archive_row" if request.htmx else "archive_row"
     return render(request, f"memory/{name}.html", context)
 
@@ -223,7 +250,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _row(request, pk)
     if row.way != Archive.Way.IMPORT:
         raise Http404
-    form = ReadingForm(request.POST, options=row.options)
+    form = _reading(row, request.POST)
     if not form.is_valid():
         return _show(request, row, form)
     if jobs.choose(row, **form.options()):
@@ -237,15 +264,16 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @login_required
 def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Import a previewed file; if options have changed since, preview it again first."""
-    row = _row(request, pk)
+    row, options = _row(request, pk), dict[str, Any]()
     if "reading" in request.POST and row.way == Archive.Way.IMPORT:
-        form = ReadingForm(request.POST, options=row.options)
+        form = _reading(row, request.POST)
         if not form.is_valid():
             return _show(request, row, form)
-        if row.options != row.options | form.options():
+        options = form.options()
+        if any(row.options.get(name) != options[name] for name in options.keys() - {"pages"}):
             messages.info(request, _("Preview updated. Review it, then import."))
             return archive_choose(request, pk)
-    if jobs.confirm(row):
+    if jobs.confirm(row, **options):
         _perform(row)
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
@@ -256,6 +284,28 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 def _after(request: BeaconRequest, row: Archive) -> HttpResponse:
     return _show(request, row) if request.htmx else redirect("memory:archive-row", row.pk)
+
+
+@require_POST
+@login_required
+def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Stop fetching an import's web pages; those fetched so far are kept."""
+    row = _row(request, pk)
+    if not jobs.stop_pages(row):
+        messages.info(request, _("This isn’t in progress anymore."))
+    row.refresh_from_db()
+    return _after(request, row)
+
+
+@require_POST
+@login_required
+def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Fetch the web pages that failed or are left, or only the one of `document`."""
+    row = _row(request, pk)
+    if not jobs.retry_pages(row, request.POST.get("document", "")):
+        messages.info(request, _("There’s nothing to fetch, or it’s in progress."))
+    row.refresh_from_db()
+    return _after(request, row)
 
 
 @require_POST

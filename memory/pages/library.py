@@ -407,7 +407,7 @@ def _origin(request: BeaconRequest, document: LibraryDocument) -> str:
         return _("the watched folder")
     if document.source == str(request.actor):
         return _("added by you")
-    if document.source.startswith("import:"):
+    if document.is_imported:
         return _("the import “%(name)s”") % {"name": document.source.removeprefix("import:")}
     return _("added by %(who)s") % {"who": document.source.removeprefix("human:")}
 

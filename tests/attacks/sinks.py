@@ -53,7 +53,7 @@ SINKS = {
     "settings": "settings sign-ins app-set-up recovery-codes method-remove passkey-add single-sign-on-link single-sign-on-unlink tokens agents agent account-delete password",
     "settings of the site: people, connections, health": "people person-disable person-code-off person-enable person-delete connections connection health",
     "spending": "spending spending-limits own-key spending-csv",
-    "archives": "archive archive-row archive-file archive-choose archive-import archive-confirm",
+    "archives": "archive archive-row archive-file archive-choose archive-import archive-confirm archive-stop archive-retry",
     "admin": "admin",
 }  # fmt: skip
 

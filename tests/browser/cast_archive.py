@@ -58,6 +58,42 @@ def _claude() -> bytes:
     return held.getvalue()
 
 
+_BOOKMARKS = """<!DOCTYPE NETSCAPE-Bookmark-file-1>
+<DL><p><DT><H3>House</H3><DL><p>
+<DT><A HREF="https://example.org/heat-pumps" TAGS="heat, house">Heat pumps in old houses</A><DD>Which flow temperature they need.
+<DT><A HREF="https://example.org/%s">什么是热泵</A>
+<DT><A HREF="javascript:alert(1)">Trick</A>
+</DL></DL>""" % ("a-very-long-path" * 12)
+
+
+def _bookmarks(owner: Any) -> dict[str, Archive]:
+    """Create the preview of bookmarks, and the fetching of their pages in progress, stopped and done."""
+    rows = {}
+    for name in ("import bookmarks", "pages going"):
+        row = jobs.upload(owner, SimpleUploadedFile("bookmarks.html", _BOOKMARKS.encode()))
+        jobs.perform(row.pk)
+        rows[name] = row
+    row = rows["pages going"]
+    jobs.confirm(row, pages=True)
+    jobs.perform(row.pk)
+    row.refresh_from_db()
+    done = Archive.objects.get(pk=row.result["fetching"])
+    keys = done.options["documents"]
+    why = "“example.org” took longer than 20 seconds to answer."
+    failed = [{"document": key, "why": why} for key in keys]
+    for name, more, result in (
+        ("pages going", {"state": "running", "lease_until": timezone.now() + timedelta(days=1)}, {"next": 1, "fetched": 1}),
+        ("pages stopped", {"state": "stopped"}, {"next": 1, "failed": failed[:1]}),
+        ("pages done", {"state": "done"}, {"next": 2, "failed": failed}),
+    ):  # fmt: skip
+        rows[name] = Archive.objects.create(
+            owner=owner, way="pages", name=row.name, options=done.options,
+            result=done.result | result, **more,
+        )  # fmt: skip
+    done.delete()
+    return rows
+
+
 def archives(owner: Any) -> dict[str, str]:
     """Create one of each state."""
     rows = {"export done": jobs.ask_export(owner)}
@@ -81,6 +117,7 @@ def archives(owner: Any) -> dict[str, str]:
     jobs.perform(rows["import done"].pk)
     jobs.confirm(rows["import done"])
     jobs.perform(rows["import done"].pk)
+    rows |= _bookmarks(owner)
     rows["import failed"] = Archive.objects.create(
         owner=owner, way="import", state="failed", name="from-the-future.zip",
         options={"shape": "beacon"}, finished_at=timezone.now(),

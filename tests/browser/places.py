@@ -201,6 +201,10 @@ def _archives(cast: dict[str, str]) -> list[Place]:
         "import lines",
         "import vault",
         "import app",
+        "import bookmarks",
+        "pages going",
+        "pages stopped",
+        "pages done",
     )
     return [
         Place("archive", "/settings/archive/", FULL, _unfold),

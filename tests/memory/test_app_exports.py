@@ -18,7 +18,7 @@ from memory.accounts.archive.app_exports import App, Memory, Problem
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import LibraryDocument, Note, Proposal, Sensitivity, Trust, User
-from memory.services.library.documents import LibrarySearch, add_document
+from memory.services.library.documents import LibrarySearch, add_document, find
 from memory.services.review import proposals
 
 
@@ -625,11 +625,51 @@ def test_an_endless_entry_takes_little_memory(tmp_path: Path) -> None:
 def test_the_day_of_a_bookmark_is_read_in_each_browsers_unit(
     tmp_path: Path, added: str, day: str
 ) -> None:
-    path = tmp_path / "bookmarks.html"
-    path.write_text(
-        "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n"
-        f'<DT><A HREF="https://example.org/tides" ADD_DATE="{added}">Tides</A>\n</DL>'
+    [one] = bookmarks(
+        tmp_path, f'<DT><A HREF="https://example.org/tides" ADD_DATE="{added}">Tides</A>'
     )
-    [one] = app_exports.items(path, App.BOOKMARKS)
     assert isinstance(one, app_exports.Document)
     assert (f"{one.created:%Y-%m-%d}" if one.created else "") == day
+
+
+def bookmarks(folder: Path, *lines: str) -> list[Any]:
+    path = folder / "bookmarks.html"
+    path.write_text("<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n" + "\n".join(lines) + "\n")
+    return list(app_exports.items(path, App.BOOKMARKS))
+
+
+@pytest.mark.requirement("R386")
+def test_folders_tags_and_descriptions_of_bookmarks_are_kept_and_found(
+    alice: User, tmp_path: Path
+) -> None:
+    found = bookmarks(
+        tmp_path,
+        "<DT><H3>Harbour</H3>", "<DD>The folder's own description", "<DL><p>",
+        "<DT><H3>Wind &amp; water</H3>", "<DL><p>",
+        '<DT><A HREF="https://example.org/tides" TAGS="moon, spring tide,,moon">Tides</A>',
+        "<DD>When the quay<br>floods &mdash; every", "<b>fortnight</b>.",
+        '<DT><A HREF="https://example.org/wind">Wind</A>',
+        "</DL><p>",
+        "</DL><p>",
+        '<DT><A HREF="https://example.org/tea">Tea</A><DD>Green, at the end of the file',
+    )  # fmt: skip
+
+    assert [one.text for one in found] == [
+        (
+            "<https://example.org/tides>\n\nFolder: Harbour / Wind & water\n\n"
+            "Tags: moon, spring tide\n\nWhen the quay floods — every fortnight.\n"
+        ),
+        "<https://example.org/wind>\n\nFolder: Harbour / Wind & water\n",
+        "<https://example.org/tea>\n\nGreen, at the end of the file\n",
+    ]
+    take_in(alice, tmp_path / "bookmarks.html")
+    for words in ("fortnight", "spring tide", "water"):
+        assert "Tides" in [one.document.title for one in find(alice, words)]
+
+
+def test_changed_tags_of_a_bookmark_reach_its_document(alice: User, tmp_path: Path) -> None:
+    for tag in ("moon", "sun"):
+        bookmarks(tmp_path, f'<DT><A HREF="https://example.org/tides" TAGS="{tag}">Tides</A>')
+        outcome = take_in(alice, tmp_path / "bookmarks.html")
+    assert outcome.updated == 1
+    assert "Tags: sun" in LibraryDocument.objects.get().text

@@ -31,6 +31,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.net.media_types import HTML
 from beacon_site.text import values
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
@@ -50,6 +51,8 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.models.errors import LimitReached, MemoryRefused
+from memory.models.library import page_of
+from memory.services.library.documents import PAGE_BELOW, stored_pages
 from memory.services.review import proposals
 from memory.services.review.risks import HoldReasons, Risk
 
@@ -57,6 +60,9 @@ MOST_LOOKED_AT = 20  # files of a zip that are opened to recognize it
 MOST_CELLS = 2_000  # entries of an HTML file that are read to recognize it
 MOST_EVENTS = 20_000  # of a JSON file that are read to recognize it
 LARGEST_BOOKMARKS = 32 * 1024 * 1024  # bytes: about 100,000 bookmarks
+MOST_PAGES = 1_000  # web pages of one import that are fetched
+MOST_TAGS = 50  # of a bookmark
+LONGEST_DESCRIPTION = 5_000  # characters of a bookmark's
 LARGEST_STRING = 32 * 1024 * 1024  # bytes of a JSON file that is a single string
 LARGEST_NOTE = 4 * 1024 * 1024  # bytes of one Markdown file
 DEEPEST = 100  # levels of JSON: real exports have about ten
@@ -246,17 +252,21 @@ def _one_or_more(open_file: Opener) -> Iterator[Any]:
         yield from _values(file, "item" if is_list else "")
 
 
-def items(path: Path, app: App) -> Iterator[Item]:
-    """Yield the items in the file.  Raises ImportRejected if it can't be read completely."""
+def items(path: Path, app: App, name: str = "") -> Iterator[Item]:
+    """Yield the items in the file.  Raises ImportRejected if it can't be read completely.
+
+    `name` is the file's name for people, if it is stored under another.
+    """
+    name = name or path.name
     reader: Any = _READERS.get(app)
     try:
         if zipfile.is_zipfile(path):
             with opened(path) as archive:
                 yield from map(_masked, _of_zip(archive, app, reader))
         elif app == App.BOOKMARKS:
-            yield from map(_masked, _bookmarks(path))
+            yield from map(_masked, _bookmarks(path, name))
         else:
-            yield from map(_masked, reader(path.name, _opener(path)))
+            yield from map(_masked, reader(name, _opener(path)))
     except ijson.JSONError as exc:
         raise ImportRejected(
             _(
@@ -715,20 +725,36 @@ def _basic_memory(name: str, text: str) -> Iterator[Item]:
 # --- bookmarks ------------------------------------------------------------------------------------
 
 
+class _Bookmark(NamedTuple):
+    url: str
+    title: str
+    folders: tuple[str, ...]
+    added: str
+    tags: tuple[str, ...]
+    description: str = ""
+
+
 class _Bookmarks(HTMLParser):
-    """Reads a Netscape bookmark file: links in folders, with the day on which they were added."""
+    """Reads a Netscape bookmark file: links in folders, with their dates, tags and descriptions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, str, str, str]] = []  # url, title, folder, seconds
+        self.found: list[_Bookmark] = []
         self.folders: list[str] = []
         self._open = ""
         self._text: list[str] = []
         self._link: dict[str, str | None] = {}
+        self._last: _Bookmark | None = None  # its description can follow
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("a", "h3"):
+        if tag in ("a", "h3", "dt", "dl", "dd"):
+            self._end_description()
+        if tag in ("a", "h3", "dd"):
             self._open, self._text, self._link = tag, [], dict(attrs)
+        if tag in ("a", "h3", "dt", "dl"):
+            self._keep()
+        if tag in ("br", "p") and self._open == "dd":
+            self._text.append(" ")
 
     def handle_data(self, data: str) -> None:
         if self._open:
@@ -739,16 +765,38 @@ class _Bookmarks(HTMLParser):
         if tag == "h3" == self._open:
             self.folders.append(text)
         elif tag == "a" == self._open:
-            folder = " / ".join(self.folders)
             url, at = self._link.get("href") or "", self._link.get("add_date") or ""
-            self.found.append((url, text or url, folder, at))
-        elif tag == "dl" and self.folders:
-            self.folders.pop()
+            tags = (one_line(tag) for tag in (self._link.get("tags") or "").split(","))
+            named = tuple(dict.fromkeys(filter(None, tags)))
+            self._last = _Bookmark(url, text or url, tuple(self.folders), at, named)
+        elif tag == "dl":
+            self._end_description()
+            self._keep()
+            if self.folders:
+                self.folders.pop()
         if tag == self._open:
+            self._end_description()
             self._open = ""
 
+    def close(self) -> None:
+        super().close()
+        self._end_description()
+        self._keep()
 
-def _bookmarks(path: Path) -> Iterator[Item]:
+    def _end_description(self) -> None:
+        """Give the last bookmark its description. `<DD>` usually has no end tag."""
+        if self._open == "dd" and self._last is not None:
+            self._last = self._last._replace(description=one_line("".join(self._text)))
+        if self._open == "dd":
+            self._open = ""
+
+    def _keep(self) -> None:
+        if self._last is not None:
+            self.found.append(self._last)
+            self._last = None
+
+
+def _bookmarks(path: Path, name: str) -> Iterator[Item]:
     if path.stat().st_size > LARGEST_BOOKMARKS:
         told = {"most": LARGEST_BOOKMARKS // 1024**2}
         raise ImportRejected(_("The bookmarks file is larger than %(most)d MiB.") % told)
@@ -758,18 +806,32 @@ def _bookmarks(path: Path) -> Iterator[Item]:
         while True:
             raw = file.read(65_536)
             reader.feed(decoder.decode(raw, final=not raw))
+            if not raw:
+                reader.close()
             found, reader.found = reader.found, []
-            for url, title, folder, at in found:
+            for one in found:
                 number += 1
-                where = _("%(file)s, bookmark %(n)d") % {"file": path.name, "n": number}
-                if not url.startswith(("https://", "http://")):
-                    yield Problem(where, _("“%(title)s” isn’t a web page") % {"title": title[:80]})
+                where = _("%(file)s, bookmark %(n)d") % {"file": name, "n": number}
+                if not one.url.startswith(("https://", "http://")):
+                    title = one.title[:80]
+                    yield Problem(where, _("“%(title)s” isn’t a web page") % {"title": title})
                     continue
-                text = f"[{title}](<{url}>)\n"
-                text += "\n" + _("Folder: %(folder)s") % {"folder": folder} + "\n" if folder else ""
-                yield Document(where, title, text, url, _added(at), False)
+                yield Document(where, one.title, _about(one), one.url, _added(one.added), False)
             if not raw:
                 return
+
+
+def _about(one: _Bookmark) -> str:
+    """Return what the bookmark says, as the text of its document: paragraphs of one line."""
+    paragraphs = [f"<{one.url}>"]
+    if one.folders:
+        folder = " / ".join(one.folders)
+        paragraphs.append(_("Folder: %(folder)s") % {"folder": folder})
+    if one.tags:
+        paragraphs.append(_("Tags: %(tags)s") % {"tags": ", ".join(one.tags[:MOST_TAGS])})
+    if one.description:
+        paragraphs.append(one.description[:LONGEST_DESCRIPTION])
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _added(seconds: str) -> datetime | None:
@@ -883,12 +945,19 @@ def _tags(one: Memory, app: App) -> list[str]:
     return list(dict.fromkeys(filter(None, named)))[:10]
 
 
+def _with_page(text: str, stored: str) -> str:
+    """Return a bookmark's text with the page below that its document has."""
+    _old, below, page = stored.partition(PAGE_BELOW)
+    return text.rstrip() + below + page if below else text
+
+
 class _Shelf:
     """The Library during one import: which documents are there, and which came already."""
 
     def __init__(self, taking_in: TakingIn, app: App, *, is_private: bool) -> None:
         self._owner, self._app, self._is_private = taking_in.owner, app, is_private
         self._digests: dict[str, str] = {}  # of what came already, by URL
+        self._pages = stored_pages(taking_in.owner) if app == App.BOOKMARKS else set()
 
     def store(self, found: Sequence[Document], outcome: Outcome) -> None:
         """Store new documents, and give those that grew since the last import their new text."""
@@ -902,6 +971,11 @@ class _Shelf:
                 outcome.refuse(one.where, _("“%(title)s” is larger than %(most)d MiB") % told)
                 continue
             came, row = self._digests.setdefault(one.url, digest), there.get(one.url)
+            if row is not None and row.media_type == HTML and row.source == self._app.source:
+                # the page was fetched, and stays below what the bookmark says
+                one = one._replace(text=_with_page(one.text, row.text))
+                content = one.text.encode()
+                digest = sha256(content).hexdigest()
             if came != digest and one.is_private:
                 told = {"title": one.title[:80], "url": one.url}
                 words = _("the file has a different text with the same URL as “%(title)s”: %(url)s")
@@ -916,6 +990,8 @@ class _Shelf:
                 outcome.here += 1
             else:
                 self._grow(row, one, content, outcome)
+            if self._app == App.BOOKMARKS:
+                self._offer_page(row or new[-1], outcome)
         LibraryDocument.objects.add(new, by=_writer(self._app), source=self._app.source)
 
     def _there(self, urls: set[str]) -> dict[str, LibraryDocument]:
@@ -923,6 +999,16 @@ class _Shelf:
         rows = LibraryDocument.objects.of(self._owner).filter(url__in=urls, path="")
         ours = sorted(rows, key=lambda row: row.source == self._app.source)
         return {row.url: row for row in ours}
+
+    def _offer_page(self, row: LibraryDocument, outcome: Outcome) -> None:
+        """Count a bookmark whose page can be fetched into its document, once per page."""
+        name = page_of(row.url)
+        if name in self._pages or row.source != self._app.source or row.trashed_at is not None:
+            return
+        self._pages.add(name)
+        outcome.pages += 1
+        if outcome.pages <= MOST_PAGES:
+            outcome.documents_of_pages.append(str(row.pk))
 
     @staticmethod
     def _is_known(url: str, new: Sequence[LibraryDocument]) -> bool:

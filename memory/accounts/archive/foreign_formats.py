@@ -283,6 +283,8 @@ class Outcome:
     updated: int = 0
     here: int = 0
     refused: int = 0
+    pages: int = 0  # web pages that can be fetched
+    documents_of_pages: list[str] = field(default_factory=list)
     first: list[dict[str, str]] = field(default_factory=list)
     problems: list[dict[str, str]] = field(default_factory=list)
 

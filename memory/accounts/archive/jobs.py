@@ -2,39 +2,58 @@
 
 `ask_export` or `upload` creates a row with a file in the data folder, and `perform` claims and runs
 it.  An export ends as a file to download.  An import is previewed first, and stored in one transaction
-once its owner confirms.
+once its owner confirms.  If the owner wants that, the web pages of imported bookmarks are then
+fetched into their documents, as a job of its own that can be stopped and continued.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from datetime import timedelta
 from functools import partial
+from operator import itemgetter
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from beacon_site.db.leased_jobs import JobLost
-from beacon_site.text.cleaning import clean, one_line
+from beacon_site.net.errors import ProviderError, ProviderUnavailable
+from beacon_site.net.rate_limit import MinInterval
+from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.accounts.archive import app_exports, exporter, foreign_formats, importer
 from memory.accounts.archive.app_exports import App
 from memory.accounts.archive.foreign_formats import Choice, Shape
 from memory.accounts.archive.importer import TakingIn, summed
 from memory.accounts.archive.kinds import in_order
 from memory.accounts.archive.zips import LARGEST_UPLOAD, ImportRejected, opened
-from memory.models import Activity, Archive, User
+from memory.models import Activity, Archive, LibraryDocument, User
+from memory.models.actors import Actor
 from memory.models.archive import KEPT
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.library import page_of
+from memory.services.library import documents as library
+from memory.services.library.reading import DocumentText
 
 logger = structlog.get_logger(__name__)
 
+MOST_BYTES = 100 * 1024**2  # of the text of an import's web pages
+SLICE_SECONDS = 120.0  # then other jobs of the queue have their turn
+TURN = timedelta(seconds=30)  # until an import's pages are tried again, while another's are fetched
+HOST_SECONDS = 2.0  # between two pages of one site
+MOST_SILENT = 3  # pages in a row that a site fails to send
 FEW_ROWS = 2_000  # rows; a smaller export runs while the person waits
 SMALL_UPLOAD = 256 * 1024  # bytes; the same for an import
 
@@ -86,13 +105,8 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
 def _first_options(row: Archive) -> dict[str, Any]:
     """Return an import's default options: its format, and whether it seems to be the person's own."""
     if app := app_exports.app_of(row.file):
-        return {
-            "shape": Shape.APP.value,
-            "app": app.value,
-            "memories": True,
-            "documents": True,
-            "private": True,
-        }
+        wanted = {"memories": True, "documents": True, "private": True, "pages": False}
+        return {"shape": Shape.APP.value, "app": app.value, **wanted}
     shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
@@ -109,7 +123,8 @@ def _first_options(row: Archive) -> dict[str, Any]:
 
 
 def _check_free(owner: User) -> None:
-    if Archive.objects.of(owner).unfinished().exists():
+    running = Archive.objects.of(owner).unfinished().exclude(way=Archive.Way.PAGES)
+    if running.exists():
         raise Busy(_("Another export or import is running. Try again when it’s finished."))
 
 
@@ -118,9 +133,9 @@ def choose(row: Archive, **options: Any) -> bool:
     return _put_back(row, options=row.options | options, is_confirmed=False)
 
 
-def confirm(row: Archive) -> bool:
+def confirm(row: Archive, **options: Any) -> bool:
     """Confirm an import after its preview; False if it isn't waiting for that."""
-    return _put_back(row, is_confirmed=True)
+    return _put_back(row, options=row.options | options, is_confirmed=True)
 
 
 def _put_back(row: Archive, **fields: Any) -> bool:
@@ -148,7 +163,11 @@ def perform(pk: Any) -> Archive | None:
         return None
     try:
         with row.heartbeat():
-            _perform(row)
+            if row.way == Archive.Way.PAGES:
+                with translation.override(row.owner.page_language or "en"):
+                    _fetch_pages(row)
+            else:
+                _perform(row)
     except ImportRejected as exc:
         row.fail(str(exc))
     except FileNotFoundError:
@@ -157,6 +176,10 @@ def perform(pk: Any) -> Archive | None:
         logger.warning("archive taken over by another worker", archive=str(row.pk))
     except (Exception, SoftTimeLimitExceeded) as exc:
         why = _("It stopped because of an internal error (%(kind)s). Nothing was saved.")
+        if row.way == Archive.Way.PAGES:
+            why = _("It stopped because of an internal error (%(kind)s). Fetched pages are kept.")
+            if isinstance(exc, OperationalError | InterfaceError):
+                raise  # the lease expires, and then a worker continues
         row.fail(why % {"kind": type(exc).__name__})
         raise
     row.refresh_from_db()
@@ -169,6 +192,9 @@ def _perform(row: Archive) -> None:
     with transaction.atomic() if row.is_confirmed else nullcontext():
         if row.is_import:
             result = look(row, only_look=not row.is_confirmed)
+            keys = result.pop("documents_of_pages", [])
+            if row.is_confirmed and row.options.get("pages") and keys:
+                result["fetching"] = str(_ask_pages(row, keys).pk)
             state = Archive.State.DONE if row.is_confirmed else Archive.State.CHECKED
         else:
             counts = exporter.write(
@@ -202,11 +228,173 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
     if shape == Shape.APP:
         app = App(row.options["app"])
         wanted = {name: bool(row.options[name]) for name in ("memories", "documents", "private")}
-        items = app_exports.items(row.file, app)
+        items = app_exports.items(row.file, app, row.name)
         return app_exports.take_in(items, taking, app, **wanted, only_look=only_look).as_json()
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
     found = foreign_formats.entries(row.file, row.name, shape, given)
     return foreign_formats.take_in(found, taking, only_look=only_look).as_json()
+
+
+# --- pages of bookmarks ---------------------------------------------------------------------------
+
+
+def _ask_pages(imported: Archive, keys: Sequence[str]) -> Archive:
+    """Create the job that fetches the pages of an import's bookmarks."""
+    urls = LibraryDocument.objects.filter(pk__in=keys).values_list("pk", "url")
+    hosts, turns = {str(pk): _host(url) for pk, url in urls}, Counter[str]()
+    order = []
+    for key in keys:  # the sites take turns, so that none is asked often
+        turns[hosts[key]] += 1
+        order.append((turns[hosts[key]], key))
+    row: Archive = Archive.objects.create(
+        owner=imported.owner,
+        way=Archive.Way.PAGES,
+        name=imported.name,
+        options={
+            "app": imported.options["app"],
+            "documents": [key for _turn, key in sorted(order, key=itemgetter(0))],
+        },
+        result={"next": 0, "fetched": 0, "here": 0, "gone": 0, "bytes": 0, "failed": []},
+    )
+    row.wake_after_commit()
+    return row
+
+
+def _fetch_pages(row: Archive) -> None:
+    """Fetch pages into their documents for SLICE_SECONDS, and leave the rest to the next worker.
+
+    Each page is stored together with the progress, so a killed worker loses at most the page that
+    it was fetching.  Raises JobLost if the owner has stopped it.
+    """
+    others = Archive.objects.of(row.owner).filter(way=Archive.Way.PAGES).unfinished()
+    if others.filter(created__lt=row.created).exists():
+        row.release(not_before=Now() + TURN, started_at=None)
+        return
+    until, sites = time.monotonic() + SLICE_SECONDS, _Sites()
+    stored = library.stored_pages(row.owner)
+    while row.pages_left:
+        if row.result["bytes"] >= MOST_BYTES:
+            why = _("The pages have more than %(most)d MiB of text, which is the limit.")
+            row.end(
+                Archive.State.STOPPED,
+                problem=why % {"most": MOST_BYTES // 1024**2},
+                finished_at=Now(),
+            )
+            return
+        if time.monotonic() > until:
+            if row.release():
+                row.wake()
+            return
+        _fetch_next(row, stored, sites)
+    row.end(Archive.State.DONE, finished_at=Now())
+
+
+def _fetch_next(row: Archive, stored: set[str], sites: _Sites) -> None:
+    key = row.options["documents"][row.result["next"]]
+    document = LibraryDocument.objects.of(row.owner).live().filter(pk=key, path="").first()
+    name = page_of(document.url) if document else ""
+    page, why = None, ""
+    if document and name not in stored:
+        try:
+            page = sites.read(document.url)
+        except (ProviderError, InvalidValue) as exc:
+            why = str(exc)
+    with transaction.atomic():
+        _check_held(row)  # locked until the page is stored, so Stop comes before or after it
+        if document and page:
+            app = App(row.options["app"])
+            try:
+                with transaction.atomic():
+                    library.add_page(
+                        document, page, by=Actor("import", app.value), source=app.source
+                    )
+            except MemoryRefused as exc:
+                why = str(exc)
+        result = row.result | {"next": row.result["next"] + 1}
+        if why:
+            result["failed"] = [*result["failed"], {"document": key, "why": shorten(why, 400)}]
+        elif page:
+            result |= {"fetched": result["fetched"] + 1, "bytes": result["bytes"] + page.size}
+        else:
+            counted = "here" if document else "gone"
+            result[counted] += 1
+        row.put(result=result, crashes=0)
+    if page and not why:
+        stored.add(name)
+
+
+class _Sites:
+    """Reads pages politely: with a pause between two of one site, and never more from a silent one."""
+
+    def __init__(self) -> None:
+        self._paces: dict[str, MinInterval] = {}
+        self._silent: Counter[str] = Counter()
+
+    def read(self, url: str) -> DocumentText:
+        """Return a page's text.  Raises ProviderError or InvalidValue."""
+        host = _host(url)
+        if self._silent[host] >= MOST_SILENT:
+            why = _("Beacon didn’t ask, because “%(host)s” failed to answer %(n)d times in a row.")
+            raise ProviderUnavailable(why % {"host": host, "n": MOST_SILENT})
+        pace = self._paces.setdefault(host, MinInterval(host, host, seconds=HOST_SECONDS))
+        try:
+            with pace.turn(url):
+                page = library.read_page(url)
+        except ProviderUnavailable:
+            self._silent[host] += 1
+            raise
+        except ProviderError:
+            self._silent[host] = 0
+            raise
+        self._silent[host] = 0
+        return page
+
+
+def _host(url: str) -> str:
+    """Return the URL's host; "" if it has none, and then the fetcher refuses it."""
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def stop_pages(row: Archive) -> bool:
+    """Stop fetching at once; False if it has ended. What was fetched is kept."""
+    running = Archive.objects.filter(pk=row.pk, way=Archive.Way.PAGES).unfinished()
+    return bool(
+        running.update(state=Archive.State.STOPPED, lease_until=None, finished_at=Now(), problem="")
+    )
+
+
+def retry_pages(row: Archive, only: str = "") -> bool:
+    """Fetch the pages that failed, or `only` one of them, and those left; False if there are none."""
+    with transaction.atomic():
+        mine = Archive.objects.select_for_update().filter(pk=row.pk, way=Archive.Way.PAGES)
+        held = mine.first()
+        if held is None or held.is_unfinished:
+            return False
+        keys, done = held.options["documents"], held.result["next"]
+        failed = [one["document"] for one in held.result["failed"]]
+        again = [key for key in failed if key == only] if only else failed
+        left = keys[done:]
+        if held.state == Archive.State.FAILED:  # the page at which it failed comes last
+            left = left[1:] + left[:1]
+        if not again and not left:
+            return False
+        kept = [key for key in keys[:done] if key not in again]
+        others = [one for one in held.result["failed"] if one["document"] not in again]
+        result = held.result | {"next": len(kept), "failed": others, "bytes": 0}
+        Archive.objects.filter(pk=row.pk).update(
+            **Archive.waiting_again(),
+            options=held.options | {"documents": [*kept, *again, *left]},
+            result=result,
+            problem="",
+            crashes=0,
+            started_at=None,
+            finished_at=None,
+        )
+        row.wake_after_commit()
+    return True
 
 
 # --- progress and cleanup -------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from beacon_site.text.numbers import grouped
 from memory.models import (
     Activity,
     ContentItem,
+    LibraryDocument,
     Note,
     Observation,
     Remembered,
@@ -51,7 +52,9 @@ MOST = 5_000  # records in one action; more would take too long for one request
 LONGEST = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
-_TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, ScratchpadEntry, ContentItem)
+_TYPES: tuple[type[Remembered], ...] = (
+    Note, Observation, TopicFact, ScratchpadEntry, ContentItem, LibraryDocument,
+)  # fmt: skip
 
 
 def checked_source(text: str) -> str:
@@ -73,6 +76,8 @@ def from_source(owner: User, source: str) -> list[QuerySet[Any]]:
         rows = model.objects.of(owner).live().filter(_came_from(model, source))
         if model is Note:
             rows = rows.exclude(pk__in=Note.objects.of(owner).current_identity().values("pk"))
+        if model is LibraryDocument:
+            rows = rows.filter(path="")  # the files of the watched folder are on disk
         if model is TopicFact:
             rows = rows.exclude(state=TopicFact.State.STRUCK).filter(topic__trashed_at=None)
         found.append(rows)
@@ -119,7 +124,7 @@ def _touched(model: type[Remembered]) -> Q:
         touched |= Q(edited_by_person=True)
     if model is TopicFact:
         touched |= Q(touched_by_person=True)
-    if model is ContentItem:
+    if model in (ContentItem, LibraryDocument):
         touched |= Q(trust=Trust.OWNER)
     return touched
 

@@ -14,19 +14,20 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.db.models.functions import Left
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.fetch import WebPage, get_fetcher
+from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
 from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
-from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.cleaning import clean, ended, one_line
 from beacon_site.text.secret_scanner import mask
 from memory.models import LibraryDocument, Sensitivity, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
-from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet
+from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet, page_of
 from memory.services.library import folder as library_folder
 from memory.services.library.reading import (
     LARGEST,
@@ -48,6 +49,7 @@ LEAST_NEARNESS = 0.5
 # could stop the site with a dozen.
 MOST_FETCHED = 3
 _fetching = threading.BoundedSemaphore(MOST_FETCHED)
+PAGE_BELOW = "\n\n---\n\n"  # between what a bookmark says and the text of its page
 MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
 
 
@@ -108,6 +110,29 @@ def add_document(
             raise _invalid(field, problem % {"title": twin})
         LibraryDocument.objects.add([document], by=by)
     return document
+
+
+def stored_pages(owner: User) -> set[str]:
+    """Return the canonical URLs of the web pages whose text is in the library."""
+    own = LibraryDocument.objects.of(owner).live().filter(path="", media_type=HTML)
+    return {page_of(url) for url in own.exclude(url="").values_list("url", flat=True)}
+
+
+def add_page(document: LibraryDocument, page: DocumentText, *, by: Actor, source: str) -> None:
+    """Add the text of a bookmark's page to its document, below what the bookmark says.
+
+    Raises StaleWrite if the document has changed since it was loaded, Locked, and InvalidValue if
+    both texts together are too large.
+    """
+    text = document.text.rstrip() + PAGE_BELOW + page.text
+    content = text.encode("utf-8", "surrogatepass")
+    if len(content) > LARGEST:
+        raise _invalid("url", _("The page’s text is larger than 5 MiB."))
+    document.change(
+        by=by, source=source, expected_version=document.version, why=_("the page was fetched"),
+        text=text, digest=hashlib.sha256(content).hexdigest(), size=len(content), media_type=HTML,
+        trust=lowest_trust([document.trust, Trust.EXTERNAL]),  # also if a person edited it before
+    )  # fmt: skip
 
 
 def find(
@@ -292,11 +317,22 @@ def _read_page(url: str) -> DocumentText:
         problem = _("Beacon is fetching other pages for the library. Try again in a minute.")
         raise _invalid("url", problem)
     try:
-        page = get_fetcher().fetch(url)
+        return read_page(url)
     except ProviderError as exc:
         raise _invalid("url", str(exc)) from exc
     finally:
         _fetching.release()
+
+
+def read_page(url: str) -> DocumentText:
+    """Fetch a web page through the guard.
+
+    Raises ProviderError, also if the site sent a CAPTCHA or the like, or InvalidValue if it's too
+    large.
+    """
+    page = get_fetcher().fetch(url)
+    if why := reason_against(page.title, page.text):
+        raise ProviderRejected(ended(capfirst(why)))
     text = mask(page.text)[0]
     content = text.encode("utf-8", "surrogatepass")
     if len(content) > LARGEST:

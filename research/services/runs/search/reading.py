@@ -3,14 +3,12 @@
 Hits in order -> pages fetched (sample, library or web) -> text as content items, or a reason on the
 hit if there is none -> near-duplicates skipped -> `readings()` for the writer.
 
-A server may send something else instead of a page: a sign-in form, a CAPTCHA, "not found". Compared
-with the last version, all facts would seem to be gone, so it isn't read. Only short texts are
-checked, because an article about CAPTCHAs is a normal page.
+If a server sends a sign-in form, a CAPTCHA or "not found" instead of a page, it isn't read. Compared
+with the last version, all facts would seem to be gone.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -23,7 +21,13 @@ from django.utils.translation import ngettext
 
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
-from beacon_site.net.fetch import NeedsJavaScript, PageFetcher, WebPage, get_fetcher
+from beacon_site.net.fetch import (
+    NeedsJavaScript,
+    PageFetcher,
+    WebPage,
+    get_fetcher,
+    reason_against,
+)
 from beacon_site.net.page_part import part_from
 from beacon_site.providers.search import sample
 from beacon_site.text import injection
@@ -47,63 +51,6 @@ from research.services.runs.search import known_pages
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.standing_rules import is_address, page_from
-
-# --- error pages, sign-in forms and CAPTCHAs ---
-
-LONGEST = 1_500  # characters; a longer text is a real page
-LEAD = 400  # characters that show what it is
-
-_CHALLENGE = re.compile(
-    r"\b(?:verify(?:ing)? (?:that )?you(?: are|['’]re) (?:a )?(?:human|not a robot)|are you a (?:robot|human)|prove (?:that )?you(?: are|['’]re) human"
-    r"|(?:complet\w+|solv\w+) the captcha|checking (?:if the site connection is secure|your browser)"
-    r"|enable javascript and cookies to continue|unusual traffic from your|needs to review the security of your connection"
-    r"|press (?:and|&) hold to confirm|bestätigen sie, dass sie (?:ein mensch|kein roboter)|vérifie[rz] que vous (?:êtes|n['’]êtes pas)"
-    r"|verifi(?:ca|que) que (?:eres|es usted|no eres))",
-    re.IGNORECASE,
-)
-_SIGN_IN = re.compile(
-    r"\b(?:(?:please |you (?:must|need to|have to) (?:be )?)(?:sign|log)(?:ged|ed)?[ -]?in\b"
-    r"|(?:sign|log)[ -]?in (?:to (?:continue|access|view|read|your account)|is required)|session (?:has )?expired"
-    r"|subscribe to (?:continue|read|keep) reading|bitte (?:melden sie sich an|loggen sie sich ein)|veuillez vous (?:connecter|identifier)"
-    r"|(?:inicie|inicia) sesión para)|请(?:先)?登录|ログインしてください",
-    re.IGNORECASE,
-)
-_NOT_FOUND = re.compile(
-    r"\b(?:(?:page|article|document|file)\b.{0,60}(?:does not|doesn['’]t|no longer) exists?|(?:page|article|document|file) (?:was |could )?not (?:be )?found"
-    r"|(?:cannot|can['’]t|couldn['’]t|could not) find (?:the|that|this) page|404 not found|error 404"
-    r"|seite (?:wurde )?nicht gefunden|seite existiert nicht|page (?:introuvable|non trouvée)|página no (?:encontrada|existe))|页面不存在|找不到(?:页面|网页)",
-    re.IGNORECASE,
-)
-_TITLES = (
-    (re.compile(r"(?:just a moment|attention required|are you a robot|captcha|security check|access denied)\b", re.IGNORECASE), "challenge"),
-    (re.compile(r"(?:sign|log)[ -]?in\b|anmelden\b|(?:se )?connexion\b|iniciar sesión\b|登录|ログイン", re.IGNORECASE), "sign-in"),
-    (re.compile(r"(?:page )?not found\b|404\b|seite nicht gefunden\b|page introuvable\b|página no encontrada\b", re.IGNORECASE), "not found"),
-)  # fmt: skip
-
-
-def reason_against(title: str, text: str) -> str:
-    """Return why a text isn't the requested page, as a sentence, or "" if it seems to be."""
-    said = one_line(text)
-    if len(said) > LONGEST:
-        return ""
-    lead = said[:LEAD]
-    kind = next((kind for pattern, kind in _TITLES if pattern.match(title.strip())), "")
-    # For a longer text, neither the title nor the first words are enough, because they may be its
-    # subject.
-    is_brief = len(said) <= LEAD
-    if _CHALLENGE.search(lead) or (kind == "challenge" and is_brief):
-        return _("the site sent a CAPTCHA instead of the text")
-    for name, pattern, words in (
-        ("sign-in", _SIGN_IN, _("the site sent a sign-in page instead of the text")),
-        ("not found", _NOT_FOUND, _("the site says the page doesn’t exist")),
-    ):
-        signs = (kind == name) + bool(pattern.search(lead)) + is_brief
-        if signs >= 2:
-            return words
-    return ""
-
-
-# --- reading ---
 
 logger = structlog.get_logger(__name__)
 
