@@ -120,6 +120,7 @@ _members = [
     path(_SHARED + "notify/", shared_topics.shared_notify, name="shared-topic-notify"),
     path(_SHARED + "leave/", shared_topics.shared_leave, name="shared-topic-leave"),
     path(_TOPIC + "people/", shared_topics.topic_people, name="topic-people"),
+    path(_TOPIC + "people/<int:pk>/role/", shared_topics.member_role, name="topic-member-role"),
     path(
         _TOPIC + "people/<int:pk>/remove/", shared_topics.member_remove, name="topic-member-remove"
     ),

@@ -31,6 +31,7 @@ from research.services.topics import sharing
 members_api = router("topics")
 api = router("shared topics")
 _MEMBERS = "/{slug:slug}/members"
+_MEMBER = _MEMBERS + "/{int:member_id}"
 _ONE = "/{uuid:topic_id}"
 _LIBRARY = "library:"
 
@@ -39,7 +40,13 @@ class MemberIn(Body):
     """A person to share a topic with."""
 
     username: str = Field(max_length=150, description="The person needs an account on this Beacon.")
-    role: Membership.Role = Membership.Role.VIEWER
+    role: Membership.Role = Field(Membership.Role.VIEWER, strict=False)
+
+
+class RoleIn(Body):
+    """What a member can do."""
+
+    role: Membership.Role = Field(strict=False)
 
 
 class MemberOut(Textless):
@@ -73,7 +80,10 @@ def list_members(request: ApiRequest, slug: str, wanted: PageParams = PAGE) -> L
 def add_member(
     request: ApiRequest, response: HttpResponse, slug: str, wanted: MemberIn
 ) -> Status[MemberOut]:
-    """Share the topic with a person, who can read its reports, current facts and sources."""
+    """Share the topic with a person, who can read its reports, current facts and sources.
+
+    A commenter can also comment on reports. An editor can also start runs and edit what they look for.
+    """
     caller = request.auth
     topic = topic_of(caller, slug)
     member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
@@ -81,15 +91,31 @@ def add_member(
     return Status(201, MemberOut.about(member))
 
 
-@members_api.delete(_MEMBERS + "/{int:member_id}", auth=ADMIN, response={204: None})
+@members_api.patch(_MEMBER, auth=ADMIN, response=MemberOut)
+def change_member(request: ApiRequest, slug: str, member_id: int, wanted: RoleIn) -> MemberOut:
+    """Change a member's role. It applies at once."""
+    member = _own_member(request.auth, slug, member_id)
+    sharing.set_role(member, wanted.role, by=request.auth.by)
+    member.refresh_from_db(fields=["role"])
+    return MemberOut.about(member)
+
+
+@members_api.delete(_MEMBER, auth=ADMIN, response={204: None})
 def remove_member(request: ApiRequest, slug: str, member_id: int) -> Status[None]:
     """End a person's access at once."""
-    caller = request.auth
-    mine = topic_of(caller, slug).members.select_related("user", "topic__owner")
-    member = mine.filter(pk=member_id).first()
-    if member is None or not sharing.remove_member(member, by=caller.by):
+    member = _own_member(request.auth, slug, member_id)
+    if not sharing.remove_member(member, by=request.auth.by):
         raise not_found()
     return Status(204, None)
+
+
+def _own_member(caller: Caller, slug: str, member_id: int) -> Membership:
+    """Return a member of the caller's topic. Raises Problem (404) if there is none."""
+    mine = topic_of(caller, slug).members.select_related("user", "topic__owner")
+    member = mine.filter(pk=member_id).first()
+    if member is None:
+        raise not_found()
+    return member
 
 
 # --- `/shared-topics` ---

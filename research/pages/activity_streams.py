@@ -419,6 +419,7 @@ LOG_WORDS = {
     "budget-near": _L("monthly limit nearly reached"),
     "report-unshared": _L("shared link revoked"),
     "topic-left": _L("left by a member"),
+    "topic-role-changed": _L("a member’s role changed"),
     "topic-shared": _L("shared with a person"),
     "topic-unshared": _L("no longer shared with a person"),
     "run-cancel-asked": _L("cancellation requested"),

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.web.http import BeaconRequest
 from memory.models import Membership, Topic, User
-from memory.models.errors import InvalidValue
+from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import CleanTextField, redirect_back
 from memory.pages.shared.undo import act, offer, undoes
@@ -161,6 +161,20 @@ class MemberForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
         help_text=gettext_lazy("The person needs an account on this Beacon."),
     )
+    role = forms.ChoiceField(
+        label=gettext_lazy("Role"),
+        choices=[
+            (Membership.Role.VIEWER, gettext_lazy("Viewer: reads")),
+            (Membership.Role.COMMENTER, gettext_lazy("Commenter: reads, and comments on reports")),
+            (
+                Membership.Role.EDITOR,
+                gettext_lazy("Editor: also starts runs and edits what they look for"),
+            ),
+        ],
+        initial=Membership.Role.VIEWER,
+        widget=forms.RadioSelect,
+        error_messages={"required": gettext_lazy("Select a role.")},
+    )
 
     def take(self, exc: InvalidValue) -> None:
         """Show the errors of a refusal at the fields they belong to."""
@@ -179,9 +193,9 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     form = MemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        name = form.cleaned_data["username"]
+        name, role = form.cleaned_data["username"], form.cleaned_data["role"]
         try:
-            member = sharing.add_member(topic, name, Membership.Role.VIEWER, by=request.actor)
+            member = sharing.add_member(topic, name, role, by=request.actor)
         except InvalidValue as exc:
             form.take(exc)
         else:
@@ -193,16 +207,45 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         "topic": topic,
         "form": form,
         "members": list(topic.members.select_related("user")),
+        "roles": Membership.Role.choices,
         "tab": "settings",
         "head": topic_page.head_of(topic),
     }
     return render(request, "research/topic_people.html", context)
 
 
+def _own_member(request: BeaconRequest, slug: str, pk: int) -> Membership:
+    """Return a member of the person's own topic, or raise 404."""
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    members = topic.members.select_related("user", "topic__owner")
+    found: Membership = get_object_or_404(members, pk=pk)
+    return found
+
+
+@act("member-role")
+def member_role(
+    request: BeaconRequest, slug: str, pk: int, role: str = "", expected: str = ""
+) -> str:
+    """Change a member's role. An undo names the role that it expects."""
+    member = _own_member(request, slug, pk)
+    if expected and member.role != expected:
+        raise MemoryRefused(_("This role has changed since then. Nothing was changed."))
+    before, wanted = member.role, role or request.POST.get("role", "")
+    said: dict[str, Any] = {"person": member}
+    if sharing.set_role(member, wanted, by=request.actor):
+        undo = offer(request, "member-role", slug=slug, pk=pk, role=before, expected=wanted)
+        said["role"] = Membership.Role(wanted).label
+        words = _("%(person)s’s role is now: %(role)s.")
+        messages.success(request, words % said, extra_tags=undo)
+    else:
+        messages.info(request, _("%(person)s already has this role.") % said)
+    return reverse("research:topic-people", args=[slug])
+
+
 @act("member-remove")
 def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
-    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
-    member = get_object_or_404(topic.members.select_related("user", "topic__owner"), pk=pk)
+    member = _own_member(request, slug, pk)
+    topic = member.topic
     undo = offer(
         request, "member-removed", topic=str(topic.pk), user=member.user_id,
         role=member.role, read_run=member.read_run, notify=member.notify,

@@ -47,7 +47,7 @@ SCOPES = {
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
         undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
-        list_members add_member remove_member mark_shared_read leave_shared_topic
+        list_members add_member change_member remove_member mark_shared_read leave_shared_topic
     """,
 }
 # What a request must hold to come as far as the record that it names.
@@ -62,6 +62,7 @@ BODIES: dict[str, Any] = {
     "edit_topic": {"objective": "mine"},
     "purge_trashed": {"confirm": WORDS},
     "add_member": {"username": "carol"},
+    "change_member": {"role": "commenter"},
     "mark_shared_read": {"number": 2},
     "restore_snapshot": {},
 }

@@ -48,6 +48,20 @@ def test_the_owner_adds_lists_and_removes_members(run: Run, bob: User):
     assert not Topic.objects.shared_with(bob).exists()
 
 
+@pytest.mark.requirement("R393")
+def test_the_owner_chooses_and_changes_a_role(run: Run, bob: User):
+    owner = everything(run.topic.owner)
+    path = f"/topics/{run.topic.slug}/members"
+    member = owner.post(path, {"username": "bob", "role": "commenter"}).json()
+    assert member["role"] == "commenter"
+
+    changed = owner.patch(f"{path}/{member['id']}", {"role": "editor"})
+
+    assert changed.json()["role"] == "editor"
+    assert Topic.objects.shared_with(bob, "editor").exists()
+    assert owner.patch(f"{path}/{member['id']}", {"role": "owner"}).status_code == 422
+
+
 @pytest.mark.parametrize("body", [{"username": "zed"}, {"username": "alice"}])
 def test_a_wrong_member_is_explained(run: Run, body: dict[str, Any]):
     owner = everything(run.topic.owner)

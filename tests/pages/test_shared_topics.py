@@ -267,11 +267,45 @@ def people(topic: Topic) -> str:
 
 
 def test_the_owner_shares_it_and_takes_that_back(browser: Client, run: Run, bob: User):
-    shown = browser.post(people(run.topic), {"username": "bob"}, follow=True).content.decode()
+    asked = {"username": "bob", "role": "viewer"}
+    shown = browser.post(people(run.topic), asked, follow=True).content.decode()
 
     assert "Shared with bob." in shown and Membership.objects.get().user == bob
     undone(browser, shown)
     assert not Membership.objects.exists()
+
+
+@pytest.mark.requirement("R393")
+def test_the_owner_chooses_a_role_changes_it_and_undoes_that(browser: Client, run: Run, bob: User):
+    browser.post(people(run.topic), {"username": "bob", "role": "commenter"})
+    member = Membership.objects.get()
+    assert member.role == "commenter"
+    address = reverse("research:topic-member-role", args=[run.topic.slug, member.pk])
+
+    shown = browser.post(address, {"role": "editor"}, follow=True).content.decode()
+
+    assert "role is now: editor" in shown
+    assert Membership.objects.get().role == "editor"
+    undone(browser, shown)
+    assert Membership.objects.get().role == "commenter"
+
+
+def test_an_older_undo_does_not_replace_a_newer_role(browser: Client, member: Membership):
+    address = reverse("research:topic-member-role", args=[member.topic.slug, member.pk])
+    first = browser.post(address, {"role": "editor"}, follow=True)
+    browser.post(address, {"role": "commenter"})
+
+    assert undone(browser, first).status_code == 409
+    assert Membership.objects.get().role == "commenter"
+
+
+@pytest.mark.parametrize("role", ["", "owner", "viewer"])
+def test_a_wrong_or_the_same_role_changes_nothing(browser: Client, member: Membership, role: str):
+    address = reverse("research:topic-member-role", args=[member.topic.slug, member.pk])
+    answer = browser.post(address, {"role": role}, follow=True)
+
+    assert answer.status_code == (200 if role == "viewer" else 409)
+    assert Membership.objects.get().role == "viewer"
 
 
 def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
@@ -291,14 +325,17 @@ def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
 
 @pytest.mark.parametrize("name", ["carol", "alice", "", "x" * 200])
 def test_a_wrong_name_is_explained_at_its_field(browser: Client, topic: Topic, name: str):
-    shown = browser.post(people(topic), {"username": name}).content.decode()
+    shown = browser.post(people(topic), {"username": name, "role": "viewer"}).content.decode()
 
     assert "aria-invalid" in shown and not Membership.objects.exists()
 
 
 def test_only_the_owner_sees_and_changes_who_has_access(member: Membership, reader: Client):
     assert reader.get(people(member.topic)).status_code == 404
-    assert reader.post(people(member.topic), {"username": "admin"}).status_code == 404
+    assert (
+        reader.post(people(member.topic), {"username": "admin", "role": "editor"}).status_code
+        == 404
+    )
     address = reverse("research:topic-member-remove", args=[member.topic.slug, member.pk])
     assert reader.post(address).status_code == 404
     assert Membership.objects.count() == 1

@@ -67,6 +67,20 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
     return member
 
 
+def set_role(member: Membership, role: str, *, by: Actor) -> bool:
+    """Give the member another role. It applies at once. Return False if they have it already.
+
+    Raises InvalidValue for an unknown role.
+    """
+    _check_role(role)
+    with transaction.atomic():
+        others = Membership.objects.filter(pk=member.pk).exclude(role=role)
+        if not others.update(role=role):
+            return False
+        _log(member, by, "topic-role-changed", role=role)
+    return True
+
+
 def remove_member(member: Membership, *, by: Actor) -> bool:
     """End the member's access at once. Return False if it has ended already."""
     with transaction.atomic():
