@@ -7,6 +7,7 @@ answers hold only what its pages show (`research.services.topics.sharing`).
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
@@ -21,10 +22,12 @@ from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import not_found
 from memory.api.shown import Textless, shows
-from memory.models import Membership, Trust
+from memory.models import Membership, Topic, Trust, User
+from research.api.runs import refusal
 from research.api.schemas import DeltaSourceOut
 from research.api.topics import topic_of
-from research.models import DeltaItem, Report
+from research.models import Comment, DeltaItem, Report
+from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.sentences import own_words
 from research.services.topics import sharing
 
@@ -333,3 +336,122 @@ def leave_shared_topic(request: ApiRequest, topic_id: UUID) -> Status[None]:
     caller = request.auth
     sharing.remove_member(_member(caller, topic_id), by=caller.by)
     return Status(204, None)
+
+
+# --- comments on its reports, for its owner too ---
+
+
+_COMMENTS = _ONE + "/reports/{int:number}/comments"
+_COMMENT = _COMMENTS + "/{uuid:comment_id}"
+
+
+class CommentIn(Body):
+    """A comment on a report."""
+
+    text: str = Field(min_length=1, max_length=Comment.LONGEST, description="Markdown.")
+
+
+class CommentOut(BaseModel):
+    """A comment on a report of a shared topic."""
+
+    id: UUID
+    author: str
+    is_mine: bool
+    text: str
+    created: datetime
+    edited_at: datetime | None
+
+    @classmethod
+    def for_reader(cls, reader: User, comment: Comment) -> Self:
+        """Return the comment. It counts as text from outside unless the reader wrote it."""
+        is_mine = comment.author_id == reader.pk
+        shows(trust=Trust.OWNER if is_mine else Trust.EXTERNAL)
+        return cls(
+            id=comment.pk,
+            author=str(comment.author or comment.name),
+            is_mine=is_mine,
+            text=comment.text,
+            created=comment.created,
+            edited_at=comment.edited_at,
+        )
+
+
+@api.get(_COMMENTS, auth=READ, response=Listing[CommentOut])
+def list_comments(
+    request: ApiRequest, topic_id: UUID, number: int, wanted: PageParams = PAGE
+) -> Listing[CommentOut]:
+    """List the comments on the report of Run #number, oldest first."""
+    owner = request.auth.owner
+    rows = sharing.comments_of(_report(request.auth, topic_id, number))
+    out = partial(CommentOut.for_reader, owner)
+    return listing(rows.order_by(), wanted, name="comments", out=out, falling=False)
+
+
+@api.post(_COMMENTS, auth=ADMIN, response={201: CommentOut})
+def add_comment(
+    request: ApiRequest, response: HttpResponse, topic_id: UUID, number: int, wanted: CommentIn
+) -> Status[CommentOut]:
+    """Comment on the report. For commenters, editors and the topic's owner."""
+    author = request.auth.owner
+    report = _report(request.auth, topic_id, number, *sharing.WRITERS)
+    try:
+        made = sharing.add_comment(report, wanted.text, author=author)
+    except NotNow as exc:
+        raise refusal(exc) from exc
+    located(response, f"/shared-topics/{topic_id}/reports/{number}/comments/{made.pk}")
+    return Status(201, CommentOut.for_reader(author, made))
+
+
+@api.patch(_COMMENT, auth=ADMIN, response=CommentOut)
+def edit_comment(
+    request: ApiRequest, topic_id: UUID, number: int, comment_id: UUID, wanted: CommentIn
+) -> CommentOut:
+    """Edit your own comment."""
+    author = request.auth.owner
+    report = _report(request.auth, topic_id, number, *sharing.WRITERS)
+    comment = sharing.comments_of(report).filter(pk=comment_id, author=author).first()
+    if comment is None:
+        raise not_found()
+    comment.report = report
+    try:
+        sharing.edit_comment(comment, wanted.text, by=request.auth.by)
+    except NotNow as exc:
+        raise refusal(exc) from exc
+    comment.refresh_from_db(fields=["text", "edited_at"])
+    return CommentOut.for_reader(author, comment)
+
+
+@api.delete(_COMMENT, auth=ADMIN, response={204: None})
+def delete_comment(
+    request: ApiRequest, topic_id: UUID, number: int, comment_id: UUID
+) -> Status[None]:
+    """Delete your own comment, or any comment on your own topic."""
+    caller = request.auth
+    report = _report(caller, topic_id, number)
+    rows = sharing.comments_of(report).filter(pk=comment_id)
+    if report.owner_id != caller.owner.pk:
+        rows = rows.filter(author=caller.owner)
+    comment = rows.first()
+    if comment is None:
+        raise not_found()
+    comment.report = report
+    sharing.delete_comment(comment, by=caller.by)
+    return Status(204, None)
+
+
+def _report(caller: Caller, topic_id: UUID, number: int, *roles: str) -> Report:
+    """Return a report of the caller's own or a shared topic.
+
+    Raises Problem (404), and Locked if the topic is shared with them in a role other than `roles`.
+    """
+    topic = sharing.topic_for(caller.owner, topic_id, *roles)
+    report = topic and sharing.report_for(caller.owner, topic, run__number=number)
+    if topic is None or report is None or not _may_read(caller, topic, report):
+        raise not_found(_("This topic has no such report, or it isn’t shared with you."))
+    return report
+
+
+def _may_read(caller: Caller, topic: Topic, report: Report) -> bool:
+    """Whether the caller can see the report: an agent doesn't get all of its own owner's."""
+    is_own = topic.owner_id == caller.owner.pk
+    return not is_own or (caller.may_read(topic) and caller.may_read(report))

@@ -1,4 +1,4 @@
-"""The pages of a topic that another person shares with you, and its owner's list of members."""
+"""The pages of a topic that another person shares with you, its comments, and its owner's list of members."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.web.http import BeaconRequest
 from memory.models import Membership, Topic, User
-from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.errors import InvalidValue, Locked, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField, redirect_back
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
-from research.models import Channel
+from research.models import Channel, Comment, Report
 from research.pages.report_list import ReportRow, counts_of, run_number
 from research.services.reports import page as report_page
+from research.services.runs.execution.starting import NotNow
 from research.services.topics import page as topic_page
 from research.services.topics import sharing
 
@@ -55,8 +56,14 @@ def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if newest is None:
         return _show(request, "shared_topic", member, "read")
     news = sharing.news_of(member)
-    shown = report_page.article_for_others(newest.run)
+    shown = _read_by(member, newest)
     return _show(request, "shared_topic", member, "read", news=news, **shown)
+
+
+def _read_by(member: Membership, report: Report) -> dict[str, Any]:
+    """Return the context of a report and its comments for a member."""
+    told = sharing.discussion_of(report, member.topic, member.user, member.role)
+    return report_page.article_for_others(report.run) | told
 
 
 @never_cache
@@ -66,7 +73,7 @@ def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpRespon
     """Show one report."""
     member = _member(request, pk)
     report = get_object_or_404(sharing.reports_of(member.topic), run=run_id)
-    shown = report_page.article_for_others(report.run)
+    shown = _read_by(member, report)
     return _show(request, "shared_topic_report", member, "reports", **shown)
 
 
@@ -147,6 +154,165 @@ def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     words = _("You left “%(topic)s”. Only its owner can add you again.")
     messages.success(request, words % {"topic": member.topic})
     return redirect("research:topics")
+
+
+# --- comments on reports, by the owner and by members ---
+
+
+class CommentForm(AsksAboutSecrets):
+    """A comment on a report."""
+
+    text = CleanTextField(
+        label=gettext_lazy("Comment"),
+        max_length=Comment.LONGEST,
+        widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
+        help_text=gettext_lazy("Everyone with access to the topic can read it. Markdown works."),
+        error_messages={"required": gettext_lazy("Write a comment first.")},
+    )
+
+
+def _report(request: BeaconRequest, pk: uuid.UUID, run_id: int, *roles: str) -> Report:
+    """Return a report of the person's own or a shared topic, or raise 404.
+
+    Raises Locked if the topic is shared with them in a role other than `roles`.
+    """
+    topic = sharing.topic_for(request.user, pk, *roles)
+    report = topic and sharing.report_for(request.user, topic, run=run_id)
+    if topic is None or report is None:
+        raise Http404
+    report.run.topic = topic
+    return report
+
+
+def _discussion(request: BeaconRequest, report: Report, at: object = "") -> str:
+    """Return the URL of the report's comments on the person's own page of it."""
+    topic = report.run.topic
+    if topic.owner_id == request.user.pk:
+        page = reverse("research:run", args=[topic.slug, report.run_id])
+    else:
+        page = reverse("research:shared-topic-report", args=[topic.pk, report.run_id])
+    return f"{page}#comment-{at}" if at else f"{page}#comments"
+
+
+def _ask_again(
+    request: BeaconRequest, report: Report, form: CommentForm, comment: Comment | None = None
+) -> HttpResponse:
+    """Show the form on a page of its own, with what was typed."""
+    context = {
+        "form": form,
+        "comment": comment,
+        "run": report.run,
+        "topic": report.run.topic,
+        "back": _discussion(request, report, comment.pk if comment else ""),
+    }
+    return render(request, "research/comment.html", context)
+
+
+@require_POST
+@login_required
+@idempotent_post
+def comment_add(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
+    """Add a comment to a report."""
+    try:
+        report = _report(request, pk, run_id, *sharing.WRITERS)
+    except Locked as exc:
+        return refused(request, str(exc))
+    form = CommentForm(request.POST)
+    if form.is_valid():
+        try:
+            made = sharing.add_comment(report, form.cleaned_data["text"], author=request.user)
+        except (MemoryRefused, NotNow) as exc:
+            form.add_error(None, str(exc))
+        else:
+            messages.success(request, _("Comment posted."))
+            return redirect(_discussion(request, report, made.pk))
+    return _ask_again(request, report, form)
+
+
+def _comment(request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID) -> Comment:
+    """Return a comment of a report that the person can read, or raise 404."""
+    report = _report(request, pk, run_id)
+    found: Comment = get_object_or_404(sharing.comments_of(report), pk=key)
+    found.report = report
+    return found
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def comment_edit(
+    request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
+) -> HttpResponse:
+    """Edit one's own comment."""
+    comment = _comment(request, pk, run_id, key)
+    if comment.author_id != request.user.pk:
+        raise Http404
+    form = CommentForm(request.POST or None, initial={"text": comment.text})
+    if request.method == "POST" and form.is_valid():
+        try:
+            _report(request, pk, run_id, *sharing.WRITERS)
+            before = comment.text
+            changed = sharing.edit_comment(comment, form.cleaned_data["text"], by=request.actor)
+        except (MemoryRefused, NotNow) as exc:
+            form.add_error(None, str(exc))
+        else:
+            undo = ""
+            if changed:
+                kept = {
+                    "key": str(comment.pk),
+                    "text": before,
+                    "expected": form.cleaned_data["text"],
+                }
+                undo = offer(request, "comment-edited", **_place(comment.report), **kept)
+            messages.success(request, _("Comment saved."), extra_tags=undo)
+            return redirect(_discussion(request, comment.report, comment.pk))
+    return _ask_again(request, comment.report, form, comment)
+
+
+def _place(report: Report) -> dict[str, Any]:
+    """Return where a comment is, for its undo. `sharing.forget_former_comments` finds it by these."""
+    return {"topic": str(report.run.topic_id), "run": report.run_id, "report": str(report.pk)}
+
+
+@undoes("comment-edited")
+def _undo_edit(
+    request: BeaconRequest, topic: str, run: int, report: str, key: str, text: str, expected: str
+) -> str:
+    _report(request, uuid.UUID(topic), run, *sharing.WRITERS)
+    comment = _comment(request, uuid.UUID(topic), run, uuid.UUID(key))
+    if comment.text != expected:
+        raise MemoryRefused(_("This comment has changed since then. Nothing was changed."))
+    sharing.edit_comment(comment, text, by=request.actor)
+    messages.success(request, _("Change undone."))
+    return _discussion(request, comment.report, comment.pk)
+
+
+@require_POST
+@login_required
+def comment_delete(
+    request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
+) -> HttpResponse:
+    """Delete one's own comment, or any comment on one's own topic."""
+    comment = _comment(request, pk, run_id, key)
+    report = comment.report
+    if request.user.pk not in (comment.author_id, report.owner_id):
+        raise Http404
+    fields = sharing.delete_comment(comment, by=request.actor)
+    undo = offer(request, "comment-deleted", **_place(report), fields=fields)
+    messages.success(request, _("Comment deleted."), extra_tags=undo)
+    return redirect(_discussion(request, report))
+
+
+@undoes("comment-deleted")
+def _restore_comment(
+    request: BeaconRequest, topic: str, run: int, report: str, fields: dict[str, Any]
+) -> str:
+    found = _report(request, uuid.UUID(topic), run, *sharing.WRITERS)
+    if fields["author_id"] is not None:
+        get_object_or_404(User, pk=fields["author_id"])
+    comment = sharing.restore_comment(found, fields, by=request.actor)
+    messages.success(request, _("Comment restored."))
+    return _discussion(request, found, comment.pk)
 
 
 # --- the owner's list of members ---

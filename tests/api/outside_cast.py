@@ -52,7 +52,7 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     rating = ratings.rate(alice, OUTSIDE, observation, "useful", by=alice.actor, reason=OUTSIDE)
     carol, _is_new = User.objects.get_or_create(username="carol")
     shared = make_topic(carol, OUTSIDE)
-    make_second_run(shared)
+    sharing.add_comment(make_second_run(shared).report, OUTSIDE, author=carol)
     sharing.add_member(shared, alice.username, "viewer", by=carol.actor)
     return {
         "topic_id": shared.pk, "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
