@@ -117,6 +117,8 @@ _members = [
         shared_topics.shared_run,
         name="shared-topic-report",
     ),
+    path(_SHARED + "settings/", shared_topics.shared_settings, name="shared-topic-settings"),
+    path(_SHARED + "run/", shared_topics.shared_run_start, name="shared-topic-run"),
     path(_COMMENTS, shared_topics.comment_add, name="comment-add"),
     path(_COMMENTS + "<uuid:key>/", shared_topics.comment_edit, name="comment"),
     path(_COMMENTS + "<uuid:key>/delete/", shared_topics.comment_delete, name="comment-delete"),

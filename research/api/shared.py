@@ -20,16 +20,18 @@ from beacon_site.text.cleaning import without_citations
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
-from memory.api.problems import not_found
+from memory.api.problems import Problem, not_found
 from memory.api.shown import Textless, shows
 from memory.models import Membership, Topic, Trust, User
+from memory.models.errors import InvalidValue
 from research.api.runs import refusal
 from research.api.schemas import DeltaSourceOut
 from research.api.topics import topic_of
-from research.models import Comment, DeltaItem, Report
+from research.models import Comment, DeltaItem, Report, RunAlreadyActive
 from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.sentences import own_words
 from research.services.topics import sharing
+from research.services.topics.topic_form import EditorForm
 
 members_api = router("topics")
 api = router("shared topics")
@@ -338,6 +340,82 @@ def leave_shared_topic(request: ApiRequest, topic_id: UUID) -> Status[None]:
     return Status(204, None)
 
 
+# --- for editors ---
+
+
+class SharedSettingsOut(BaseModel):
+    """What the topic's runs look for. Documents in the owner's library aren't listed."""
+
+    objective: str
+    focus: str
+    always_check: list[str] = Field(description="Words to search for, or URLs to read, every run.")
+
+    @classmethod
+    def of(cls, topic: Topic) -> Self:
+        shows(trust=Trust.EXTERNAL)
+        return cls(**sharing.settings_of(topic))
+
+
+class SharedSettingsPatch(Body):
+    """Changes to what the topic's runs look for. Omitted fields stay the same."""
+
+    objective: str | None = None
+    focus: str | None = None
+    always_check: list[str] | None = None
+
+
+class StartedOut(Textless):
+    """A run that was started. Its report appears under the topic's reports."""
+
+    run: int
+
+
+@api.get(_ONE + "/settings", auth=READ, response=SharedSettingsOut)
+def read_shared_settings(request: ApiRequest, topic_id: UUID) -> SharedSettingsOut:
+    """Read what the topic's runs look for. For editors."""
+    return SharedSettingsOut.of(_edited(request.auth, topic_id))
+
+
+@api.patch(_ONE + "/settings", auth=ADMIN, response=SharedSettingsOut)
+def edit_shared_settings(
+    request: ApiRequest, topic_id: UUID, patch: SharedSettingsPatch
+) -> SharedSettingsOut:
+    """Edit what the topic's runs look for, from the next run. For editors."""
+    topic = _edited(request.auth, topic_id)
+    asked = patch.model_dump(exclude_none=True)
+    now = sharing.settings_of(topic)
+    shown = now | asked
+    form = EditorForm(shown | {"always_check": "\n".join(shown["always_check"])}, initial=now)
+    if not form.is_valid():
+        errors = {name: list(map(str, told)) for name, told in form.errors.items()}
+        why = next(iter(errors.values()))[0]
+        raise InvalidValue(_("Nothing was saved. %(why)s") % {"why": why}, errors=errors)
+    wanted = {name: value for name, value in form.state().items() if name in asked}
+    sharing.edit_settings(topic, wanted, base=None, by=request.auth.by)
+    return SharedSettingsOut.of(topic)
+
+
+@api.post(_ONE + "/runs", auth=ADMIN, response={202: StartedOut})
+def start_shared_run(request: ApiRequest, topic_id: UUID) -> Status[StartedOut]:
+    """Start a run, within its owner's limits. For editors. 409: a run is unfinished."""
+    topic = _edited(request.auth, topic_id)
+    try:
+        run = sharing.start_run(topic, by=request.auth.by)
+    except RunAlreadyActive as exc:
+        raise Problem(409, _("A run is already in progress. Wait for its report.")) from exc
+    except NotNow as exc:
+        raise refusal(exc) from exc
+    return Status(202, StartedOut(run=run.pk))
+
+
+def _edited(caller: Caller, topic_id: UUID) -> Topic:
+    """Return a topic shared with the caller as an editor. Raises Problem (404), and Locked."""
+    member = _member(caller, topic_id)
+    sharing.topic_for(caller.owner, topic_id, sharing.EDITOR)
+    topic: Topic = member.topic
+    return topic
+
+
 # --- comments on its reports, for its owner too ---
 
 
@@ -445,10 +523,11 @@ def _report(caller: Caller, topic_id: UUID, number: int, *roles: str) -> Report:
     Raises Problem (404), and Locked if the topic is shared with them in a role other than `roles`.
     """
     topic = sharing.topic_for(caller.owner, topic_id, *roles)
-    report = topic and sharing.report_for(caller.owner, topic, run__number=number)
-    if topic is None or report is None or not _may_read(caller, topic, report):
-        raise not_found(_("This topic has no such report, or it isn’t shared with you."))
-    return report
+    if topic is not None:
+        report = sharing.report_for(caller.owner, topic, run__number=number)
+        if report is not None and _may_read(caller, topic, report):
+            return report
+    raise not_found(_("This topic has no such report, or it isn’t shared with you."))
 
 
 def _may_read(caller: Caller, topic: Topic, report: Report) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -22,12 +23,15 @@ from memory.models.errors import InvalidValue, Locked, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
-from research.models import Channel, Comment, Report
+from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages.report_list import ReportRow, counts_of, run_number
+from research.pages.responses import not_now
 from research.services.reports import page as report_page
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import NotNow, loaded_at
 from research.services.topics import page as topic_page
 from research.services.topics import sharing
+from research.services.topics.settings.editing import EditConflict
+from research.services.topics.topic_form import EditorForm, base_of
 
 
 def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
@@ -39,7 +43,9 @@ def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
 def _show(
     request: BeaconRequest, name: str, member: Membership, tab: str, **more: Any
 ) -> HttpResponse:
-    context = {"member": member, "shared": member.topic, "tab": tab, **more}
+    context: dict[str, Any] = {"member": member, "shared": member.topic, "tab": tab, **more}
+    if member.role == sharing.EDITOR:
+        context["is_running"] = Run.objects.filter(topic=member.topic).unfinished().exists()
     return render(request, f"research/{name}.html", context)
 
 
@@ -156,6 +162,98 @@ def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("research:topics")
 
 
+def take_errors(form: forms.Form, exc: InvalidValue) -> None:
+    """Show the errors of a refusal at the fields they belong to."""
+    for name, problems in exc.errors.items():
+        form.add_error(name if name in form.fields else None, problems)
+    if not exc.errors:
+        form.add_error(None, str(exc))
+
+
+# --- for editors ---
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Edit what the topic's runs look for, as an editor."""
+    member = _member(request, pk)
+    try:
+        sharing.topic_for(request.user, pk, sharing.EDITOR)
+    except Locked as exc:
+        return refused(request, str(exc))
+    topic = member.topic
+    before = sharing.settings_of(topic)
+    form = EditorForm(request.POST or None, initial={**before, "base": json.dumps(before)})
+    theirs: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        wanted = form.state()
+        try:
+            sharing.edit_settings(topic, wanted, base=base_of(form), by=request.actor)
+        except EditConflict as exc:
+            theirs = exc.theirs
+            form = _rebased(request, form, exc)
+        except InvalidValue as exc:
+            take_errors(form, exc)
+        else:
+            after = sharing.settings_of(topic)
+            undo = ""
+            if after != before:
+                undo = offer(request, "shared-edited", topic=str(pk), before=before, after=after)
+            messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
+            return redirect("research:shared-topic-settings", pk)
+    conflicts = [
+        (form[name].label, "\n".join(value) if isinstance(value, list) else value)
+        for name, value in theirs.items()
+    ]
+    more = {"form": form, "conflicts": conflicts}
+    return _show(request, "shared_topic_settings", member, "settings", **more)
+
+
+def _rebased(request: BeaconRequest, form: EditorForm, exc: EditConflict) -> EditorForm:
+    """Return the typed form based on what is stored now, so saving again keeps the typed values."""
+    base, data = base_of(form), request.POST.copy()
+    for name, mine in form.state().items():
+        if name not in exc.theirs and mine == base.get(name):
+            data[name] = form.fields[name].prepare_value(exc.now[name])
+    data["base"] = json.dumps(exc.now)
+    rebased = EditorForm(data, initial=exc.now)
+    rebased.add_error(None, str(exc))
+    return rebased
+
+
+@undoes("shared-edited")
+def _undo_shared_edit(
+    request: BeaconRequest, topic: str, before: dict[str, Any], after: dict[str, Any]
+) -> str:
+    found = sharing.topic_for(request.user, uuid.UUID(topic), sharing.EDITOR)
+    if found is None:
+        raise Http404
+    sharing.edit_settings(found, before, base=after, by=request.actor)
+    messages.success(request, _("Change undone."))
+    return reverse("research:shared-topic-settings", args=[topic])
+
+
+@require_POST
+@login_required
+def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Start a run of the topic, as an editor."""
+    member = _member(request, pk)
+    try:
+        sharing.topic_for(request.user, pk, sharing.EDITOR)
+        sharing.start_run(member.topic, by=request.actor, loaded=loaded_at(request.POST))
+    except Locked as exc:
+        return refused(request, str(exc))
+    except RunAlreadyActive:
+        messages.info(request, _("A run is already in progress. Its report will appear here."))
+    except NotNow as exc:
+        return not_now(request, exc)
+    else:
+        messages.success(request, _("Run started. Its report will appear here."))
+    return redirect("research:shared-topic", pk)
+
+
 # --- comments on reports, by the owner and by members ---
 
 
@@ -177,8 +275,10 @@ def _report(request: BeaconRequest, pk: uuid.UUID, run_id: int, *roles: str) -> 
     Raises Locked if the topic is shared with them in a role other than `roles`.
     """
     topic = sharing.topic_for(request.user, pk, *roles)
-    report = topic and sharing.report_for(request.user, topic, run=run_id)
-    if topic is None or report is None:
+    if topic is None:
+        raise Http404
+    report = sharing.report_for(request.user, topic, run=run_id)
+    if report is None:
         raise Http404
     report.run.topic = topic
     return report
@@ -270,7 +370,7 @@ def comment_edit(
 
 
 def _place(report: Report) -> dict[str, Any]:
-    """Return where a comment is, for its undo. `sharing.forget_former_comments` finds it by these."""
+    """Return where a comment is, for its undo. `sharing.forget_former_texts` finds it by these."""
     return {"topic": str(report.run.topic_id), "run": report.run_id, "report": str(report.pk)}
 
 
@@ -330,8 +430,8 @@ class MemberForm(forms.Form):
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),
         choices=[
-            (Membership.Role.VIEWER, gettext_lazy("Viewer: reads")),
-            (Membership.Role.COMMENTER, gettext_lazy("Commenter: reads, and comments on reports")),
+            (Membership.Role.VIEWER, gettext_lazy("Viewer: reads reports, facts and sources")),
+            (Membership.Role.COMMENTER, gettext_lazy("Commenter: also comments on reports")),
             (
                 Membership.Role.EDITOR,
                 gettext_lazy("Editor: also starts runs and edits what they look for"),
@@ -341,13 +441,6 @@ class MemberForm(forms.Form):
         widget=forms.RadioSelect,
         error_messages={"required": gettext_lazy("Select a role.")},
     )
-
-    def take(self, exc: InvalidValue) -> None:
-        """Show the errors of a refusal at the fields they belong to."""
-        for name, problems in exc.errors.items():
-            self.add_error(name if name in self.fields else None, problems)
-        if not exc.errors:
-            self.add_error(None, str(exc))
 
 
 @never_cache
@@ -363,7 +456,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         try:
             member = sharing.add_member(topic, name, role, by=request.actor)
         except InvalidValue as exc:
-            form.take(exc)
+            take_errors(form, exc)
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
             words = _("Shared with %(person)s.") % {"person": member}

@@ -35,6 +35,7 @@ SCOPES = {
         read_entry read_session list_trash read_run read_run_report list_sources list_topics
         read_topic list_documents read_document read_topic_memory read_since read_forecast list_runs read_report
         list_shared_topics read_shared_topic list_shared_reports read_shared_report read_shared_news list_comments
+        read_shared_settings
     """,
     "write": """
         add_document append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
@@ -48,7 +49,7 @@ SCOPES = {
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
         undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
         list_members add_member change_member remove_member mark_shared_read leave_shared_topic
-        add_comment edit_comment delete_comment
+        add_comment edit_comment delete_comment edit_shared_settings start_shared_run
     """,
 }
 # What a request must hold to come as far as the record that it names.
@@ -66,6 +67,7 @@ BODIES: dict[str, Any] = {
     "change_member": {"role": "commenter"},
     "mark_shared_read": {"number": 2},
     "add_comment": {"text": "mine"},
+    "edit_shared_settings": {"objective": "mine"},
     "edit_comment": {"text": "mine"},
     "restore_snapshot": {},
 }

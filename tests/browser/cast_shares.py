@@ -33,6 +33,7 @@ def members(owner: Any, reader: Any) -> dict[str, str]:
         "people": f"/topics/{topic.slug}/people/",
         "member": page,
         "member report": f"{page}runs/{run}/",
+        "member settings": f"{page}settings/",
         "commented": f"/topics/{topic.slug}/runs/{run}/",
         "comment": f"{page}runs/{run}/comments/{own.pk}/",
     }

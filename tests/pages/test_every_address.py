@@ -70,6 +70,7 @@ NOT_THERE = {
     "research:shared-topic-sources",
     "research:shared-topic-reports",
     "research:shared-topic-report",
+    "research:shared-topic-settings",
 }
 
 # What a page may ask besides the session and the user (issue 9); `benchmarks/page_queries.py`

@@ -12,10 +12,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memory.models import Activity, Membership, Note, Source, Topic, TopicFact, Undo, User
-from research.models import Comment, Report, Run
+from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
+from research.models import Comment, Report, Run, TopicSettings
 from research.models.reports import source_lines
 from research.services.topics import sharing
+from research.services.topics.settings import editing as topic_editing
 from tests.pages.rows_written import rows_written
 from tests.pages.test_admin import one_of_each
 from tests.pages.test_every_address import Address, named
@@ -189,6 +190,7 @@ def test_pages_take_a_fixed_number_of_queries(member: Membership, run: Run, read
             counted.append(len(queries))
         return counted
 
+    sharing.set_role(member, "editor", by=run.topic.owner.actor)
     before = asked()
     for number in (3, 4, 5):
         reported(run.topic, number, changes=4)
@@ -362,6 +364,118 @@ def test_former_texts_are_deleted_with_the_topic(commenter: Membership, run: Run
     run.topic.purge(by=run.topic.owner.actor)
 
     assert not Undo.objects.filter(act="comment-deleted").exists()
+
+
+# --- editors ---
+
+
+@pytest.fixture
+def editor(member: Membership) -> Membership:
+    """Bob, who can also start runs and edit what they look for."""
+    sharing.set_role(member, "editor", by=member.topic.owner.actor)
+    TopicSettings.objects.filter(topic=member.topic).update(
+        objective="What is new?", always_check=["postgres 19", LIBRARY]
+    )
+    return member
+
+
+LIBRARY = "library:2b6b6a2e-0000-4000-8000-000000000001/1"
+
+
+def typed(reader: Client, topic: Topic, **fields: str) -> dict[str, str]:
+    """Return what a browser sends from the editor's page, with some fields changed."""
+    form = reader.get(shared(topic, "settings/")).context["form"]
+    shown = {name: form[name].value() for name in form.fields}
+    return {name: form.fields[name].prepare_value(value) for name, value in shown.items()} | fields
+
+
+@pytest.mark.requirement("R395")
+def test_an_editor_edits_what_runs_look_for_and_undoes_that(
+    editor: Membership, run: Run, reader: Client
+):
+    page = shared(run.topic, "settings/")
+    assert "library:" not in reader.get(page).content.decode()
+    sent = typed(reader, run.topic, objective="Which fixes?", always_check="https://a.example/x")
+
+    shown = reader.post(page, sent, follow=True)
+
+    stored = TopicSettings.objects.get(topic=run.topic)
+    assert (stored.objective, stored.always_check) == (
+        "Which fixes?", ["https://a.example/x", LIBRARY],
+    )  # fmt: skip
+    change = Revision.objects.filter(record_id=run.topic.pk).latest("id")
+    assert change.actor == "human:bob" and change.before["objective"] == "What is new?"
+    undone(reader, shown)
+    stored.refresh_from_db()
+    assert (stored.objective, stored.always_check) == ("What is new?", ["postgres 19", LIBRARY])
+
+
+@pytest.mark.requirement("R395")
+def test_an_editor_starts_a_run_which_names_them(editor: Membership, run: Run, reader: Client):
+    shown = text_of(reader.post(shared(run.topic, "run/"), follow=True))
+
+    started = Run.objects.latest("pk")
+    assert (started.topic, started.actor, started.status) == (run.topic, "human:bob", "queued")
+    assert "Run started" in shown and "Run in progress" in shown
+    assert "already in progress" in text_of(reader.post(shared(run.topic, "run/"), follow=True))
+    assert Run.objects.filter(topic=run.topic).unfinished().count() == 1
+
+
+def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(
+    editor: Membership, run: Run, reader: Client, settings: Any
+):
+    Topic.objects.filter(pk=run.topic_id).update(archived_at="2026-01-01T00:00Z")
+    answer = reader.post(shared(run.topic, "run/"))
+    assert answer.status_code == 409 and "archived this topic" in text_of(answer)
+    Topic.objects.filter(pk=run.topic_id).update(archived_at=None)
+    settings.BEACON_RUNS_PER_HOUR = 1
+
+    answer = reader.post(shared(run.topic, "run/"))
+
+    assert answer.status_code == 429 and "owner’s limit" in text_of(answer)
+
+
+@pytest.mark.parametrize("line", [LIBRARY, "https://", "\n".join("abcdef"), "\n".join("abcde")])
+def test_a_wrong_rule_of_an_editor_is_explained_and_changes_nothing(
+    editor: Membership, run: Run, reader: Client, line: str
+):
+    sent = typed(reader, run.topic, always_check=line, objective="Mine")
+
+    shown = reader.post(shared(run.topic, "settings/"), sent).content.decode()
+
+    assert "aria-invalid" in shown and "Mine" in shown
+    assert TopicSettings.objects.get(topic=run.topic).objective == "What is new?"
+
+
+def test_an_editor_and_the_owner_at_once_lose_nothing(editor: Membership, run: Run, reader: Client):
+    page, topic = shared(run.topic, "settings/"), run.topic
+    sent = typed(reader, topic, objective="The editor’s")
+    topic_editing.edit_topic(
+        topic, by=topic.owner.actor, wanted={"objective": "The owner’s", "focus": "Fixes"}
+    )
+
+    shown = reader.post(page, sent)
+
+    stored = TopicSettings.objects.get(topic=topic)
+    assert "The owner’s" in text_of(shown) and stored.objective == "The owner’s"
+    form = shown.context["form"]
+    again = {name: form[name].value() for name in form.fields}
+    reader.post(page, again)
+    stored.refresh_from_db()
+    assert (stored.objective, stored.focus) == ("The editor’s", "Fixes")
+
+
+@pytest.mark.parametrize("role", ["viewer", "commenter"])
+def test_only_editors_start_runs_and_edit(member: Membership, run: Run, reader: Client, role: str):
+    sharing.set_role(member, role, by=run.topic.owner.actor)
+    page = text_of(reader.get(shared(run.topic)))
+    assert "Run now" not in page and ">Settings</a>" not in page.partition('class="tabs"')[2]
+
+    for rest in ("settings/", "run/"):
+        assert reader.post(shared(run.topic, rest), {"objective": "Mine"}).status_code == 409
+    assert reader.get(shared(run.topic, "settings/")).status_code == 409
+    assert not Run.objects.filter(topic=run.topic).unfinished().exists()
+    assert TopicSettings.objects.get(topic=run.topic).objective == ""
 
 
 # --- each reader's own mark ---
@@ -550,7 +664,8 @@ def test_every_url_of_a_topic_by_everyone(
     urls = [one for one in urls if one.path.startswith("/topics/")]
     urls = [one for one in urls if one.names_a_row and not LED_ON.search(one.name)]
     of_members = {f"research:shared-topic{end}" for end in ("", "-facts", "-sources", "-reports", "-report", "-read", "-notify", "-leave")}  # fmt: skip
-    of_members.add("research:comment-add")
+    of_editors = {f"research:{name}" for name in ("shared-topic-settings", "shared-topic-run")}
+    of_members |= of_editors | {"research:comment-add"}
     assert of_members <= {one.name for one in urls}
 
     leaks: dict[str, Any] = {}
@@ -569,13 +684,18 @@ def test_every_url_of_a_topic_by_everyone(
             if not codes <= {404, 405} or 404 not in codes or tables:
                 leaks[f"{who}: {one.name}"] = (codes, tables)
     assert leaks == {}
-    acts = {f"research:{name}" for name in ("shared-topic-read", "shared-topic-notify", "shared-topic-leave", "comment-add")}  # fmt: skip
+    acts = {f"research:{name}" for name in ("shared-topic-read", "shared-topic-notify", "shared-topic-leave", "shared-topic-run", "comment-add")}  # fmt: skip
     for role, person in members.items():
         client = client_of(person)
         found = [one for one in urls if one.name in of_members]
         got = {one.name: client.get(one.path).status_code for one in found}
-        assert got == {one.name: 405 if one.name in acts else 200 for one in found}, role
+        expected = {one.name: 405 if one.name in acts else 200 for one in found}
+        if role != "editor":
+            expected["research:shared-topic-settings"] = 409
+        assert got == expected, role
         posted = client.post(comments(run), {"text": "Seen."}).status_code
+        started = client.post(shared(topic, "run/")).status_code
         assert posted == (409 if role == "viewer" else 302), role
+        assert started == (302 if role == "editor" else 409), role
     signed_out = {Client().get(page).status_code for page in all_pages(run)}
     assert signed_out == {302}

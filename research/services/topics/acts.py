@@ -239,13 +239,13 @@ def register_record_moves() -> None:
     )
     _register_runs()
     Remembered.BEFORE_PURGE.append(affected.prepare_purge)
-    models.Report.ON_PURGE += [trash.forget_run, sending.forget_run, sharing.forget_former_comments]
+    models.Report.ON_PURGE += [trash.forget_run, sending.forget_run, sharing.forget_former_texts]
     models.RemovedRun.ON_PURGE += [trash.forget_removed_run, sending.forget_run]
     Topic.ON_PURGE += [
         trash.check_not_running,
         trash.forget_history,
         sending.forget_topic,
-        sharing.forget_former_comments,
+        sharing.forget_former_texts,
     ]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -30,15 +30,19 @@ from beacon_site.text.cleaning import clean, one_line
 from memory.models import Activity, Membership, Source, Topic, TopicFact, Undo, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
-from research.models import Comment, DeltaItem, Report
+from research.models import Comment, DeltaItem, Report, Run
 from research.models.reports import ReportQuerySet, link_of
 from research.services.reports import page as report_page
 from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
 from research.services.reports.since_read import ReadRun
+from research.services.runs.execution import starting
 from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.topics.page import FactRow, host_of
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.settings import standing_rules
+from research.services.topics.settings.editing import EDITABLE_BY_EDITORS, State
 
 
 def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membership:
@@ -324,10 +328,10 @@ def restore_comment(report: Report, fields: Mapping[str, Any], *, by: Actor) -> 
     return made
 
 
-def forget_former_comments(record: Topic | Report, _by: Actor | None = None) -> None:
-    """Delete the texts of deleted and edited comments with their topic or report."""
+def forget_former_texts(record: Topic | Report, _by: Actor | None = None) -> None:
+    """Delete the former texts of comments and settings with their topic or report."""
     where = {record._meta.model_name or "": str(record.pk)}
-    acts = ("comment-deleted", "comment-edited")
+    acts = ("comment-deleted", "comment-edited", "shared-edited")
     Undo.objects.filter(act__in=acts, arguments__contains=where).delete()
 
 
@@ -366,6 +370,70 @@ def _check_hour(report: Report, author: User | None) -> None:
     )
     told = {"most": Comment.MOST_AN_HOUR, "minutes": -(-wait // 60)}
     raise NotNow(words % told, retry_after=wait)
+
+
+# --- what editors can do ---
+
+EDITOR = Membership.Role.EDITOR
+
+
+def settings_of(topic: Topic) -> State:
+    """Return what an editor sees and changes, without documents in the owner's library."""
+    stored = topic_editing.settings_of(topic)
+    state = {name: getattr(stored, name) for name in EDITABLE_BY_EDITORS}
+    return state | {"always_check": [rule for rule in stored.always_check if not _is_private(rule)]}
+
+
+def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor) -> None:
+    """Change the topic as an editor. `wanted` and `base` have keys of `settings_of`.
+
+    The owner's documents stay as they are. Applies from the next run. Raises EditConflict if others
+    changed the same field since `base`, and InvalidValue for rules that contradict the owner's.
+    """
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        now, stored = settings_of(held), topic_editing.settings_of(held)
+        if base is not None:
+            try:
+                wanted = topic_editing.merged(base=base, theirs=now, mine=wanted)
+            except topic_editing.EditConflict as exc:
+                raise topic_editing.EditConflict(exc.theirs, now) from exc
+        wanted = {name: value for name, value in wanted.items() if value != now[name]}
+        if "always_check" in wanted:
+            private = [rule for rule in stored.always_check if _is_private(rule)]
+            wanted["always_check"] = checks = [*wanted["always_check"], *private]
+            places = standing_rules.places_of(stored)
+            problem = standing_rules.contradiction(checks, places, allowed=stored.allow_domains)
+            if len(checks) > standing_rules.MOST_CHECKS:
+                problem = _("A topic can always check at most %(most)d words or pages.")
+                problem %= {"most": standing_rules.MOST_CHECKS}
+            if problem:
+                raise InvalidValue(problem, errors={"always_check": [problem]})
+        topic_editing.edit_topic(held, by=by, wanted=wanted)
+
+
+def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run:
+    """Queue a run as an editor, within the owner's limits.
+
+    Raises RunAlreadyActive, and NotNow with a reason that tells nothing about the owner's other
+    topics.
+    """
+    try:
+        return starting.start_run(topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded)
+    except NotNow as exc:
+        if topic.archived_at is not None:
+            why = _("The owner has archived this topic, so no run was started.")
+        elif exc.retry_after:
+            why = _(
+                "The owner’s limit of runs per hour is reached, so no run was started. Try again in %(minutes)d min."
+            ) % {"minutes": -(-exc.retry_after // 60)}
+        else:
+            why = _("Runs can’t be started manually on this Beacon. No run was started.")
+        raise NotNow(why, retry_after=exc.retry_after) from exc
+
+
+def _is_private(rule: str) -> bool:
+    return rule.startswith("library:")
 
 
 # --- facts and sources ---
