@@ -434,7 +434,7 @@ class MemberForm(forms.Form):
             (Membership.Role.COMMENTER, gettext_lazy("Commenter: also comments on reports")),
             (
                 Membership.Role.EDITOR,
-                gettext_lazy("Editor: also starts runs and edits what they look for"),
+                gettext_lazy("Editor: also starts runs and edits the research goal"),
             ),
         ],
         initial=Membership.Role.VIEWER,

@@ -237,6 +237,7 @@ def test_a_comment_is_listed_for_every_member_and_the_owner_newest_last(
         first, second = shown.index("Is <strong>13.2</strong> out?"), shown.index("since Monday")
         assert first < second and "<bdi>bob</bdi>" in shown
     assert 'name="text"' not in text_of(client_of(admin).get(shared(run.topic)))  # a viewer
+    assert f'{own_page}#comments">2 comments' in text_of(browser.get(f"/topics/{run.topic.slug}/"))
     line = Activity.objects.of(run.topic.owner).filter(kind="report-commented").last()
     assert line is not None and line.actor == "human:bob"
 
