@@ -356,6 +356,20 @@ def test_a_comment_on_a_report_that_members_do_not_see_is_not_reached(
     assert reader.post(comments(run), {"text": "And now?"}).status_code == 404
 
 
+def test_a_deleted_account_takes_its_comments_along_and_no_undo_brings_them_back(
+    browser: Client, commenter: Membership, run: Run, bob: User
+):
+    kept, gone = (sharing.add_comment(run.report, text, author=bob) for text in ("Kept.", "Gone."))
+    shown = browser.post(comments(run, f"{gone.pk}/delete/"), follow=True)
+    assert Comment.objects.get() == kept
+
+    bob.delete()
+
+    assert not Comment.objects.exists()
+    assert browser.post(undo_in(shown)).status_code == 409
+    assert not Comment.objects.exists()
+
+
 def test_former_texts_are_deleted_with_the_topic(commenter: Membership, run: Run, reader: Client):
     made = sharing.add_comment(run.report, "A secret thought", author=commenter.user)
     reader.post(comments(run, f"{made.pk}/delete/"))
