@@ -261,6 +261,18 @@ class AffectedLineAdmin(ReadOnlyAdmin):
     date_hierarchy = "created"
 
 
+@admin.register(research.Comment)
+class CommentAdmin(ReadOnlyAdmin):
+    """Comments on reports, without their text."""
+
+    OWNER = "report__owner_id"
+    SENSITIVE = "report__run__topic__sensitivity"
+    list_select_related = ("report__run__topic", "author")
+    list_display = ("id", "report_id", "author", "created", "edited_at")
+    MASKED = ("report",)
+    SECRET = ("text",)
+
+
 @admin.register(research.CheckedSentence)
 class CheckedSentenceAdmin(OfSentenceAdmin):
     """Sentences that a person has verified."""

@@ -106,6 +106,7 @@ _shares = [
 ]
 # Another person's topic. Slugs are unique per owner, so its URLs have its ID.
 _SHARED = "topics/shared/<uuid:pk>/"
+_COMMENTS = _SHARED + "runs/<int:run_id>/comments/"
 _members = [
     path(_SHARED, shared_topics.shared_topic, name="shared-topic"),
     path(_SHARED + "facts/", shared_topics.shared_facts, name="shared-topic-facts"),
@@ -116,10 +117,16 @@ _members = [
         shared_topics.shared_run,
         name="shared-topic-report",
     ),
+    path(_SHARED + "settings/", shared_topics.shared_settings, name="shared-topic-settings"),
+    path(_SHARED + "run/", shared_topics.shared_run_start, name="shared-topic-run"),
+    path(_COMMENTS, shared_topics.comment_add, name="comment-add"),
+    path(_COMMENTS + "<uuid:key>/", shared_topics.comment_edit, name="comment"),
+    path(_COMMENTS + "<uuid:key>/delete/", shared_topics.comment_delete, name="comment-delete"),
     path(_SHARED + "read/", shared_topics.shared_read, name="shared-topic-read"),
     path(_SHARED + "notify/", shared_topics.shared_notify, name="shared-topic-notify"),
     path(_SHARED + "leave/", shared_topics.shared_leave, name="shared-topic-leave"),
     path(_TOPIC + "people/", shared_topics.topic_people, name="topic-people"),
+    path(_TOPIC + "people/<int:pk>/role/", shared_topics.member_role, name="topic-member-role"),
     path(
         _TOPIC + "people/<int:pk>/remove/", shared_topics.member_remove, name="topic-member-remove"
     ),

@@ -3507,7 +3507,11 @@ class Migration(migrations.Migration):
                 (
                     "role",
                     models.CharField(
-                        choices=[("viewer", "viewer")],
+                        choices=[
+                            ("viewer", "viewer"),
+                            ("commenter", "commenter"),
+                            ("editor", "editor"),
+                        ],
                         default="viewer",
                         max_length=10,
                         verbose_name="role",

@@ -470,12 +470,15 @@ class Source(models.Model):
 class Membership(models.Model):
     """Another person's access to a topic.
 
-    Only its owner adds and removes members. `read_run` is the number of the last run whose report
+    Only its owner adds and removes members, and sets their roles. A viewer reads, a commenter also
+    writes comments on reports, and an editor also starts runs and edits what they look for. `read_run` is the number of the last run whose report
     the member has read: each reader has their own mark, and the owner's is on the reports.
     """
 
     class Role(models.TextChoices):
         VIEWER = "viewer", gettext_lazy("viewer")
+        COMMENTER = "commenter", gettext_lazy("commenter")
+        EDITOR = "editor", gettext_lazy("editor")
 
     MOST = 50  # per topic
 

@@ -7,6 +7,7 @@ answers hold only what its pages show (`research.services.topics.sharing`).
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
@@ -19,18 +20,23 @@ from beacon_site.text.cleaning import without_citations
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, located, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
-from memory.api.problems import not_found
+from memory.api.problems import Problem, not_found
 from memory.api.shown import Textless, shows
-from memory.models import Membership, Trust
+from memory.models import Membership, Topic, Trust, User
+from memory.models.errors import InvalidValue
+from research.api.runs import refusal
 from research.api.schemas import DeltaSourceOut
 from research.api.topics import topic_of
-from research.models import DeltaItem, Report
+from research.models import Comment, DeltaItem, Report, RunAlreadyActive
+from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.sentences import own_words
 from research.services.topics import sharing
+from research.services.topics.topic_form import EditorForm
 
 members_api = router("topics")
 api = router("shared topics")
 _MEMBERS = "/{slug:slug}/members"
+_MEMBER = _MEMBERS + "/{int:member_id}"
 _ONE = "/{uuid:topic_id}"
 _LIBRARY = "library:"
 
@@ -39,7 +45,13 @@ class MemberIn(Body):
     """A person to share a topic with."""
 
     username: str = Field(max_length=150, description="The person needs an account on this Beacon.")
-    role: Membership.Role = Membership.Role.VIEWER
+    role: Membership.Role = Field(Membership.Role.VIEWER, strict=False)
+
+
+class RoleIn(Body):
+    """What a member can do."""
+
+    role: Membership.Role = Field(strict=False)
 
 
 class MemberOut(Textless):
@@ -73,7 +85,10 @@ def list_members(request: ApiRequest, slug: str, wanted: PageParams = PAGE) -> L
 def add_member(
     request: ApiRequest, response: HttpResponse, slug: str, wanted: MemberIn
 ) -> Status[MemberOut]:
-    """Share the topic with a person, who can read its reports, current facts and sources."""
+    """Share the topic with a person, who can read its reports, current facts and sources.
+
+    A commenter can also comment on reports. An editor can also start runs and edit what they look for.
+    """
     caller = request.auth
     topic = topic_of(caller, slug)
     member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
@@ -81,15 +96,31 @@ def add_member(
     return Status(201, MemberOut.about(member))
 
 
-@members_api.delete(_MEMBERS + "/{int:member_id}", auth=ADMIN, response={204: None})
+@members_api.patch(_MEMBER, auth=ADMIN, response=MemberOut)
+def change_member(request: ApiRequest, slug: str, member_id: int, wanted: RoleIn) -> MemberOut:
+    """Change a member's role. It applies at once."""
+    member = _own_member(request.auth, slug, member_id)
+    sharing.set_role(member, wanted.role, by=request.auth.by)
+    member.refresh_from_db(fields=["role"])
+    return MemberOut.about(member)
+
+
+@members_api.delete(_MEMBER, auth=ADMIN, response={204: None})
 def remove_member(request: ApiRequest, slug: str, member_id: int) -> Status[None]:
     """End a person's access at once."""
-    caller = request.auth
-    mine = topic_of(caller, slug).members.select_related("user", "topic__owner")
-    member = mine.filter(pk=member_id).first()
-    if member is None or not sharing.remove_member(member, by=caller.by):
+    member = _own_member(request.auth, slug, member_id)
+    if not sharing.remove_member(member, by=request.auth.by):
         raise not_found()
     return Status(204, None)
+
+
+def _own_member(caller: Caller, slug: str, member_id: int) -> Membership:
+    """Return a member of the caller's topic. Raises Problem (404) if there is none."""
+    mine = topic_of(caller, slug).members.select_related("user", "topic__owner")
+    member = mine.filter(pk=member_id).first()
+    if member is None:
+        raise not_found()
+    return member
 
 
 # --- `/shared-topics` ---
@@ -307,3 +338,199 @@ def leave_shared_topic(request: ApiRequest, topic_id: UUID) -> Status[None]:
     caller = request.auth
     sharing.remove_member(_member(caller, topic_id), by=caller.by)
     return Status(204, None)
+
+
+# --- for editors ---
+
+
+class SharedSettingsOut(BaseModel):
+    """What the topic's runs look for. Documents in the owner's library aren't listed."""
+
+    objective: str
+    focus: str
+    always_check: list[str] = Field(description="Words to search for, or URLs to read, every run.")
+
+    @classmethod
+    def of(cls, topic: Topic) -> Self:
+        shows(trust=Trust.EXTERNAL)
+        return cls(**sharing.settings_of(topic))
+
+
+class SharedSettingsPatch(Body):
+    """Changes to what the topic's runs look for. Omitted fields stay the same."""
+
+    objective: str | None = None
+    focus: str | None = None
+    always_check: list[str] | None = None
+
+
+class StartedOut(Textless):
+    """A run that was started. Its report appears under the topic's reports."""
+
+    run: int
+
+
+@api.get(_ONE + "/settings", auth=READ, response=SharedSettingsOut)
+def read_shared_settings(request: ApiRequest, topic_id: UUID) -> SharedSettingsOut:
+    """Read what the topic's runs look for. For editors."""
+    return SharedSettingsOut.of(_edited(request.auth, topic_id))
+
+
+@api.patch(_ONE + "/settings", auth=ADMIN, response=SharedSettingsOut)
+def edit_shared_settings(
+    request: ApiRequest, topic_id: UUID, patch: SharedSettingsPatch
+) -> SharedSettingsOut:
+    """Edit what the topic's runs look for, from the next run. For editors."""
+    topic = _edited(request.auth, topic_id)
+    asked = patch.model_dump(exclude_none=True)
+    now = sharing.settings_of(topic)
+    shown = now | asked
+    form = EditorForm(shown | {"always_check": "\n".join(shown["always_check"])}, initial=now)
+    if not form.is_valid():
+        errors = {name: list(map(str, told)) for name, told in form.errors.items()}
+        why = next(iter(errors.values()))[0]
+        raise InvalidValue(_("Nothing was saved. %(why)s") % {"why": why}, errors=errors)
+    wanted = {name: value for name, value in form.state().items() if name in asked}
+    sharing.edit_settings(topic, wanted, base=None, by=request.auth.by)
+    return SharedSettingsOut.of(topic)
+
+
+@api.post(_ONE + "/runs", auth=ADMIN, response={202: StartedOut})
+def start_shared_run(request: ApiRequest, topic_id: UUID) -> Status[StartedOut]:
+    """Start a run, within its owner's limits. For editors. 409: a run is unfinished."""
+    topic = _edited(request.auth, topic_id)
+    try:
+        run = sharing.start_run(topic, by=request.auth.by)
+    except RunAlreadyActive as exc:
+        raise Problem(409, _("A run is already in progress. Wait for its report.")) from exc
+    except NotNow as exc:
+        raise refusal(exc) from exc
+    return Status(202, StartedOut(run=run.pk))
+
+
+def _edited(caller: Caller, topic_id: UUID) -> Topic:
+    """Return a topic shared with the caller as an editor. Raises Problem (404), and Locked."""
+    member = _member(caller, topic_id)
+    sharing.topic_for(caller.owner, topic_id, sharing.EDITOR)
+    topic: Topic = member.topic
+    return topic
+
+
+# --- comments on its reports, for its owner too ---
+
+
+_COMMENTS = _ONE + "/reports/{int:number}/comments"
+_COMMENT = _COMMENTS + "/{uuid:comment_id}"
+
+
+class CommentIn(Body):
+    """A comment on a report."""
+
+    text: str = Field(min_length=1, max_length=Comment.LONGEST, description="Markdown.")
+
+
+class CommentOut(BaseModel):
+    """A comment on a report of a shared topic."""
+
+    id: UUID
+    author: str
+    is_mine: bool
+    text: str
+    created: datetime
+    edited_at: datetime | None
+
+    @classmethod
+    def for_reader(cls, reader: User, comment: Comment) -> Self:
+        """Return the comment. It counts as text from outside unless the reader wrote it."""
+        is_mine = comment.author_id == reader.pk
+        shows(trust=Trust.OWNER if is_mine else Trust.EXTERNAL)
+        return cls(
+            id=comment.pk,
+            author=str(comment.author or comment.name),
+            is_mine=is_mine,
+            text=comment.text,
+            created=comment.created,
+            edited_at=comment.edited_at,
+        )
+
+
+@api.get(_COMMENTS, auth=READ, response=Listing[CommentOut])
+def list_comments(
+    request: ApiRequest, topic_id: UUID, number: int, wanted: PageParams = PAGE
+) -> Listing[CommentOut]:
+    """List the comments on the report of Run #number, oldest first."""
+    owner = request.auth.owner
+    rows = sharing.comments_of(_report(request.auth, topic_id, number))
+    out = partial(CommentOut.for_reader, owner)
+    return listing(rows.order_by(), wanted, name="comments", out=out, falling=False)
+
+
+@api.post(_COMMENTS, auth=ADMIN, response={201: CommentOut})
+def add_comment(
+    request: ApiRequest, response: HttpResponse, topic_id: UUID, number: int, wanted: CommentIn
+) -> Status[CommentOut]:
+    """Comment on the report. For commenters, editors and the topic's owner."""
+    author = request.auth.owner
+    report = _report(request.auth, topic_id, number, *sharing.WRITERS)
+    try:
+        made = sharing.add_comment(report, wanted.text, author=author)
+    except NotNow as exc:
+        raise refusal(exc) from exc
+    located(response, f"/shared-topics/{topic_id}/reports/{number}/comments/{made.pk}")
+    return Status(201, CommentOut.for_reader(author, made))
+
+
+@api.patch(_COMMENT, auth=ADMIN, response=CommentOut)
+def edit_comment(
+    request: ApiRequest, topic_id: UUID, number: int, comment_id: UUID, wanted: CommentIn
+) -> CommentOut:
+    """Edit your own comment."""
+    author = request.auth.owner
+    report = _report(request.auth, topic_id, number, *sharing.WRITERS)
+    comment = sharing.comments_of(report).filter(pk=comment_id, author=author).first()
+    if comment is None:
+        raise not_found()
+    comment.report = report
+    try:
+        sharing.edit_comment(comment, wanted.text, by=request.auth.by)
+    except NotNow as exc:
+        raise refusal(exc) from exc
+    comment.refresh_from_db(fields=["text", "edited_at"])
+    return CommentOut.for_reader(author, comment)
+
+
+@api.delete(_COMMENT, auth=ADMIN, response={204: None})
+def delete_comment(
+    request: ApiRequest, topic_id: UUID, number: int, comment_id: UUID
+) -> Status[None]:
+    """Delete your own comment, or any comment on your own topic."""
+    caller = request.auth
+    report = _report(caller, topic_id, number)
+    rows = sharing.comments_of(report).filter(pk=comment_id)
+    if report.owner_id != caller.owner.pk:
+        rows = rows.filter(author=caller.owner)
+    comment = rows.first()
+    if comment is None:
+        raise not_found()
+    comment.report = report
+    sharing.delete_comment(comment, by=caller.by)
+    return Status(204, None)
+
+
+def _report(caller: Caller, topic_id: UUID, number: int, *roles: str) -> Report:
+    """Return a report of the caller's own or a shared topic.
+
+    Raises Problem (404), and Locked if the topic is shared with them in a role other than `roles`.
+    """
+    topic = sharing.topic_for(caller.owner, topic_id, *roles)
+    if topic is not None:
+        report = sharing.report_for(caller.owner, topic, run__number=number)
+        if report is not None and _may_read(caller, topic, report):
+            return report
+    raise not_found(_("This topic has no such report, or it isn’t shared with you."))
+
+
+def _may_read(caller: Caller, topic: Topic, report: Report) -> bool:
+    """Whether the caller can see the report. Agents don't get every report of their user."""
+    is_own = topic.owner_id == caller.owner.pk
+    return not is_own or (caller.may_read(topic) and caller.may_read(report))

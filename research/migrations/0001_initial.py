@@ -1722,4 +1722,43 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Comment",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("name", models.CharField(max_length=150)),
+                ("text", models.TextField()),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("edited_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "report",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="comments",
+                        to="research.report",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("created", "id"),
+                "indexes": [
+                    models.Index(fields=["report", "created", "id"], name="comment_of_report")
+                ],
+            },
+        ),
     ]

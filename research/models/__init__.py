@@ -4,6 +4,7 @@ from research.models.notifications import Channel, Delivery, TopicNotices
 from research.models.reports import (
     AffectedLine,
     CheckedSentence,
+    Comment,
     CorrectedFact,
     Correction,
     DeltaItem,
@@ -22,6 +23,7 @@ __all__ = [
     "AffectedLine",
     "Channel",
     "CheckedSentence",
+    "Comment",
     "CorrectedFact",
     "Correction",
     "Delivery",

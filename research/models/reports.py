@@ -18,12 +18,13 @@ from django.db.models import Case, F, Func, Q, Value, When
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.dateformat import format as date_text
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import shorten
-from beacon_site.text.markdown import as_words, link
+from beacon_site.text.markdown import as_words, by_direction, link, render
 from beacon_site.text.placeholders import alone
 from memory.models import Conflict, Observation, Recalled, Topic, TopicFact, Trust
 from memory.models.actors import Actor
@@ -661,6 +662,42 @@ class Correction(SentenceRemark):
             models.Index(fields=["topic", "-created"], name="correction_of_topic"),
             models.Index(fields=["owner", "-created"], name="correction_of_owner"),
         ]
+
+
+class Comment(models.Model):
+    """A comment on a report of a shared topic, written by the topic's owner or a member.
+
+    It's Markdown for people: search, memory and prompts never include it. `author` is null for an
+    imported comment, because `name` was an account of another Beacon.
+    """
+
+    LONGEST = 5000  # characters
+    MOST = 200  # per report
+    MOST_AN_HOUR = 30  # written or edited by one person in one owner's topics
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    report = models.ForeignKey(Report, models.CASCADE, related_name="comments")
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="+"
+    )
+    name = models.CharField(max_length=150)
+    text = models.TextField()
+    created = models.DateTimeField(default=timezone.now)
+    edited_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager[Comment]] = models.Manager()
+
+    class Meta:
+        ordering = ("created", "id")
+        indexes = [models.Index(fields=["report", "created", "id"], name="comment_of_report")]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def html(self) -> SafeString:
+        """Return the text as safe HTML."""
+        return by_direction(render(self.text))
 
 
 class CorrectedFact(models.Model):

@@ -49,6 +49,7 @@ from research.services.runs.page import PlanForm
 from research.services.runs.steps import planning
 from research.services.runs.steps.planning import PlanNotWaiting
 from research.services.topics import page as topic_page
+from research.services.topics import sharing
 
 
 @require_safe
@@ -156,6 +157,7 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         limits = {"limits": starting.limits_in_words(run.topic.owner)}
         in_full = request.GET.get("hits") == "all"
         found = report_page.context(run, in_full=in_full)
+        found |= sharing.discussion_of(run.report, run.topic, request.user)
         return render(request, "research/report.html", found | limits)
     return render(request, "research/run.html", run_page.context(run))
 

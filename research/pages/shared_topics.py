@@ -1,7 +1,8 @@
-"""The pages of a topic that another person shares with you, and its owner's list of members."""
+"""The pages of a topic that another person shares with you, its comments, and its owner's list of members."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -18,15 +19,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.web.http import BeaconRequest
 from memory.models import Membership, Topic, User
-from memory.models.errors import InvalidValue
+from memory.models.errors import InvalidValue, Locked, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField, redirect_back
+from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
-from research.models import Channel
+from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages.report_list import ReportRow, counts_of, run_number
+from research.pages.responses import not_now
 from research.services.reports import page as report_page
+from research.services.runs.execution.starting import NotNow, loaded_at
 from research.services.topics import page as topic_page
 from research.services.topics import sharing
+from research.services.topics.settings.editing import EditConflict
+from research.services.topics.topic_form import EditorForm, base_of
 
 
 def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
@@ -38,7 +43,9 @@ def _member(request: BeaconRequest, pk: uuid.UUID) -> Membership:
 def _show(
     request: BeaconRequest, name: str, member: Membership, tab: str, **more: Any
 ) -> HttpResponse:
-    context = {"member": member, "shared": member.topic, "tab": tab, **more}
+    context: dict[str, Any] = {"member": member, "shared": member.topic, "tab": tab, **more}
+    if member.role == sharing.EDITOR:
+        context["is_running"] = Run.objects.filter(topic=member.topic).unfinished().exists()
     return render(request, f"research/{name}.html", context)
 
 
@@ -55,8 +62,14 @@ def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if newest is None:
         return _show(request, "shared_topic", member, "read")
     news = sharing.news_of(member)
-    shown = report_page.article_for_others(newest.run)
+    shown = _read_by(member, newest)
     return _show(request, "shared_topic", member, "read", news=news, **shown)
+
+
+def _read_by(member: Membership, report: Report) -> dict[str, Any]:
+    """Return the context of a report and its comments for a member."""
+    told = sharing.discussion_of(report, member.topic, member.user, member.role)
+    return report_page.article_for_others(report.run) | told
 
 
 @never_cache
@@ -66,7 +79,7 @@ def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpRespon
     """Show one report."""
     member = _member(request, pk)
     report = get_object_or_404(sharing.reports_of(member.topic), run=run_id)
-    shown = report_page.article_for_others(report.run)
+    shown = _read_by(member, report)
     return _show(request, "shared_topic_report", member, "reports", **shown)
 
 
@@ -149,6 +162,259 @@ def shared_leave(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return redirect("research:topics")
 
 
+def take_errors(form: forms.Form, exc: InvalidValue) -> None:
+    """Show the errors of a refusal at the fields they belong to."""
+    for name, problems in exc.errors.items():
+        form.add_error(name if name in form.fields else None, problems)
+    if not exc.errors:
+        form.add_error(None, str(exc))
+
+
+# --- for editors ---
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def shared_settings(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Edit what the topic's runs look for, as an editor."""
+    member = _member(request, pk)
+    try:
+        sharing.topic_for(request.user, pk, sharing.EDITOR)
+    except Locked as exc:
+        return refused(request, str(exc))
+    topic = member.topic
+    before = sharing.settings_of(topic)
+    form = EditorForm(request.POST or None, initial={**before, "base": json.dumps(before)})
+    theirs: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        wanted = form.state()
+        try:
+            sharing.edit_settings(topic, wanted, base=base_of(form), by=request.actor)
+        except EditConflict as exc:
+            theirs = exc.theirs
+            form = _rebased(request, form, exc)
+        except InvalidValue as exc:
+            take_errors(form, exc)
+        else:
+            after = sharing.settings_of(topic)
+            undo = ""
+            if after != before:
+                undo = offer(request, "shared-edited", topic=str(pk), before=before, after=after)
+            messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
+            return redirect("research:shared-topic-settings", pk)
+    conflicts = [
+        (form[name].label, "\n".join(value) if isinstance(value, list) else value)
+        for name, value in theirs.items()
+    ]
+    more = {"form": form, "conflicts": conflicts}
+    return _show(request, "shared_topic_settings", member, "settings", **more)
+
+
+def _rebased(request: BeaconRequest, form: EditorForm, exc: EditConflict) -> EditorForm:
+    """Return the typed form based on what is stored now, so saving again keeps the typed values."""
+    base, data = base_of(form), request.POST.copy()
+    for name, mine in form.state().items():
+        if name not in exc.theirs and mine == base.get(name):
+            data[name] = form.fields[name].prepare_value(exc.now[name])
+    data["base"] = json.dumps(exc.now)
+    rebased = EditorForm(data, initial=exc.now)
+    rebased.add_error(None, str(exc))
+    return rebased
+
+
+@undoes("shared-edited")
+def _undo_shared_edit(
+    request: BeaconRequest, topic: str, before: dict[str, Any], after: dict[str, Any]
+) -> str:
+    found = sharing.topic_for(request.user, uuid.UUID(topic), sharing.EDITOR)
+    if found is None:
+        raise Http404
+    sharing.edit_settings(found, before, base=after, by=request.actor)
+    messages.success(request, _("Change undone."))
+    return reverse("research:shared-topic-settings", args=[topic])
+
+
+@require_POST
+@login_required
+def shared_run_start(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Start a run of the topic, as an editor."""
+    member = _member(request, pk)
+    try:
+        sharing.topic_for(request.user, pk, sharing.EDITOR)
+        sharing.start_run(member.topic, by=request.actor, loaded=loaded_at(request.POST))
+    except Locked as exc:
+        return refused(request, str(exc))
+    except RunAlreadyActive:
+        messages.info(request, _("A run is already in progress. Its report will appear here."))
+    except NotNow as exc:
+        return not_now(request, exc)
+    else:
+        messages.success(request, _("Run started. Its report will appear here."))
+    return redirect("research:shared-topic", pk)
+
+
+# --- comments on reports, by the owner and by members ---
+
+
+class CommentForm(AsksAboutSecrets):
+    """A comment on a report."""
+
+    text = CleanTextField(
+        label=gettext_lazy("Comment"),
+        max_length=Comment.LONGEST,
+        widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
+        help_text=gettext_lazy("Everyone with access to the topic can read it. Markdown works."),
+        error_messages={"required": gettext_lazy("Write a comment first.")},
+    )
+
+
+def _report(request: BeaconRequest, pk: uuid.UUID, run_id: int, *roles: str) -> Report:
+    """Return a report of the person's own or a shared topic, or raise 404.
+
+    Raises Locked if the topic is shared with them in a role other than `roles`.
+    """
+    topic = sharing.topic_for(request.user, pk, *roles)
+    if topic is None:
+        raise Http404
+    report = sharing.report_for(request.user, topic, run=run_id)
+    if report is None:
+        raise Http404
+    report.run.topic = topic
+    return report
+
+
+def _discussion(request: BeaconRequest, report: Report, at: object = "") -> str:
+    """Return the URL of the report's comments on the person's own page of it."""
+    topic = report.run.topic
+    if topic.owner_id == request.user.pk:
+        page = reverse("research:run", args=[topic.slug, report.run_id])
+    else:
+        page = reverse("research:shared-topic-report", args=[topic.pk, report.run_id])
+    return f"{page}#comment-{at}" if at else f"{page}#comments"
+
+
+def _ask_again(
+    request: BeaconRequest, report: Report, form: CommentForm, comment: Comment | None = None
+) -> HttpResponse:
+    """Show the form on a page of its own, with what was typed."""
+    context = {
+        "form": form,
+        "comment": comment,
+        "run": report.run,
+        "topic": report.run.topic,
+        "back": _discussion(request, report, comment.pk if comment else ""),
+    }
+    return render(request, "research/comment.html", context)
+
+
+@require_POST
+@login_required
+@idempotent_post
+def comment_add(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpResponse:
+    """Add a comment to a report."""
+    try:
+        report = _report(request, pk, run_id, *sharing.WRITERS)
+    except Locked as exc:
+        return refused(request, str(exc))
+    form = CommentForm(request.POST)
+    if form.is_valid():
+        try:
+            made = sharing.add_comment(report, form.cleaned_data["text"], author=request.user)
+        except (MemoryRefused, NotNow) as exc:
+            form.add_error(None, str(exc))
+        else:
+            messages.success(request, _("Comment posted."))
+            return redirect(_discussion(request, report, made.pk))
+    return _ask_again(request, report, form)
+
+
+def _comment(request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID) -> Comment:
+    """Return a comment of a report that the person can read, or raise 404."""
+    report = _report(request, pk, run_id)
+    found: Comment = get_object_or_404(sharing.comments_of(report), pk=key)
+    found.report = report
+    return found
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def comment_edit(
+    request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
+) -> HttpResponse:
+    """Edit one's own comment."""
+    comment = _comment(request, pk, run_id, key)
+    if comment.author_id != request.user.pk:
+        raise Http404
+    form = CommentForm(request.POST or None, initial={"text": comment.text})
+    if request.method == "POST" and form.is_valid():
+        try:
+            _report(request, pk, run_id, *sharing.WRITERS)
+            before = comment.text
+            changed = sharing.edit_comment(comment, form.cleaned_data["text"], by=request.actor)
+        except (MemoryRefused, NotNow) as exc:
+            form.add_error(None, str(exc))
+        else:
+            undo = ""
+            if changed:
+                kept = {
+                    "key": str(comment.pk),
+                    "text": before,
+                    "expected": form.cleaned_data["text"],
+                }
+                undo = offer(request, "comment-edited", **_place(comment.report), **kept)
+            messages.success(request, _("Comment saved."), extra_tags=undo)
+            return redirect(_discussion(request, comment.report, comment.pk))
+    return _ask_again(request, comment.report, form, comment)
+
+
+def _place(report: Report) -> dict[str, Any]:
+    """Return where a comment is, for its undo. `sharing.forget_former_texts` finds it by these."""
+    return {"topic": str(report.run.topic_id), "run": report.run_id, "report": str(report.pk)}
+
+
+@undoes("comment-edited")
+def _undo_edit(
+    request: BeaconRequest, topic: str, run: int, report: str, key: str, text: str, expected: str
+) -> str:
+    _report(request, uuid.UUID(topic), run, *sharing.WRITERS)
+    comment = _comment(request, uuid.UUID(topic), run, uuid.UUID(key))
+    if comment.text != expected:
+        raise MemoryRefused(_("This comment has changed since then. Nothing was changed."))
+    sharing.edit_comment(comment, text, by=request.actor)
+    messages.success(request, _("Change undone."))
+    return _discussion(request, comment.report, comment.pk)
+
+
+@require_POST
+@login_required
+def comment_delete(
+    request: BeaconRequest, pk: uuid.UUID, run_id: int, key: uuid.UUID
+) -> HttpResponse:
+    """Delete one's own comment, or any comment on one's own topic."""
+    comment = _comment(request, pk, run_id, key)
+    report = comment.report
+    if request.user.pk not in (comment.author_id, report.owner_id):
+        raise Http404
+    fields = sharing.delete_comment(comment, by=request.actor)
+    undo = offer(request, "comment-deleted", **_place(report), fields=fields)
+    messages.success(request, _("Comment deleted."), extra_tags=undo)
+    return redirect(_discussion(request, report))
+
+
+@undoes("comment-deleted")
+def _restore_comment(
+    request: BeaconRequest, topic: str, run: int, report: str, fields: dict[str, Any]
+) -> str:
+    found = _report(request, uuid.UUID(topic), run, *sharing.WRITERS)
+    if fields["author_id"] is not None:
+        get_object_or_404(User, pk=fields["author_id"])
+    comment = sharing.restore_comment(found, fields, by=request.actor)
+    messages.success(request, _("Comment restored."))
+    return _discussion(request, found, comment.pk)
+
+
 # --- the owner's list of members ---
 
 
@@ -161,13 +427,20 @@ class MemberForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
         help_text=gettext_lazy("The person needs an account on this Beacon."),
     )
-
-    def take(self, exc: InvalidValue) -> None:
-        """Show the errors of a refusal at the fields they belong to."""
-        for name, problems in exc.errors.items():
-            self.add_error(name if name in self.fields else None, problems)
-        if not exc.errors:
-            self.add_error(None, str(exc))
+    role = forms.ChoiceField(
+        label=gettext_lazy("Role"),
+        choices=[
+            (Membership.Role.VIEWER, gettext_lazy("Viewer: reads reports, facts and sources")),
+            (Membership.Role.COMMENTER, gettext_lazy("Commenter: also comments on reports")),
+            (
+                Membership.Role.EDITOR,
+                gettext_lazy("Editor: also starts runs and edits the research goal"),
+            ),
+        ],
+        initial=Membership.Role.VIEWER,
+        widget=forms.RadioSelect,
+        error_messages={"required": gettext_lazy("Select a role.")},
+    )
 
 
 @never_cache
@@ -179,11 +452,11 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     form = MemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        name = form.cleaned_data["username"]
+        name, role = form.cleaned_data["username"], form.cleaned_data["role"]
         try:
-            member = sharing.add_member(topic, name, Membership.Role.VIEWER, by=request.actor)
+            member = sharing.add_member(topic, name, role, by=request.actor)
         except InvalidValue as exc:
-            form.take(exc)
+            take_errors(form, exc)
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
             words = _("Shared with %(person)s.") % {"person": member}
@@ -193,16 +466,45 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         "topic": topic,
         "form": form,
         "members": list(topic.members.select_related("user")),
+        "roles": Membership.Role.choices,
         "tab": "settings",
         "head": topic_page.head_of(topic),
     }
     return render(request, "research/topic_people.html", context)
 
 
+def _own_member(request: BeaconRequest, slug: str, pk: int) -> Membership:
+    """Return a member of the person's own topic, or raise 404."""
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    members = topic.members.select_related("user", "topic__owner")
+    found: Membership = get_object_or_404(members, pk=pk)
+    return found
+
+
+@act("member-role")
+def member_role(
+    request: BeaconRequest, slug: str, pk: int, role: str = "", expected: str = ""
+) -> str:
+    """Change a member's role. An undo names the role that it expects."""
+    member = _own_member(request, slug, pk)
+    if expected and member.role != expected:
+        raise MemoryRefused(_("This role has changed since then. Nothing was changed."))
+    before, wanted = member.role, role or request.POST.get("role", "")
+    said: dict[str, Any] = {"person": member}
+    if sharing.set_role(member, wanted, by=request.actor):
+        undo = offer(request, "member-role", slug=slug, pk=pk, role=before, expected=wanted)
+        said["role"] = Membership.Role(wanted).label
+        words = _("%(person)s’s role is now: %(role)s.")
+        messages.success(request, words % said, extra_tags=undo)
+    else:
+        messages.info(request, _("%(person)s already has this role.") % said)
+    return reverse("research:topic-people", args=[slug])
+
+
 @act("member-remove")
 def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
-    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
-    member = get_object_or_404(topic.members.select_related("user", "topic__owner"), pk=pk)
+    member = _own_member(request, slug, pk)
+    topic = member.topic
     undo = offer(
         request, "member-removed", topic=str(topic.pk), user=member.user_id,
         role=member.role, read_run=member.read_run, notify=member.notify,

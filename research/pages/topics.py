@@ -43,7 +43,7 @@ from memory.services import topic_memory
 from memory.services.notes.saving import write_note
 from memory.services.records import traces
 from memory.services.topic_memory import agent_memory
-from research.models import AffectedLine, Report, Run, RunAlreadyActive
+from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
 from research.pages.responses import confirm_read, not_now
 from research.services.facts import affected
 from research.services.reports import reading, topic_news
@@ -244,7 +244,9 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what changed in the unread runs, or in the runs that the address selects."""
     found = _topic(request, slug)
     first, last = (_number(request.GET.get(name, "")) for name in ("from", "to"))
-    return _show(request, "read", found, page=reading.of(found, first, last))
+    page = reading.of(found, first, last)
+    number = Comment.objects.filter(report__run=page.strip.last.pk).count() if page else 0
+    return _show(request, "read", found, page=page, comment_count=number)
 
 
 def _number(text: str) -> int | None:

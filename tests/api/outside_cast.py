@@ -51,9 +51,9 @@ def rows_from_outside(alice: User) -> dict[str, Any]:
     document = add_document(alice, text=OUTSIDE, trust=Trust.EXTERNAL, by=alice.actor)
     rating = ratings.rate(alice, OUTSIDE, observation, "useful", by=alice.actor, reason=OUTSIDE)
     carol, _is_new = User.objects.get_or_create(username="carol")
-    shared = make_topic(carol, OUTSIDE)
-    make_second_run(shared)
-    sharing.add_member(shared, alice.username, "viewer", by=carol.actor)
+    shared = make_topic(carol, OUTSIDE, settings={"objective": OUTSIDE})
+    sharing.add_comment(make_second_run(shared).report, OUTSIDE, author=carol)
+    sharing.add_member(shared, alice.username, "editor", by=carol.actor)
     return {
         "topic_id": shared.pk, "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,

@@ -34,7 +34,8 @@ SCOPES = {
         read_observation query_content show_content read_context read_settings recall list_related show_about list_entries
         read_entry read_session list_trash read_run read_run_report list_sources list_topics
         read_topic list_documents read_document read_topic_memory read_since read_forecast list_runs read_report
-        list_shared_topics read_shared_topic list_shared_reports read_shared_report read_shared_news
+        list_shared_topics read_shared_topic list_shared_reports read_shared_report read_shared_news list_comments
+        read_shared_settings
     """,
     "write": """
         add_document append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
@@ -47,7 +48,8 @@ SCOPES = {
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
         undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
-        list_members add_member remove_member mark_shared_read leave_shared_topic
+        list_members add_member change_member remove_member mark_shared_read leave_shared_topic
+        add_comment edit_comment delete_comment edit_shared_settings start_shared_run
     """,
 }
 # What a request must hold to come as far as the record that it names.
@@ -62,7 +64,11 @@ BODIES: dict[str, Any] = {
     "edit_topic": {"objective": "mine"},
     "purge_trashed": {"confirm": WORDS},
     "add_member": {"username": "carol"},
+    "change_member": {"role": "commenter"},
     "mark_shared_read": {"number": 2},
+    "add_comment": {"text": "mine"},
+    "edit_shared_settings": {"objective": "mine"},
+    "edit_comment": {"text": "mine"},
     "restore_snapshot": {},
 }
 BY_NAME = {"path", "key"}  # each owner has their own of that name
@@ -113,10 +119,10 @@ def there(alice: User) -> dict[str, Any]:
     Conflict.objects.note(alice, "contradiction", note, observation, reason="number")
     carol = User.objects.create_user("carol")
     shared = make_topic(carol, f"{WORDS}, shared")
-    make_second_run(shared)
-    sharing.add_member(shared, "alice", "viewer", by=carol.actor)
+    report = make_second_run(shared).report
+    sharing.add_member(shared, "alice", "editor", by=carol.actor)
     return {
-        "topic_id": shared.pk,
+        "topic_id": shared.pk, "comment_id": sharing.add_comment(report, WORDS, author=alice).pk,
         "member_id": sharing.add_member(topic, "carol", "viewer", by=alice.actor).pk,
         "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk, "memory_id": note.pk,
         "observation_id": observation.pk, "item_id": store(alice, WORDS, by=alice.actor).pk,

@@ -72,6 +72,8 @@ SHOWS = (
     Show("read_shared_topic", True, _shared()),
     Show("list_shared_reports", True, _shared("/reports")),
     Show("read_shared_report", True, _shared("/reports/2")),
+    Show("read_shared_settings", True, _shared("/settings")),
+    Show("list_comments", True, _shared("/reports/2/comments")),
     Show("read_shared_news", True, _shared("/since-read")),
     # The tools and attachments of MCP.
     Show("memory_list", True, lambda w: w.tool("memory_list")),

@@ -241,9 +241,9 @@ def made_world(owner: User) -> World:
 def _shared_with(owner: User, words: str) -> Topic:
     """Return another person's topic that `owner` can read."""
     other = User.objects.create_user("carol")
-    topic = make_topic(other, words)
-    _researched(topic, words)
-    sharing.add_member(topic, owner.username, "viewer", by=other.actor)
+    topic = make_topic(other, words, settings={"objective": words})
+    sharing.add_comment(_researched(topic, words).report, words, author=other)
+    sharing.add_member(topic, owner.username, "editor", by=other.actor)
     return topic
 
 

@@ -19,7 +19,7 @@ SINKS = {
     "run: live part, warnings, errors, steps": "run-progress",
     "run: trace, model calls, tool calls": "run-trace",
     "run: share it, shared links": "report-share shared-links",
-    "topic: shared with members": "topic-people shared-topic shared-topic-facts shared-topic-sources shared-topic-reports shared-topic-report",
+    "topic: shared with members": "topic-people shared-topic shared-topic-facts shared-topic-sources shared-topic-reports shared-topic-report shared-topic-settings comment",
     "run: moved to Trash": "run-trash",
     "two runs compared": "compare",
     "topic: title, description, labels": "topic topics home topic-runs topic-duplicate",

@@ -12,18 +12,30 @@ from research.models import Report, SharedLink
 from research.pages import shares
 from research.services.topics import sharing
 
+COMMENT = """The second source is only a **draft**. Before we rely on it:
+
+- ask the maintainers when `3.15` is due
+- compare it with [last year’s plan](https://example.org/plan)"""
+
 
 def members(owner: Any, reader: Any) -> dict[str, str]:
     """Share the same topic with a person who has read the first of its reports, and return its pages."""
     topic = Topic.objects.of(owner).get(title="Asynchronous I/O")
-    member = sharing.add_member(topic, reader.username, "viewer", by=owner.actor)
+    member = sharing.add_member(topic, reader.username, "editor", by=owner.actor)
     sharing.mark_read(member, 1)
-    run = Report.objects.get(run__number=2, run__topic=topic).run_id
+    report = Report.objects.get(run__number=2, run__topic=topic)
+    run = report.run_id
+    sharing.add_comment(report, COMMENT, author=owner)
+    own = sharing.add_comment(report, "لا أرى ذلك في المصدر الثاني.\n\n再确认一下。", author=reader)
+    sharing.edit_comment(own, f"{own.text} https://docs.example/" + "x" * 90, by=reader.actor)
     page = f"/topics/shared/{topic.pk}/"
     return {
         "people": f"/topics/{topic.slug}/people/",
         "member": page,
         "member report": f"{page}runs/{run}/",
+        "member settings": f"{page}settings/",
+        "commented": f"/topics/{topic.slug}/runs/{run}/",
+        "comment": f"{page}runs/{run}/comments/{own.pk}/",
     }
 
 

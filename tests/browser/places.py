@@ -318,6 +318,11 @@ def _shares(cast: dict[str, str]) -> list[Place]:
             for tab in ("facts", "sources", "reports")
         ),
         Place("shared topic report", cast["member report"], WORDS, _unfold),
+        Place("shared topic settings", cast["member settings"], WORDS),
+        Place("shared topic settings wrong", cast["member settings"], WORDS, _no_document),
+        Place("comments of the owner", cast["commented"]),
+        Place("comment edit", cast["comment"], WORDS),
+        Place("comment wrong", cast["member report"], WORDS, _no_comment),
         Place("shared report", cast["shared"], STRANGER),
         Place("shared over", cast["shared over"], STRANGER),
         Place("shared unknown", "/shared/no-such-link/", STRANGER),
@@ -328,6 +333,19 @@ def _no_person(visitor: Visitor) -> None:
     visitor.page.locator("[name=username]").fill("no-such-person")
     visitor.page.get_by_role("button", name="Share", exact=True).click()
     visitor.page.locator("[name=username][aria-invalid]").wait_for()
+
+
+def _no_document(visitor: Visitor) -> None:
+    visitor.page.locator("[name=always_check]").fill("library:2b6b6a2e/1")
+    visitor.page.get_by_role("button", name="Save", exact=True).click()
+    visitor.page.locator("[name=always_check][aria-invalid]").wait_for()
+
+
+def _no_comment(visitor: Visitor) -> None:
+    # The field itself takes no blank: a program that posts one gets the error too.
+    visitor.page.evaluate("document.querySelector('[name=text]').removeAttribute('required')")
+    visitor.page.get_by_role("button", name="Comment", exact=True).click()
+    visitor.page.locator("[name=text][aria-invalid]").wait_for()
 
 
 def _long_note(visitor: Visitor) -> None:

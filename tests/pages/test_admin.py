@@ -184,6 +184,7 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
     research.SharedLink.objects.create(
         owner=topic.owner, report=report, note=SECRET_TEXT, ends_at=timezone.now()
     )
+    research.Comment.objects.create(report=report, author=topic.owner, name="a", text=SECRET_TEXT)
     said: dict[str, Any] = {"owner": topic.owner, "report": report, "sentence": SECRET_TEXT}
     research.CheckedSentence.objects.create(key="a", by="human:alice", **said)
     research.CorrectedFact.objects.create(

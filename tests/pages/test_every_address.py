@@ -20,6 +20,7 @@ from memory import models as memory
 from memory.models import Topic, User
 from memory.services.notes import saving as notes
 from research import models as research
+from research.services.topics import sharing
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
 from tests.pages.test_admin import one_of_each
@@ -69,6 +70,7 @@ NOT_THERE = {
     "research:shared-topic-sources",
     "research:shared-topic-reports",
     "research:shared-topic-report",
+    "research:shared-topic-settings",
 }
 
 # What a page may ask besides the session and the user (issue 9); `benchmarks/page_queries.py`
@@ -118,6 +120,9 @@ def named(topic: Topic) -> dict[str, Any]:
             line_key="a",
         ),
         "topics/shared": topic, "topics/shared/<uuid:pk>/runs": run,
+        "topics/shared/<uuid:pk>/runs/<int:run_id>/comments": sharing.add_comment(
+            run.report, TITLE, author=owner
+        ),
         "topics/<slug:slug>/people": memory.Membership,
         "corrections": research.Correction, "shared-links": research.SharedLink,
         "settings/channels": research.Channel, "settings/deliveries": research.Delivery,

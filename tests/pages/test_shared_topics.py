@@ -1,4 +1,4 @@
-"""Topics shared with members: what each person can open, each reader's own mark, and leaving."""
+"""Topics shared with members: what each person can open, each reader's own mark, comments, and leaving."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memory.models import Membership, Note, Source, Topic, TopicFact, User
-from research.models import Report, Run
+from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
+from research.models import Comment, Report, Run, TopicSettings
 from research.models.reports import source_lines
 from research.services.topics import sharing
+from research.services.topics.settings import editing as topic_editing
 from tests.pages.rows_written import rows_written
 from tests.pages.test_admin import one_of_each
 from tests.pages.test_every_address import Address, named
 from tests.pages.test_urls import PUBLIC, STAFF, routes
 from tests.pages.topic_cast import make, reported, text_of
 from tests.research.factories import make_second_run, make_topic
-from tests.undo import undone
+from tests.undo import undo_in, undone
 
 PAGES = ("", "facts/", "sources/", "reports/")
 
@@ -189,14 +190,307 @@ def test_pages_take_a_fixed_number_of_queries(member: Membership, run: Run, read
             counted.append(len(queries))
         return counted
 
+    sharing.set_role(member, "editor", by=run.topic.owner.actor)
     before = asked()
     for number in (3, 4, 5):
         reported(run.topic, number, changes=4)
     for number in range(4):
+        sharing.add_comment(run.report, f"Comment {number}", author=run.topic.owner)
         topic = make(run.topic.owner, f"Subject {number}")
         sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
 
     assert asked() == before
+
+
+# --- comments ---
+
+
+def comments(run: Run, rest: str = "") -> str:
+    return shared(run.topic, f"runs/{run.pk}/comments/{rest}")
+
+
+@pytest.fixture
+def commenter(member: Membership) -> Membership:
+    """Bob, who can also comment."""
+    sharing.set_role(member, "commenter", by=member.topic.owner.actor)
+    return member
+
+
+@pytest.mark.requirement("R394")
+def test_a_comment_is_listed_for_every_member_and_the_owner_newest_last(
+    browser: Client, commenter: Membership, run: Run, reader: Client, admin: User,
+    client_of: Callable[[Any], Client],
+):  # fmt: skip
+    own_page = f"/topics/{run.topic.slug}/runs/{run.pk}/"
+    sharing.add_member(run.topic, "admin", "viewer", by=run.topic.owner.actor)
+
+    answer = reader.post(comments(run), {"text": "Is **13.2** out?"}, follow=True)
+    browser.post(comments(run), {"text": "Yes, since Monday."})
+
+    made = Comment.objects.earliest("created")
+    assert answer.redirect_chain[-1][0].endswith(f"runs/{run.pk}/#comment-{made.pk}")
+    for client, page in (
+        (reader, shared(run.topic, f"runs/{run.pk}/")), (reader, shared(run.topic)),
+        (client_of(admin), shared(run.topic)), (browser, own_page),
+    ):  # fmt: skip
+        shown = text_of(client.get(page))
+        first, second = shown.index("Is <strong>13.2</strong> out?"), shown.index("since Monday")
+        assert first < second and "<bdi>bob</bdi>" in shown
+    assert 'name="text"' not in text_of(client_of(admin).get(shared(run.topic)))  # a viewer
+    assert f'{own_page}#comments">2 comments' in text_of(browser.get(f"/topics/{run.topic.slug}/"))
+    line = Activity.objects.of(run.topic.owner).filter(kind="report-commented").last()
+    assert line is not None and line.actor == "human:bob"
+
+
+def test_a_topic_that_is_not_shared_shows_no_comments(browser: Client, run: Run):
+    assert 'id="comments"' not in text_of(browser.get(f"/topics/{run.topic.slug}/runs/{run.pk}/"))
+
+
+def test_markup_in_a_comment_is_harmless(commenter: Membership, run: Run, reader: Client):
+    text = "<script>alert(1)</script> ![x](https://evil.example/x.png) [y](javascript:alert(1))"
+    reader.post(comments(run), {"text": text})
+
+    shown = reader.get(shared(run.topic)).content.decode()
+
+    assert "<script>alert" not in shown and "<img" not in shown and 'href="javascript' not in shown
+
+
+def test_the_author_edits_a_comment_and_undoes_that(
+    commenter: Membership, run: Run, reader: Client, bob: User
+):
+    made = sharing.add_comment(run.report, "It is out.", author=bob)
+    page = comments(run, f"{made.pk}/")
+    assert "It is out." in text_of(reader.get(page))
+
+    shown = reader.post(page, {"text": "It was delayed."}, follow=True)
+
+    assert "It was delayed." in text_of(shown) and "edited" in text_of(shown)
+    undone(reader, shown)
+    assert Comment.objects.get().text == "It is out."
+
+
+def test_a_deleted_comment_comes_back_by_undo(
+    browser: Client, commenter: Membership, run: Run, reader: Client, bob: User
+):
+    for client in (reader, browser):  # its author, and the topic's owner
+        made = sharing.add_comment(run.report, "It is out.", author=bob)
+        shown = client.post(comments(run, f"{made.pk}/delete/"), follow=True)
+        assert not Comment.objects.exists()
+
+        undone(client, shown)
+
+        back = Comment.objects.get()
+        assert (back.pk, back.author, back.text) == (made.pk, bob, "It is out.")
+        back.delete()
+
+
+def test_nobody_changes_another_persons_comment(
+    browser: Client, commenter: Membership, run: Run, reader: Client
+):
+    owners = sharing.add_comment(run.report, "Mine.", author=run.topic.owner)
+    bobs = sharing.add_comment(run.report, "His.", author=commenter.user)
+
+    assert reader.get(comments(run, f"{owners.pk}/")).status_code == 404
+    assert reader.post(comments(run, f"{owners.pk}/"), {"text": "No."}).status_code == 404
+    assert reader.post(comments(run, f"{owners.pk}/delete/")).status_code == 404
+    assert browser.post(comments(run, f"{bobs.pk}/"), {"text": "No."}).status_code == 404
+    assert sorted(Comment.objects.values_list("text", flat=True)) == ["His.", "Mine."]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * (Comment.LONGEST + 1)])
+def test_a_wrong_comment_is_shown_again_with_the_reason(
+    commenter: Membership, run: Run, reader: Client, text: str
+):
+    shown = reader.post(comments(run), {"text": text}).content.decode()
+
+    assert "aria-invalid" in shown and text in shown and not Comment.objects.exists()
+
+
+def test_number_and_rate_of_comments_are_limited(
+    commenter: Membership, run: Run, reader: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Comment, "MOST_AN_HOUR", 2)
+    for number in range(2):
+        reader.post(comments(run), {"text": f"Comment {number}"})
+    Comment.objects.first().delete()  # type: ignore[union-attr]
+
+    shown = text_of(reader.post(comments(run), {"text": "One too many"}))
+
+    assert "which is the limit" in shown and "One too many" in shown
+    monkeypatch.setattr(Comment, "MOST_AN_HOUR", 9)
+    monkeypatch.setattr(Comment, "MOST", 1)
+    assert "already has 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
+    assert Comment.objects.count() == 1
+
+
+def test_a_viewer_is_told_why_a_comment_is_not_posted(member: Membership, run: Run, reader: Client):
+    answer = reader.post(comments(run), {"text": "It is out."})
+
+    assert answer.status_code == 409 and "another role" in text_of(answer)
+    assert not Comment.objects.exists()
+
+
+@pytest.mark.requirement("R396")
+def test_a_removed_member_can_no_longer_read_write_or_undo(
+    commenter: Membership, run: Run, reader: Client, bob: User
+):
+    kept, gone = (sharing.add_comment(run.report, text, author=bob) for text in ("Kept.", "Gone."))
+    shown = reader.post(comments(run, f"{gone.pk}/delete/"), follow=True)
+
+    sharing.remove_member(commenter, by=run.topic.owner.actor)
+
+    for rest in ("", f"{kept.pk}/", f"{kept.pk}/delete/"):
+        assert reader.post(comments(run, rest), {"text": "Still here."}).status_code == 404
+    assert reader.get(comments(run, f"{kept.pk}/")).status_code == 404
+    assert reader.post(undo_in(shown)).status_code == 409
+    assert [one.text for one in Comment.objects.all()] == ["Kept."]
+
+
+def test_a_comment_on_a_report_that_members_do_not_see_is_not_reached(
+    commenter: Membership, run: Run, reader: Client, bob: User
+):
+    made = sharing.add_comment(run.report, "It is out.", author=bob)
+    Report.objects.filter(run=run).update(sensitivity="sensitive")
+
+    assert reader.get(comments(run, f"{made.pk}/")).status_code == 404
+    assert reader.post(comments(run), {"text": "And now?"}).status_code == 404
+
+
+def test_a_deleted_account_takes_its_comments_along_and_no_undo_brings_them_back(
+    browser: Client, commenter: Membership, run: Run, bob: User
+):
+    kept, gone = (sharing.add_comment(run.report, text, author=bob) for text in ("Kept.", "Gone."))
+    shown = browser.post(comments(run, f"{gone.pk}/delete/"), follow=True)
+    assert Comment.objects.get() == kept
+
+    bob.delete()
+
+    assert not Comment.objects.exists()
+    assert browser.post(undo_in(shown)).status_code == 409
+    assert not Comment.objects.exists()
+
+
+def test_former_texts_are_deleted_with_the_topic(commenter: Membership, run: Run, reader: Client):
+    made = sharing.add_comment(run.report, "A secret thought", author=commenter.user)
+    reader.post(comments(run, f"{made.pk}/delete/"))
+    assert Undo.objects.filter(act="comment-deleted").exists()
+
+    run.topic.trash(by=run.topic.owner.actor)
+    run.topic.purge(by=run.topic.owner.actor)
+
+    assert not Undo.objects.filter(act="comment-deleted").exists()
+
+
+# --- editors ---
+
+
+@pytest.fixture
+def editor(member: Membership) -> Membership:
+    """Bob, who can also start runs and edit what they look for."""
+    sharing.set_role(member, "editor", by=member.topic.owner.actor)
+    TopicSettings.objects.filter(topic=member.topic).update(
+        objective="What is new?", always_check=["postgres 19", LIBRARY]
+    )
+    return member
+
+
+LIBRARY = "library:2b6b6a2e-0000-4000-8000-000000000001/1"
+
+
+def typed(reader: Client, topic: Topic, **fields: str) -> dict[str, str]:
+    """Return what a browser sends from the editor's page, with some fields changed."""
+    form = reader.get(shared(topic, "settings/")).context["form"]
+    shown = {name: form[name].value() for name in form.fields}
+    return {name: form.fields[name].prepare_value(value) for name, value in shown.items()} | fields
+
+
+@pytest.mark.requirement("R395")
+def test_an_editor_edits_what_runs_look_for_and_undoes_that(
+    editor: Membership, run: Run, reader: Client
+):
+    page = shared(run.topic, "settings/")
+    assert "library:" not in reader.get(page).content.decode()
+    sent = typed(reader, run.topic, objective="Which fixes?", always_check="https://a.example/x")
+
+    shown = reader.post(page, sent, follow=True)
+
+    stored = TopicSettings.objects.get(topic=run.topic)
+    assert (stored.objective, stored.always_check) == (
+        "Which fixes?", ["https://a.example/x", LIBRARY],
+    )  # fmt: skip
+    change = Revision.objects.filter(record_id=run.topic.pk).latest("id")
+    assert change.actor == "human:bob" and change.before["objective"] == "What is new?"
+    undone(reader, shown)
+    stored.refresh_from_db()
+    assert (stored.objective, stored.always_check) == ("What is new?", ["postgres 19", LIBRARY])
+
+
+@pytest.mark.requirement("R395")
+def test_an_editor_starts_a_run_which_names_them(editor: Membership, run: Run, reader: Client):
+    shown = text_of(reader.post(shared(run.topic, "run/"), follow=True))
+
+    started = Run.objects.latest("pk")
+    assert (started.topic, started.actor, started.status) == (run.topic, "human:bob", "queued")
+    assert "Run started" in shown and "Run in progress" in shown
+    assert "already in progress" in text_of(reader.post(shared(run.topic, "run/"), follow=True))
+    assert Run.objects.filter(topic=run.topic).unfinished().count() == 1
+
+
+def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(
+    editor: Membership, run: Run, reader: Client, settings: Any
+):
+    Topic.objects.filter(pk=run.topic_id).update(archived_at="2026-01-01T00:00Z")
+    answer = reader.post(shared(run.topic, "run/"))
+    assert answer.status_code == 409 and "archived this topic" in text_of(answer)
+    Topic.objects.filter(pk=run.topic_id).update(archived_at=None)
+    settings.BEACON_RUNS_PER_HOUR = 1
+
+    answer = reader.post(shared(run.topic, "run/"))
+
+    assert answer.status_code == 429 and "owner’s limit" in text_of(answer)
+
+
+@pytest.mark.parametrize("line", [LIBRARY, "https://", "\n".join("abcdef"), "\n".join("abcde")])
+def test_a_wrong_rule_of_an_editor_is_explained_and_changes_nothing(
+    editor: Membership, run: Run, reader: Client, line: str
+):
+    sent = typed(reader, run.topic, always_check=line, objective="Mine")
+
+    shown = reader.post(shared(run.topic, "settings/"), sent).content.decode()
+
+    assert "aria-invalid" in shown and "Mine" in shown
+    assert TopicSettings.objects.get(topic=run.topic).objective == "What is new?"
+
+
+def test_an_editor_and_the_owner_at_once_lose_nothing(editor: Membership, run: Run, reader: Client):
+    page, topic = shared(run.topic, "settings/"), run.topic
+    sent = typed(reader, topic, objective="The editor’s")
+    topic_editing.edit_topic(
+        topic, by=topic.owner.actor, wanted={"objective": "The owner’s", "focus": "Fixes"}
+    )
+
+    shown = reader.post(page, sent)
+
+    stored = TopicSettings.objects.get(topic=topic)
+    assert "The owner’s" in text_of(shown) and stored.objective == "The owner’s"
+    form = shown.context["form"]
+    again = {name: form[name].value() for name in form.fields}
+    reader.post(page, again)
+    stored.refresh_from_db()
+    assert (stored.objective, stored.focus) == ("The editor’s", "Fixes")
+
+
+@pytest.mark.parametrize("role", ["viewer", "commenter"])
+def test_only_editors_start_runs_and_edit(member: Membership, run: Run, reader: Client, role: str):
+    sharing.set_role(member, role, by=run.topic.owner.actor)
+    page = text_of(reader.get(shared(run.topic)))
+    assert "Run now" not in page and ">Settings</a>" not in page.partition('class="tabs"')[2]
+
+    for rest in ("settings/", "run/"):
+        assert reader.post(shared(run.topic, rest), {"objective": "Mine"}).status_code == 409
+    assert reader.get(shared(run.topic, "settings/")).status_code == 409
+    assert not Run.objects.filter(topic=run.topic).unfinished().exists()
+    assert TopicSettings.objects.get(topic=run.topic).objective == ""
 
 
 # --- each reader's own mark ---
@@ -267,11 +561,45 @@ def people(topic: Topic) -> str:
 
 
 def test_the_owner_shares_it_and_takes_that_back(browser: Client, run: Run, bob: User):
-    shown = browser.post(people(run.topic), {"username": "bob"}, follow=True).content.decode()
+    asked = {"username": "bob", "role": "viewer"}
+    shown = browser.post(people(run.topic), asked, follow=True).content.decode()
 
     assert "Shared with bob." in shown and Membership.objects.get().user == bob
     undone(browser, shown)
     assert not Membership.objects.exists()
+
+
+@pytest.mark.requirement("R393")
+def test_the_owner_chooses_a_role_changes_it_and_undoes_that(browser: Client, run: Run, bob: User):
+    browser.post(people(run.topic), {"username": "bob", "role": "commenter"})
+    member = Membership.objects.get()
+    assert member.role == "commenter"
+    address = reverse("research:topic-member-role", args=[run.topic.slug, member.pk])
+
+    shown = browser.post(address, {"role": "editor"}, follow=True).content.decode()
+
+    assert "role is now: editor" in shown
+    assert Membership.objects.get().role == "editor"
+    undone(browser, shown)
+    assert Membership.objects.get().role == "commenter"
+
+
+def test_an_older_undo_does_not_replace_a_newer_role(browser: Client, member: Membership):
+    address = reverse("research:topic-member-role", args=[member.topic.slug, member.pk])
+    first = browser.post(address, {"role": "editor"}, follow=True)
+    browser.post(address, {"role": "commenter"})
+
+    assert undone(browser, first).status_code == 409
+    assert Membership.objects.get().role == "commenter"
+
+
+@pytest.mark.parametrize("role", ["", "owner", "viewer"])
+def test_a_wrong_or_the_same_role_changes_nothing(browser: Client, member: Membership, role: str):
+    address = reverse("research:topic-member-role", args=[member.topic.slug, member.pk])
+    answer = browser.post(address, {"role": role}, follow=True)
+
+    assert answer.status_code == (200 if role == "viewer" else 409)
+    assert Membership.objects.get().role == "viewer"
 
 
 def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
@@ -291,14 +619,17 @@ def test_a_removed_member_comes_back_by_undo_with_the_same_mark(
 
 @pytest.mark.parametrize("name", ["carol", "alice", "", "x" * 200])
 def test_a_wrong_name_is_explained_at_its_field(browser: Client, topic: Topic, name: str):
-    shown = browser.post(people(topic), {"username": name}).content.decode()
+    shown = browser.post(people(topic), {"username": name, "role": "viewer"}).content.decode()
 
     assert "aria-invalid" in shown and not Membership.objects.exists()
 
 
 def test_only_the_owner_sees_and_changes_who_has_access(member: Membership, reader: Client):
     assert reader.get(people(member.topic)).status_code == 404
-    assert reader.post(people(member.topic), {"username": "admin"}).status_code == 404
+    assert (
+        reader.post(people(member.topic), {"username": "admin", "role": "editor"}).status_code
+        == 404
+    )
     address = reverse("research:topic-member-remove", args=[member.topic.slug, member.pk])
     assert reader.post(address).status_code == 404
     assert Membership.objects.count() == 1
@@ -348,30 +679,38 @@ def test_every_url_of_a_topic_by_everyone(
     urls = [one for one in urls if one.path.startswith("/topics/")]
     urls = [one for one in urls if one.names_a_row and not LED_ON.search(one.name)]
     of_members = {f"research:shared-topic{end}" for end in ("", "-facts", "-sources", "-reports", "-report", "-read", "-notify", "-leave")}  # fmt: skip
+    of_editors = {f"research:{name}" for name in ("shared-topic-settings", "shared-topic-run")}
+    of_members |= of_editors | {"research:comment-add"}
     assert of_members <= {one.name for one in urls}
 
     leaks: dict[str, Any] = {}
-    people = {
-        "viewer": bob,
-        "member of another topic": admin,
-        "stranger": User.objects.create_user("carol"),
-    }
-    for who, person in people.items():
+    members = {"viewer": bob}
+    for role in ("commenter", "editor"):
+        members[role] = User.objects.create_user(role)
+        sharing.add_member(topic, role, role, by=alice.actor)
+    others = {"member of another topic": admin, "stranger": User.objects.create_user("carol")}
+    for who, person in (members | others).items():
         client = client_of(person)
         for one in urls:
-            if who == "viewer" and one.name in of_members:
+            if who in members and one.name in of_members:
                 continue
             with rows_written() as tables:
                 codes = {client.get(one.path).status_code, client.post(one.path).status_code}
             if not codes <= {404, 405} or 404 not in codes or tables:
                 leaks[f"{who}: {one.name}"] = (codes, tables)
-    viewer = client_of(bob)
-    got = {one.name: viewer.get(one.path).status_code for one in urls if one.name in of_members}
-
     assert leaks == {}
-    assert set(got.values()) == {200, 405}
-    assert {name for name, code in got.items() if code == 405} == {
-        "research:shared-topic-read", "research:shared-topic-notify", "research:shared-topic-leave",
-    }  # fmt: skip
+    acts = {f"research:{name}" for name in ("shared-topic-read", "shared-topic-notify", "shared-topic-leave", "shared-topic-run", "comment-add")}  # fmt: skip
+    for role, person in members.items():
+        client = client_of(person)
+        found = [one for one in urls if one.name in of_members]
+        got = {one.name: client.get(one.path).status_code for one in found}
+        expected = {one.name: 405 if one.name in acts else 200 for one in found}
+        if role != "editor":
+            expected["research:shared-topic-settings"] = 409
+        assert got == expected, role
+        posted = client.post(comments(run), {"text": "Seen."}).status_code
+        started = client.post(shared(topic, "run/")).status_code
+        assert posted == (409 if role == "viewer" else 302), role
+        assert started == (302 if role == "editor" else 409), role
     signed_out = {Client().get(page).status_code for page in all_pages(run)}
     assert signed_out == {302}

@@ -53,6 +53,7 @@ from research.pages import shares
 from research.services.facts import correcting
 from research.services.notifications import channels, digests
 from research.services.runs.reporting import sentences as report_sentences
+from research.services.topics import sharing
 from research.services.topics.settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -127,6 +128,7 @@ def shown_and_corrected(topic: Topic, run: Run) -> None:
     run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
     one.related_to.add(two)
     take_snapshot(owner, run.source, by=by)
+    sharing.add_comment(run.report, "Ask the *supplier*.", author=owner)
     first, second = report_sentences.sentences_of(run.report)[:2]
     correcting.check(run.report, first, by=by)
     fact = TopicFact.objects.filter(topic=topic).current()[0]

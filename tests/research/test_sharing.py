@@ -41,6 +41,26 @@ def test_a_role_narrows_the_way(member: Membership, bob: User):
     assert shared_with(bob, "nothing") == []
 
 
+@pytest.mark.requirement("R393")
+def test_a_changed_role_applies_at_once_and_is_in_the_owners_log(member: Membership, bob: User):
+    assert sharing.set_role(member, "editor", by=member.topic.owner.actor)
+
+    assert shared_with(bob, "viewer", "commenter") == []
+    assert shared_with(bob, "commenter", "editor") == [member.topic]
+    line = Activity.objects.of(member.topic.owner).first()
+    assert line is not None
+    assert (line.kind, line.actor) == ("topic-role-changed", "human:alice")
+    assert line.detail == {"member": "bob", "role": "editor"}
+    assert not sharing.set_role(member, "editor", by=member.topic.owner.actor)
+
+
+def test_an_unknown_role_changes_nothing(member: Membership, bob: User):
+    with pytest.raises(InvalidValue):
+        sharing.set_role(member, "owner", by=member.topic.owner.actor)
+
+    assert shared_with(bob, "viewer") == [member.topic]
+
+
 def test_it_ends_at_once(member: Membership, bob: User):
     assert sharing.remove_member(member, by=bob.actor)
 

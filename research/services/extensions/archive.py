@@ -173,6 +173,14 @@ KINDS = [
         owner="correction__owner",
         key=("correction_id", "fact_id"),
     ),
+    # The author is another account of this Beacon, so only the name is exported.
+    Kind(
+        "comments",
+        gettext_lazy("comments on reports"),
+        models.Comment,
+        owner="report__owner",
+        without=("author",),
+    ),
     Kind("shared-links", gettext_lazy("shared links"), models.SharedLink, prepare=_end),
     # Channels are imported without their secrets and switched off, so an import sends nothing.
     Kind(

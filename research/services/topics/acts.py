@@ -28,6 +28,7 @@ from research.services.runs import trash
 from research.services.runs.execution.starting import NotNow, start_run
 from research.services.runs.presenters import memory_words
 from research.services.schedules import scheduling
+from research.services.topics import sharing
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import archive_topic, unarchive_topic
 
@@ -238,12 +239,13 @@ def register_record_moves() -> None:
     )
     _register_runs()
     Remembered.BEFORE_PURGE.append(affected.prepare_purge)
-    models.Report.ON_PURGE += [trash.forget_run, sending.forget_run]
+    models.Report.ON_PURGE += [trash.forget_run, sending.forget_run, sharing.forget_former_texts]
     models.RemovedRun.ON_PURGE += [trash.forget_removed_run, sending.forget_run]
     Topic.ON_PURGE += [
         trash.check_not_running,
         trash.forget_history,
         sending.forget_topic,
+        sharing.forget_former_texts,
     ]
 
 

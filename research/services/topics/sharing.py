@@ -11,30 +11,38 @@ no agent of the owner gets (sensitive and quarantined ones) aren't shown either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import clean, one_line
-from memory.models import Activity, Membership, Source, Topic, TopicFact, User
+from memory.models import Activity, Membership, Source, Topic, TopicFact, Undo, User
 from memory.models.actors import Actor
-from memory.models.errors import InvalidValue
-from research.models import DeltaItem, Report
+from memory.models.errors import InvalidValue, LimitReached, Locked
+from research.models import Comment, DeltaItem, Report, Run
 from research.models.reports import ReportQuerySet, link_of
 from research.services.reports import page as report_page
 from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
 from research.services.reports.since_read import ReadRun
+from research.services.runs.execution import starting
+from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.topics.page import FactRow, host_of
+from research.services.topics.settings import editing as topic_editing
+from research.services.topics.settings import standing_rules
+from research.services.topics.settings.editing import EDITABLE_BY_EDITORS, State
 
 
 def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membership:
@@ -65,6 +73,20 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
         member = Membership.objects.create(topic=topic, user=user, role=role)
         _log(member, by, "topic-shared", role=role)
     return member
+
+
+def set_role(member: Membership, role: str, *, by: Actor) -> bool:
+    """Give the member another role. It applies at once. Return False if they have it already.
+
+    Raises InvalidValue for an unknown role.
+    """
+    _check_role(role)
+    with transaction.atomic():
+        others = Membership.objects.filter(pk=member.pk).exclude(role=role)
+        if not others.update(role=role):
+            return False
+        _log(member, by, "topic-role-changed", role=role)
+    return True
 
 
 def remove_member(member: Membership, *, by: Actor) -> bool:
@@ -104,6 +126,25 @@ def _log(member: Membership, by: Actor, kind: str, role: str = "") -> None:
     Activity.log(topic.owner, by, kind, subject=topic, member=name, role=role)
 
 
+def topic_for(user: User, pk: UUID, *roles: str) -> Topic | None:
+    """Return the person's own topic, or one that is shared with them; None if there is none.
+
+    Raises Locked if it is shared with them in a role other than `roles`.
+    """
+    own: Topic | None = Topic.objects.of(user).live().filter(pk=pk).first()
+    if own is not None:
+        return own
+    shared = Topic.objects.shared_with(user).select_related("owner").filter(pk=pk)
+    found: Topic | None = shared.first()
+    if found is None or not roles or Topic.objects.shared_with(user, *roles).filter(pk=pk).exists():
+        return found
+    raise Locked(
+        _(
+            "Your role in this topic doesn’t allow this. Nothing was changed. Ask the topic’s owner for another role."
+        )
+    )
+
+
 # --- what members can read ---
 
 MOST_LISTED = 200  # shared topics on the list of topics
@@ -139,6 +180,15 @@ def page_of_reports(topic: Topic, cursor: str = "") -> Page:
     """Return a page of its reports, newest first."""
     rows = reports_of(topic).defer("body", "delta", "sources")
     return page_of(rows, by="created", falling=True, cursor=cursor)
+
+
+def report_for(user: User, topic: Topic, **which: Any) -> Report | None:
+    """Return a report of the topic from `topic_for` by its `run` or `run__number`, or None."""
+    rows = reports_of(topic)
+    if topic.owner_id == user.pk:
+        rows = Report.objects.live().exclude(run__number=None).filter(run__topic=topic)
+    found: Report | None = rows.select_related("run").filter(**which).first()
+    return found
 
 
 @dataclass(slots=True)
@@ -196,6 +246,194 @@ def changes_of(reports: Sequence[Report]) -> list[tuple[DeltaItem, Report]]:
     merged = merge(items.order_by("run__number", "position"))
     listed_ones = [one.as_item() for one in merged if one.is_listed]
     return [(item, by_run[item.run_id]) for item in listed_ones]
+
+
+# --- comments on reports ---
+
+WRITERS = (Membership.Role.COMMENTER, Membership.Role.EDITOR)
+HOUR = timedelta(hours=1)
+
+
+def comments_of(report: Report) -> QuerySet[Any]:
+    """Return the comments on the report, oldest first, each with its author."""
+    rows: QuerySet[Any] = Comment.objects.filter(report=report).select_related("author")
+    return rows.order_by("created", "id")
+
+
+def discussion_of(report: Report, topic: Topic, reader: User, role: str = "") -> dict[str, Any]:
+    """Return the context of `research/_comments.html` in at most two queries.
+
+    The owner has no `role`, and can comment if there are members or comments.
+    """
+    comments = list(comments_of(report))
+    is_owner = topic.owner_id == reader.pk
+    can_comment = bool(comments) or topic.members.exists() if is_owner else role in WRITERS
+    told = {"comments": comments, "can_comment": can_comment, "is_owner": is_owner}
+    return told | {"longest_comment": Comment.LONGEST}
+
+
+def add_comment(report: Report, text: str, *, author: User) -> Comment:
+    """Add a comment by someone who can write one (`topic_for`).
+
+    Raises InvalidValue for an empty or long text, LimitReached if the report has Comment.MOST
+    comments, and NotNow if the author wrote Comment.MOST_AN_HOUR within the hour.
+    """
+    text = _comment_text(text)
+    with transaction.atomic():
+        _check_hour(report, author)
+        if report.comments.count() >= Comment.MOST:
+            raise LimitReached(
+                _(
+                    "This report already has %(most)d comments, which is the limit. Nothing was posted. Comment on another report, or delete a comment first."
+                )
+                % {"most": Comment.MOST}
+            )
+        made = Comment.objects.create(report=report, author=author, name=str(author), text=text)
+        Activity.log(report.owner, author.actor, "report-commented", subject=report)
+    return made
+
+
+def edit_comment(comment: Comment, text: str, *, by: Actor) -> bool:
+    """Change the text of the author's own comment. Return False if it is the same.
+
+    Raises InvalidValue and NotNow as `add_comment` does.
+    """
+    text = _comment_text(text)
+    if text == comment.text:
+        return False
+    report = comment.report
+    with transaction.atomic():
+        _check_hour(report, comment.author)
+        Comment.objects.filter(pk=comment.pk).update(text=text, edited_at=timezone.now())
+        Activity.log(report.owner, by, "comment-edited", subject=report)
+    return True
+
+
+def delete_comment(comment: Comment, *, by: Actor) -> dict[str, Any]:
+    """Delete the comment, and return what `restore_comment` needs."""
+    report = comment.report
+    kept = ("id", "author_id", "name", "text", "created", "edited_at")
+    fields = {name: getattr(comment, name) for name in kept}
+    with transaction.atomic():
+        comment.delete()
+        Activity.log(report.owner, by, "comment-deleted", subject=report)
+    return fields
+
+
+def restore_comment(report: Report, fields: Mapping[str, Any], *, by: Actor) -> Comment:
+    """Bring a deleted comment back, with its author and times."""
+    with transaction.atomic():
+        made = Comment.objects.create(report=report, **fields)
+        Activity.log(report.owner, by, "comment-restored", subject=report)
+    return made
+
+
+def forget_former_texts(record: Topic | Report, _by: Actor | None = None) -> None:
+    """Delete the former texts of comments and settings with their topic or report."""
+    where = {record._meta.model_name or "": str(record.pk)}
+    acts = ("comment-deleted", "comment-edited", "shared-edited")
+    Undo.objects.filter(act__in=acts, arguments__contains=where).delete()
+
+
+def _comment_text(text: str) -> str:
+    text = clean(text)[0].strip()
+    problem = ""
+    if not text:
+        problem = _("Write a comment first.")
+    elif len(text) > Comment.LONGEST:
+        told = {"most": Comment.LONGEST, "count": len(text)}
+        problem = _("Use at most %(most)d characters (currently %(count)d).") % told
+    if problem:
+        raise InvalidValue(problem, errors={"text": [problem]})
+    return text
+
+
+def _check_hour(report: Report, author: User | None) -> None:
+    """Raise NotNow if the author has reached the limit per hour. Call it in a transaction."""
+    # Two simultaneous requests must not exceed the limits together.
+    Topic.objects.select_for_update(of=("self",)).get(runs=report.run_id)
+    if author is None:
+        return
+    written = Activity.objects.filter(
+        owner=report.owner_id,
+        actor=str(author.actor),
+        kind__in=("report-commented", "comment-edited"),
+        created__gt=timezone.now() - HOUR,
+    )
+    moments = list(written.order_by("-created").values_list("created", flat=True))
+    if len(moments) < Comment.MOST_AN_HOUR:
+        return
+    free_at = moments[Comment.MOST_AN_HOUR - 1] + HOUR
+    wait = max(1, round((free_at - timezone.now()).total_seconds()))
+    words = _(
+        "You’ve written %(most)d comments in the last hour, which is the limit. This one wasn’t saved. Try again in %(minutes)d min."
+    )
+    told = {"most": Comment.MOST_AN_HOUR, "minutes": -(-wait // 60)}
+    raise NotNow(words % told, retry_after=wait)
+
+
+# --- what editors can do ---
+
+EDITOR = Membership.Role.EDITOR
+
+
+def settings_of(topic: Topic) -> State:
+    """Return what an editor sees and changes, without documents in the owner's library."""
+    stored = topic_editing.settings_of(topic)
+    state = {name: getattr(stored, name) for name in EDITABLE_BY_EDITORS}
+    return state | {"always_check": [rule for rule in stored.always_check if not _is_private(rule)]}
+
+
+def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor) -> None:
+    """Change the topic as an editor. `wanted` and `base` have keys of `settings_of`.
+
+    The owner's documents stay as they are. Applies from the next run. Raises EditConflict if others
+    changed the same field since `base`, and InvalidValue for rules that contradict the owner's.
+    """
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        now, stored = settings_of(held), topic_editing.settings_of(held)
+        if base is not None:
+            try:
+                wanted = topic_editing.merged(base=base, theirs=now, mine=wanted)
+            except topic_editing.EditConflict as exc:
+                raise topic_editing.EditConflict(exc.theirs, now) from exc
+        wanted = {name: value for name, value in wanted.items() if value != now[name]}
+        if "always_check" in wanted:
+            private = [rule for rule in stored.always_check if _is_private(rule)]
+            wanted["always_check"] = checks = [*wanted["always_check"], *private]
+            places = standing_rules.places_of(stored)
+            problem = standing_rules.contradiction(checks, places, allowed=stored.allow_domains)
+            if len(checks) > standing_rules.MOST_CHECKS:
+                problem = _("A topic can always check at most %(most)d words or pages.")
+                problem %= {"most": standing_rules.MOST_CHECKS}
+            if problem:
+                raise InvalidValue(problem, errors={"always_check": [problem]})
+        topic_editing.edit_topic(held, by=by, wanted=wanted)
+
+
+def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run:
+    """Queue a run as an editor, within the owner's limits.
+
+    Raises RunAlreadyActive, and NotNow with a reason that tells nothing about the owner's other
+    topics.
+    """
+    try:
+        return starting.start_run(topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded)
+    except NotNow as exc:
+        if topic.archived_at is not None:
+            why = _("The owner has archived this topic, so no run was started.")
+        elif exc.retry_after:
+            why = _(
+                "The owner’s limit of runs per hour is reached, so no run was started. Try again in %(minutes)d min."
+            ) % {"minutes": -(-exc.retry_after // 60)}
+        else:
+            why = _("Runs can’t be started manually on this Beacon. No run was started.")
+        raise NotNow(why, retry_after=exc.retry_after) from exc
+
+
+def _is_private(rule: str) -> bool:
+    return rule.startswith("library:")
 
 
 # --- facts and sources ---

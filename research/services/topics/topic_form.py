@@ -48,6 +48,7 @@ from research.services.topics.form_fields import (
 )
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import (
+    EDITABLE_BY_EDITORS,
     SETTINGS_FIELDS,
     State,
     plain,
@@ -763,12 +764,34 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         return {name: str(self.schedule[name]) for name in names}
 
     def base_state(self) -> State:
-        """Return the state when the form was opened. Empty if it was tampered with."""
-        try:
-            base = json.loads(self.cleaned_data.get("base") or "{}")
-        except (ValueError, RecursionError):
-            return {}
-        return base if isinstance(base, dict) else {}
+        return base_of(self)
+
+
+class EditorForm(AsksAboutSecrets):
+    """What an editor of a shared topic can change. Documents of the owner’s library aren't part of it."""
+
+    objective = TopicForm.base_fields["objective"]
+    focus = TopicForm.base_fields["focus"]
+    always_check = TopicForm.base_fields["always_check"]
+    base = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def clean_always_check(self) -> list[str]:
+        rules: list[str] = self.cleaned_data["always_check"]
+        if any(rule.startswith("library:") for rule in rules):
+            raise ValidationError(_("Only the topic’s owner can add documents from their library."))
+        return rules
+
+    def state(self) -> State:
+        return {name: self.cleaned_data[name] for name in EDITABLE_BY_EDITORS}
+
+
+def base_of(form: forms.Form) -> State:
+    """Return the state when the form was opened. Empty if it was tampered with."""
+    try:
+        base = json.loads(form.cleaned_data.get("base") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return base if isinstance(base, dict) else {}
 
 
 def initial_of(topic: Topic) -> dict[str, Any]:

@@ -102,6 +102,8 @@ SETTINGS_FIELDS = (
     "boost_places",
     "mute_places",
 )
+# What the editors of a shared topic can change: no services, models, budgets or notifications.
+EDITABLE_BY_EDITORS = ("objective", "focus", "always_check")
 SCHEDULE_FIELDS = ("preset", "cron", "time_zone", "missed")
 
 State = dict[str, Any]
