@@ -23,7 +23,7 @@ from tests.pages.test_every_address import Address, named
 from tests.pages.test_urls import PUBLIC, STAFF, routes
 from tests.pages.topic_cast import make, reported, text_of
 from tests.research.factories import make_second_run, make_topic
-from tests.undo import undo_in, undone
+from tests.undo import undo_in, undo_of, undone
 
 PAGES = ("", "facts/", "sources/", "reports/")
 
@@ -402,6 +402,20 @@ def typed(reader: Client, topic: Topic, **fields: str) -> dict[str, str]:
     form = reader.get(shared(topic, "settings/")).context["form"]
     shown = {name: form[name].value() for name in form.fields}
     return {name: form.fields[name].prepare_value(value) for name, value in shown.items()} | fields
+
+
+@pytest.mark.requirement("R395")
+def test_the_owner_sees_and_undoes_an_editors_change(
+    browser: Client, editor: Membership, run: Run, reader: Client
+):
+    sent = typed(reader, run.topic, objective="Which fixes?")
+    reader.post(shared(run.topic, "settings/"), sent)
+    change = Revision.objects.filter(record_id=run.topic.pk).latest("id")
+    assert "bob" in text_of(browser.get(f"/activity/changes/{change.pk}/"))
+
+    browser.post(undo_of("revision", change.pk))
+
+    assert TopicSettings.objects.get(topic=run.topic).objective == "What is new?"
 
 
 @pytest.mark.requirement("R395")
