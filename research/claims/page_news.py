@@ -71,7 +71,7 @@ MOST_OF_HEADING = {SENTENCE: 9, ITEM: 12}  # per heading and kind, by weight
 MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
-REWRITTEN = 52  # token_sort_ratio from which an added sentence may replace a removed one
+REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
@@ -168,7 +168,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     `old` are the statements of the last version. Everything below a heading that the last version
     lacked is one new section. Sentences with prompt injection are left out.
     """
-    known = _KnownHeadings.of(old)
+    known = _KnownHeadings.of(old, diff)
     known.statements.now = _Statements(_statements_now(diff))
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
@@ -485,6 +485,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.85
     elif come or _is_over(before, after):
         weight = 0.7
+    elif values.typed_values(before) - values.typed_values(after):
+        weight = 0.6
     elif _are_other_amounts(before, after):
         weight = 0.6
     else:
@@ -638,9 +640,10 @@ class _KnownHeadings:
     statements: _Statements
     versions: frozenset[tuple[int, ...]]
     latest: tuple[int, ...]  # empty if fewer than three headings name a version
+    kept: frozenset[tuple[str, ...]]  # paths of this version with statements of the last one
 
     @classmethod
-    def of(cls, old: Sequence[Entry]) -> _KnownHeadings:
+    def of(cls, old: Sequence[Entry], diff: PageDiff) -> _KnownHeadings:
         paths = {entry.path for entry in old}
         prefixes = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
         versions = versions_of(old)
@@ -648,7 +651,11 @@ class _KnownHeadings:
         counts = Counter(path[-1] for path in prefixes)
         said = {*(entry.match for entry in old), *(path[-1] for path in prefixes)}
         statements = _Statements(said, _columns_of_choices(old))
-        return cls(frozenset(prefixes), counts, statements, frozenset(versions), latest)
+        stayed = [*diff.unchanged, *(one.new for one in diff.differences if one.new and one.old)]
+        kept = {entry.path[:n] for entry in stayed for n in range(1, len(entry.path) + 1)}
+        return cls(
+            frozenset(prefixes), counts, statements, frozenset(versions), latest, frozenset(kept)
+        )
 
 
 class _Statements:
@@ -752,6 +759,9 @@ def _new_root(difference: Difference, known: _KnownHeadings, diff: PageDiff) -> 
     renamed = set(diff.renamed.values())
     for depth in range(1, len(entry.path) + 1):
         path = entry.path[:depth]
+        is_version = bool(version_of(entry.headings[depth - 1 : depth]))
+        if path in known.kept and not is_version:  # renamed, or put above all other headings
+            continue
         # The heading of a known version may be written differently now.
         if path in renamed or (
             known.latest and version_of(entry.headings[depth - 1 : depth]) in known.versions

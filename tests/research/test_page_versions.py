@@ -997,3 +997,21 @@ def test_a_part_of_a_new_section_begins_with_its_whole_paragraph():
         "### What happens if a skipper is away?\n\nSubmit it before. In an emergency, the mate can submit it.\n"
     )
     assert any("the mate can submit it" in one.sentence for one in news(old, new))
+
+
+def test_a_title_put_above_all_headings_hides_no_new_question():
+    old = "## Before buying\n\n### Where is the shop?\n\nAt pier 3.\n\n### When is it open?\n\nDaily.\n"
+    new = (
+        "# Frequent questions\n\n"
+        + old
+        + "\n### Which cards are taken?\n\nDebit cards are accepted.\n"
+        "\n### Is there parking?\n\nBehind the hall, for two hours.\n"
+    )
+    sentences = " ".join(one.sentence for one in news(old, new))
+    assert "Debit cards" in sentences and "Behind the hall" in sentences
+
+
+def test_a_list_that_lost_a_version_is_news():
+    old = "# Support\n\nFerry runs on Debian 11, Debian 12 and on tablets of the harbour.\n"
+    [change] = news(old, old.replace("Debian 11, ", ""))
+    assert change.status == "changed"
