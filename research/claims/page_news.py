@@ -485,9 +485,9 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.85
     elif come or _is_over(before, after):
         weight = 0.7
-    elif values.typed_values(before) - values.typed_values(after):
-        weight = 0.6
-    elif _are_other_amounts(before, after):
+    elif values.typed_values(before) - values.typed_values(after) or _are_other_amounts(
+        before, after
+    ):
         weight = 0.6
     else:
         is_news = said.lack(after) or said.lost(_left_out(before, after))
