@@ -573,8 +573,8 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("left", "kept left"),
-                            ("right", "kept right"),
+                            ("left", "kept earlier"),
+                            ("right", "kept newer"),
                             ("both", "kept both"),
                             ("merged", "merged"),
                             (
