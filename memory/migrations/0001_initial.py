@@ -579,8 +579,8 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("left", "kept left"),
-                            ("right", "kept right"),
+                            ("left", "kept earlier"),
+                            ("right", "kept newer"),
                             ("both", "kept both"),
                             ("merged", "merged"),
                             (

@@ -235,8 +235,8 @@ def whole(owner: User, conflict: Conflict) -> Row:
 # --- pages ---
 
 SAID = {
-    "left": gettext_lazy("Kept left. The other moved to Trash."),
-    "right": gettext_lazy("Kept right. The other moved to Trash."),
+    "left": gettext_lazy("Kept the earlier one. The other moved to Trash."),
+    "right": gettext_lazy("Kept the newer one. The other moved to Trash."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
 }

@@ -52,16 +52,16 @@ SHOWS = {
     "delivery": gettext_lazy("Notifications"),
     "quarantine": gettext_lazy("Quarantine"),
 }
-_CONFLICTS, _PLANS, _DUPLICATES, _FAILED, _DELIVERIES, _QUARANTINE = 31, 32, 51, 60, 70, 90
+_QUARANTINE, _CONFLICTS, _PLANS, _DUPLICATES, _FAILED, _DELIVERIES = 11, 31, 32, 51, 60, 70
 # The groups in their order. Those of proposals are ten times their danger.
 GROUPS: dict[int, str | Promise] = {
     **{danger * 10: danger.label for danger in Danger},
+    _QUARANTINE: gettext_lazy("Quarantine"),
     _CONFLICTS: gettext_lazy("Contradictions"),
     _PLANS: gettext_lazy("Plans to review"),
     _DUPLICATES: gettext_lazy("Near-duplicates"),
     _FAILED: gettext_lazy("Failed runs"),
     _DELIVERIES: gettext_lazy("Notifications that weren’t delivered"),
-    _QUARANTINE: gettext_lazy("Quarantine"),
 }
 UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
 DECIDED = {  # the states of decided items, by the value in the URL

@@ -183,7 +183,8 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
         "total": total,
-        "columns": source_desk.columns(wanted),
+        "columns": (columns := source_desk.columns(wanted, listing.rows)),
+        "shown": {column.name for column in columns},
         "name_query": wanted.sorted_by("name"),
         "seen_count": topic_page.seen_count(topic),
         "elsewhere": [

@@ -44,6 +44,7 @@ from memory.services.notes.saving import write_note
 from memory.services.records import traces
 from memory.services.topic_memory import agent_memory
 from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
+from research.pages.report_list import counts_of
 from research.pages.responses import confirm_read, not_now
 from research.services.facts import affected
 from research.services.reports import reading, topic_news
@@ -318,6 +319,9 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     facets, total = topic_page.run_facets(found)
     query = filter_bar.read(request.GET, facets)
     page = topic_page.runs_of(found, query, cursor=request.GET.get("cursor", ""))
+    counts = counts_of([row.run.pk for row in page.rows])
+    for row in page.rows:
+        row.counts = counts[row.run.pk]
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     bar = filter_bar.FilterBar(
         reverse("research:topic-runs", args=[slug]), "runs", query,

@@ -149,6 +149,18 @@ def test_an_act_ends_when_its_time_is_over_and_says_what_is_left(alice: Any):
     assert (late.number, late.left) == (0, 2)
 
 
+def test_the_text_shown_is_around_the_suspicious_words(alice: Any):
+    filler = "The price of cells fell. " * 100
+    note = aside(alice, filler + ORDER + " " + filler)
+
+    pieces = quarantine.in_words(alice, [("note", str(note.pk))])[str(note.pk)].pieces
+
+    (offending,) = [text for text, is_offending in pieces if is_offending]
+    assert offending in ORDER
+    assert pieces[0] == pieces[-1] == ("…", False)
+    assert len("".join(text for text, _is_offending in pieces)) <= quarantine.MOST_SHOWN + 2
+
+
 def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     filler = "The price of cells fell. " * 1_000
     page(alice, content=f"{filler}{ORDER}", size=len(filler) + len(ORDER))
@@ -158,4 +170,5 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     begins, ends = (shown[key] for _type, key in newest)
     assert "ignore instructions" in begins.why
     assert "Open its page" in ends.why
+    assert not any(is_offending for _text, is_offending in ends.pieces)
     assert "ignore instructions" in reason_of(ContentItem.objects.get(pk=ends.record.pk))

@@ -59,12 +59,12 @@ def test_everything_that_waits_is_in_one_list_the_dangerous_first(browser: Clien
 
     assert shown(browser) == [
         ("proposal", "Prompt injection"),
+        ("quarantine", "Quarantine"),
         ("conflict", "Contradictions"),
         ("proposal", "Other changes"),
         ("conflict", "Near-duplicates"),
         ("run", "Failed runs"),
         ("delivery", "Notifications that weren’t delivered"),
-        ("quarantine", "Quarantine"),
     ]
     page = browser.get(LIST)
     assert page.context["counts"] == {

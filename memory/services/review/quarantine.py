@@ -13,8 +13,8 @@ from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.utils.translation import gettext as _
 
-from beacon_site.text.cleaning import shorten
-from beacon_site.text.injection import injection_reason
+from beacon_site.text.cleaning import one_line
+from beacon_site.text.injection import injection_reason, instruction_spans
 from memory.models import (
     Activity,
     ContentItem,
@@ -49,7 +49,7 @@ def reason_in(texts: Iterable[Any]) -> str:
 
 
 MOST = 1_000  # records per action
-MOST_SHOWN = 600  # characters of a text in the list
+MOST_SHOWN = 600  # characters of a text, around the suspicious words
 LOOKED_AT = 20_000  # characters of a page that the list searches for the reason
 SECONDS = 10.0  # per request; the rest stays in quarantine, and a message says so
 MODELS: dict[str, Any] = {
@@ -84,6 +84,23 @@ class QuarantineRow:
     why: str
     text: str
     origin: origins.Origin | None
+
+    @property
+    def pieces(self) -> list[tuple[str, bool]]:
+        """Return the text around the first suspicious words, in pieces that say whether they are."""
+        text = one_line(self.text)
+        spans = instruction_spans(text)
+        first = spans[0][0] if spans else 0
+        begin = max(0, min(first - MOST_SHOWN // 3, len(text) - MOST_SHOWN))
+        if begin:
+            begin = text.find(" ", begin, first) + 1 or begin
+        end = min(len(text), begin + MOST_SHOWN)
+        found, at = [("…", False)] if begin else [], begin
+        for start, stop in spans:
+            if start < end:
+                found += [(text[at:start], False), (text[start : min(stop, end)], True)]
+                at = min(stop, end)
+        return [*found, (text[at:end], False), ("…" if end < len(text) else "", False)]
 
 
 def count(owner: User) -> int:
@@ -138,7 +155,7 @@ def _row(record: Any, named: Any) -> QuarantineRow:
         str(kind.noun),
         kind.address(record),
         why,
-        shorten(str(text), MOST_SHOWN),
+        str(text),
         named.get(record.source),
     )
 

@@ -530,11 +530,15 @@ def question(wanted: SourcesFilter, rules: Rules) -> Question:
     )
 
 
-def columns(wanted: SourcesFilter) -> Sequence[Column]:
+def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> Sequence[Column]:
+    """Return the columns, without those for problems that no row has."""
     way = "descending" if wanted.falling else "ascending"
     return [
         Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
         for name, (label, about) in COLUMNS.items()
+        if name not in ("contradicted", "unsupported", "failed")
+        or name == wanted.sort
+        or any(getattr(row.figures, name) for row in rows)
     ]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -266,9 +266,10 @@ def seen_count(topic: Topic) -> int:
 
 @dataclass(slots=True)
 class RunRow:
-    """One run as a table row."""
+    """One run as a table row, with its counts of listed changes by status."""
 
     run: Run
+    counts: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def took(self) -> str:
