@@ -102,3 +102,43 @@ def test_filters_stand_behind_one_button_on_a_phone(
         visitor.page.keyboard.press("Escape")
     visitor.click(visitor.page.get_by_role("link", name="Remove filter").first)
     expect(visitor.page.locator(".filter-chip")).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/notes/", "/observations/"])
+def test_a_records_text_has_its_row_on_a_phone(
+    visit: Visit, cast: dict[str, str], path: str
+) -> None:
+    visitor = visit(viewport=PHONE)
+    visitor.sign_in("grace")
+    visitor.goto(path)
+
+    widths = visitor.page.locator(".record-text").evaluate_all(
+        "(texts) => texts.map((one) => one.clientWidth)"
+    )
+
+    assert widths
+    assert min(widths) > 220
+
+
+BESIDE_THE_BAR = """(bar) => {
+  const { top, right, bottom, left } = bar.getBoundingClientRect();
+  const outside = [...bar.children].filter((one) => {
+    const box = one.getBoundingClientRect();
+    return box.top < top || box.right > right || box.bottom > bottom || box.left < left;
+  });
+  return outside.map((one) => one.textContent);
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_bar_of_a_pressed_sentence_holds_its_buttons(
+    visit: Visit, cast: dict[str, str], width: int
+) -> None:
+    visitor = visit(viewport={"width": width, "height": 800})
+    visitor.sign_in("grace")
+    visitor.goto(f"/topics/{cast['sample']}/?from=2&to=3")
+    visitor.page.locator("li.line .said").first.click()
+    bar = visitor.page.locator("li.line.here .line-acts")
+
+    assert bar.locator("> *").count() > 2
+    assert bar.evaluate(BESIDE_THE_BAR) == []
