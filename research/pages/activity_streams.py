@@ -480,7 +480,7 @@ _SUBJECTS = {
 QUIET = frozenset(
     {
         "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
-        "retired_run", "blame", "size",
+        "retired_run", "retired_as", "blame", "size",
     }
 )  # fmt: skip
 _OWN_ACTORS = {
