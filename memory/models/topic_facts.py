@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, ClassVar, Self
 
@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
@@ -42,6 +43,18 @@ class TopicFactQuerySet(RememberedQuerySet):
         """Keep retired facts, the most recent first."""
         found = self.live().filter(state=TopicFact.State.RETIRED)
         return found.order_by("-retired_run", "position", "created")
+
+    def behind(self, findings: Iterable[Any]) -> dict[Any, TopicFact]:
+        """Return the fact that each finding repeats, by the finding's ID, in one query.
+
+        A run stores a finding with exactly the text of its fact.
+        """
+        said = {(one.topic_id, one.content): one.pk for one in findings if one.topic_id}
+        facts = self.live().filter(
+            topic__in={topic for topic, _text in said}, text__in={text for _topic, text in said}
+        )
+        rows = {(fact.topic_id, fact.text): fact for fact in facts.order_by("created")}
+        return {said[place]: fact for place, fact in rows.items() if place in said}
 
     def add(self, topic: Topic, text: str, *, by: Actor, url: str = "") -> TopicFact:
         """Add a fact that `by` wrote.
@@ -374,6 +387,11 @@ class TopicFact(Recalled):
         """Move the fact from the current ones to the timeline. `how` is a RetiredAs."""
         fields = {"state": self.State.RETIRED, "retired_run": run, "retired_as": how}
         self.change(by=by, why=why, source=source, **fields)
+
+    @property
+    def site(self) -> str:
+        """Return the domain of its source, or ""."""
+        return domain_of(self.url) if self.url else ""
 
     @property
     def state_words(self) -> str:
