@@ -579,7 +579,7 @@ class Migration(migrations.Migration):
                             ("merged", "merged"),
                             (
                                 "gone",
-                                "resolved automatically because one of the two no longer exists",
+                                "resolved automatically because one of the two is no longer current",
                             ),
                         ],
                         max_length=6,

@@ -308,7 +308,7 @@ def _call(call: Mapping[str, Any]) -> CallRow:
     arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
     proposal = call.get("proposal", "")
     return CallRow(
-        _in_words(call, held=bool(proposal)),
+        call_in_words(call, held=bool(proposal)),
         call["tool"],
         arguments,
         call["result"],
@@ -317,7 +317,7 @@ def _call(call: Mapping[str, Any]) -> CallRow:
     )
 
 
-def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
+def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
     told = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
@@ -325,6 +325,10 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
         return _("%(tool)s was rejected") % told
     if held:
         return _("proposed a change for your review")
+    if tool == "recall" and "records" not in call:
+        return _("searched memory for “%(words)s”") % {
+            "words": shorten(str(asked.get("query", "")), 80)
+        }
     if tool == "recall":
         words = ngettext("recalled %(n)d memory for", "recalled %(n)d memories for", n) % told
         return f"{words} “{shorten(str(asked.get('query', '')), 80)}”"

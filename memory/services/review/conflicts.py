@@ -488,7 +488,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
             setattr(row, f"{side}_version", version or getattr(row, f"{side}_version"))
         row.open_again()
         row.save(update_fields=["left_version", "right_version"])
-        Activity.log(row.owner, by, "conflict-reopened", subject=row, label=str(row))
+        Activity.log(row.owner, by, "conflict-reopened", subject=row, label=row.log_label())
     conflict.refresh_from_db()
 
 
