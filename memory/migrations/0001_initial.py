@@ -585,7 +585,7 @@ class Migration(migrations.Migration):
                             ("merged", "merged"),
                             (
                                 "gone",
-                                "resolved automatically because one of the two no longer exists",
+                                "resolved automatically because one of the two is no longer current",
                             ),
                         ],
                         max_length=6,
@@ -3066,6 +3066,18 @@ class Migration(migrations.Migration):
                 ("touched_by_person", models.BooleanField(default=False)),
                 ("first_run", models.PositiveIntegerField(blank=True, null=True)),
                 ("retired_run", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "retired_as",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("replaced", "replaced"),
+                            ("outranked", "not in the top 10"),
+                            ("gone", "no longer found"),
+                        ],
+                        max_length=9,
+                    ),
+                ),
                 ("confirmed_at", models.DateTimeField(blank=True, null=True)),
                 ("confirmed_run", models.PositiveIntegerField(blank=True, null=True)),
                 ("contradicted_at", models.DateTimeField(blank=True, null=True)),

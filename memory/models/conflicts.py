@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from django.apps import apps
@@ -151,6 +151,33 @@ def label_of(*sides: Any) -> str:
     return shorten(str(sides[0]), LONGEST_LABEL)
 
 
+def _sides_of(conflicts: Iterable[Conflict]) -> dict[Any, Any]:
+    """Return the records of the conflicts by ID, without deleted ones: a query per type."""
+    wanted: dict[str, set[Any]] = {}
+    for one in conflicts:
+        wanted.setdefault(one.left_type, set()).add(one.left_id)
+        wanted.setdefault(one.right_type, set()).add(one.right_id)
+    found: dict[Any, Any] = {}
+    for record_type, keys in wanted.items():
+        found |= apps.get_model("memory", record_type)._default_manager.in_bulk(keys)
+    return found
+
+
+def _why_gone(conflict: Conflict, sides: Mapping[Any, Any]) -> str:
+    """Return the code of why a side is no longer current, or "" if it is something else."""
+    for key in (conflict.left_id, conflict.right_id):
+        side = sides.get(key)
+        if side is None:
+            return "deleted"
+        if side.trashed_at is not None:
+            return "trashed"
+        if getattr(side, "state", "") == "struck":
+            return "struck"
+        if getattr(side, "superseded_by_id", None) or getattr(side, "retired_as", "") == "replaced":
+            return "replaced"
+    return ""
+
+
 def _check_pair(owner: Any, kind: str, left: Versioned, right: Versioned) -> None:
     if kind not in Conflict.Kind.values:
         raise InvalidValue(gettext("There is no conflict kind “%(kind)s”.") % {"kind": kind[:40]})
@@ -222,7 +249,7 @@ class Conflict(models.Model):
         RIGHT = "right", _("kept newer")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
-        GONE = "gone", _("resolved automatically because one of the two no longer exists")
+        GONE = "gone", _("resolved automatically because one of the two is no longer current")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -295,7 +322,8 @@ class Conflict(models.Model):
     @classmethod
     def resolve_automatically(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
         """Resolve conflicts with a missing side, each with a line in the activity log."""
-        settled = 0
+        settled, gone = 0, list(gone)
+        sides = _sides_of(gone)
         for one in gone:
             changed = (
                 cls.objects.filter(pk=one.pk)
@@ -309,18 +337,28 @@ class Conflict(models.Model):
             )
             if changed:
                 settled += 1
-                Activity.log(one.owner, by, "conflict-gone", subject=one, label=str(one))
+                told = {"label": one.log_label(sides), "because": _why_gone(one, sides)}
+                Activity.log(one.owner, by, "conflict-gone", subject=one, **told)
         return settled
 
     @classmethod
     def reopen_restored(cls, ids: Iterable[Any], *, by: Actor) -> None:
         """Reopen conflicts that were resolved automatically if both sides are active again."""
         gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
-        for one in gone.select_related("owner").order_by("-settled_at"):
+        gone = list(gone.select_related("owner").order_by("-settled_at"))
+        sides = _sides_of(gone)
+        for one in gone:
             pair = cls.objects.of(one.owner).between(one.left_id, one.right_id)
             if not pair.open().exists():
                 one.open_again()
-                Activity.log(one.owner, by, "conflict-reopened", subject=one, label=str(one))
+                label = one.log_label(sides)
+                Activity.log(one.owner, by, "conflict-reopened", subject=one, label=label)
+
+    def log_label(self, sides: Mapping[Any, Any] | None = None) -> str:
+        """Return its name in the log. `sides` are its records by ID, if they are loaded."""
+        sides = _sides_of([self]) if sides is None else sides
+        found = [sides[key] for key in (self.left_id, self.right_id) if key in sides]
+        return label_of(*found) if found else str(self.get_kind_display())
 
     def open_again(self) -> None:
         """Reopen the conflict as if it had never been resolved."""

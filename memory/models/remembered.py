@@ -102,6 +102,7 @@ NO_VOUCHING = frozenset(
         "question",
         "state",
         "retired_run",
+        "retired_as",
         "expires_at",
         "touched_by_person",
         "edited_by_person",

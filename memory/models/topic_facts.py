@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, ClassVar, Self
 
@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
@@ -43,6 +44,18 @@ class TopicFactQuerySet(RememberedQuerySet):
         found = self.live().filter(state=TopicFact.State.RETIRED)
         return found.order_by("-retired_run", "position", "created")
 
+    def behind(self, findings: Iterable[Any]) -> dict[Any, TopicFact]:
+        """Return the fact that each finding repeats, by the finding's ID, in one query.
+
+        A run stores a finding with exactly the text of its fact.
+        """
+        said = {(one.topic_id, one.content): one.pk for one in findings if one.topic_id}
+        facts = self.live().filter(
+            topic__in={topic for topic, _text in said}, text__in={text for _topic, text in said}
+        )
+        rows = {(fact.topic_id, fact.text): fact for fact in facts.order_by("created")}
+        return {said[place]: fact for place, fact in rows.items() if place in said}
+
     def add(self, topic: Topic, text: str, *, by: Actor, url: str = "") -> TopicFact:
         """Add a fact that `by` wrote.
 
@@ -58,7 +71,11 @@ class TopicFactQuerySet(RememberedQuerySet):
             TopicFact.check_words(topic.pk, match_key(text))
             replaceable = [fact for fact in current if not fact.is_kept]
             if len(current) >= TopicFact.MOST_CURRENT:
-                replaceable[-1].retire(by=by, why=_("removed to make room for a fact you wrote"))
+                replaceable[-1].retire(
+                    by=by,
+                    why=_("removed to make room for a fact you wrote"),
+                    how=TopicFact.RetiredAs.OUTRANKED,
+                )
             fact = TopicFact(
                 owner=topic.owner,
                 topic=topic,
@@ -101,6 +118,11 @@ class TopicFact(Recalled):
         STRUCK = "struck", gettext_lazy("marked as wrong")
         RETIRED = "retired", gettext_lazy("replaced")
 
+    class RetiredAs(models.TextChoices):
+        REPLACED = "replaced", gettext_lazy("replaced")
+        OUTRANKED = "outranked", gettext_lazy("not in the top 10")  # nothing says it is wrong
+        GONE = "gone", gettext_lazy("no longer found")
+
     class Support(models.TextChoices):
         PAGE = "page", gettext_lazy("quote found in the stored page")
         SNIPPET = "snippet", gettext_lazy("quote found only in the search result")
@@ -110,9 +132,12 @@ class TopicFact(Recalled):
     LEAST_WIDTH = 21  # R22
     MOST_LENGTH = 1000
     REVISED = (
-        "text", "url", "state", "position", "lock", "retired_run", "question", "true_from",
-        "true_until",
+        "text", "url", "state", "position", "lock", "retired_run", "retired_as", "question",
+        "true_from", "true_until",
     )  # fmt: skip
+    AS_CURRENT: ClassVar[dict[str, Any]] = {
+        "state": State.CURRENT.value, "retired_run": None, "retired_as": "",
+    }  # fmt: skip
     SAID = ("text",)
     SEARCH_TYPE = "fact"
 
@@ -128,6 +153,7 @@ class TopicFact(Recalled):
     touched_by_person = models.BooleanField(default=False)
     first_run = models.PositiveIntegerField(null=True, blank=True)
     retired_run = models.PositiveIntegerField(null=True, blank=True)
+    retired_as = models.CharField(max_length=9, choices=RetiredAs, blank=True)
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_run = models.PositiveIntegerField(null=True, blank=True)
     contradicted_at = models.DateTimeField(null=True, blank=True)
@@ -287,7 +313,7 @@ class TopicFact(Recalled):
         """
         if self.state == self.State.CURRENT:
             return
-        fields: dict[str, Any] = {"state": self.State.CURRENT, "retired_run": None}
+        fields: dict[str, Any] = self.AS_CURRENT.copy()
         strike = self._last_strike() if self.state == self.State.STRUCK else None
         if strike and "touched_by_person" in strike.before:
             fields["touched_by_person"] = strike.before["touched_by_person"]
@@ -331,7 +357,9 @@ class TopicFact(Recalled):
             raise InvalidValue(_("The topic already has this fact."))
         if len(current) >= self.MOST_CURRENT:
             [fact for fact in current if not fact.is_kept][-1].retire(
-                by=by, why=_("removed to make room for a fact you restored")
+                by=by,
+                why=_("removed to make room for a fact you restored"),
+                how=self.RetiredAs.OUTRANKED,
             )
 
     def rename_question(self, name: str, *, by: Actor) -> None:
@@ -347,6 +375,26 @@ class TopicFact(Recalled):
                 self._check_room_to_keep()
             self.change(by=by, why=_("locked") if lock != Lock.OPEN else _("unlocked"), lock=lock)
 
-    def retire(self, *, by: Actor, why: str, run: int | None = None, source: str = "") -> None:
-        """Move the fact from the current ones to the timeline."""
-        self.change(by=by, why=why, source=source, state=self.State.RETIRED, retired_run=run)
+    def retire(
+        self,
+        *,
+        by: Actor,
+        why: str,
+        run: int | None = None,
+        source: str = "",
+        how: str = RetiredAs.REPLACED,
+    ) -> None:
+        """Move the fact from the current ones to the timeline. `how` is a RetiredAs."""
+        fields = {"state": self.State.RETIRED, "retired_run": run, "retired_as": how}
+        self.change(by=by, why=why, source=source, **fields)
+
+    @property
+    def site(self) -> str:
+        """Return the domain of its source, or ""."""
+        return domain_of(self.url) if self.url else ""
+
+    @property
+    def state_words(self) -> str:
+        """Return its state for a reader. Only a fact that another one replaced is called replaced."""
+        is_retired = self.state == self.State.RETIRED and self.retired_as
+        return str(self.get_retired_as_display() if is_retired else self.get_state_display())

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +41,7 @@ from memory.models import (
     Reflection,
     Session,
     Topic,
+    TopicFact,
     Trust,
     User,
 )
@@ -108,8 +110,24 @@ _FOUND = re.compile(r"- “(?P<said>.*)” \[(?P<mark>[^\]]+)\]")
 _AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>")
 
 
-def _cite_card(cite: Mapping[str, str]) -> dict[str, Any]:
-    """Return a source of an answer as it is shown; `quote` is empty if its title says the same."""
+def _cite_card(
+    cite: Mapping[str, str], fact: TopicFact | None, answered_at: datetime
+) -> dict[str, Any]:
+    """Return a source of an answer as it is shown; `quote` is empty if its title says the same.
+
+    `fact` is the one that it cites, as it is now. `outdated` says if it has been marked as wrong or
+    replaced since the answer.
+    """
+    outdated = ""
+    if fact is not None and fact.state == TopicFact.State.STRUCK:
+        outdated = fact.state_words
+    elif (
+        fact is not None
+        and fact.state == TopicFact.State.RETIRED
+        and fact.retired_as == TopicFact.RetiredAs.REPLACED
+        and fact.updated > answered_at
+    ):
+        outdated = _("replaced since")
     kinds = {
         "note": _("note"),
         "observation": _("observation"),
@@ -126,6 +144,9 @@ def _cite_card(cite: Mapping[str, str]) -> dict[str, Any]:
         "words": kinds.get(cite["type"], cite["type"]),
         "quote": "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
         "is_outside": cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
+        "site": fact.site if fact else "",
+        "published_at": fact.published_at if fact else None,
+        "outdated": outdated,
     }
 
 
@@ -139,11 +160,15 @@ class MessageRow:
     cites: Sequence[Mapping[str, str]] = ()
     rating: RatingControl | None = None
     disputes: Sequence[Conflict] = ()
+    facts: Mapping[str, TopicFact] = field(default_factory=dict)  # by the id of what is cited
 
     @property
     def cards(self) -> list[dict[str, Any]]:
         """Return the sources of an answer, as they are shown."""
-        return [_cite_card(cite) for cite in self.cites]
+        return [self._card(cite) for cite in self.cites]
+
+    def _card(self, cite: Mapping[str, str]) -> dict[str, Any]:
+        return _cite_card(cite, self.facts.get(cite.get("id", "")), self.message.created)
 
     @property
     def found(self) -> list[dict[str, Any]]:
@@ -160,15 +185,21 @@ class MessageRow:
         group_of: dict[str, dict[str, Any]] = {}  # by the id of a record
         row_of: dict[str, dict[str, Any]] = {}  # by its passage
         for number, (said, cite) in enumerate(zip(passages, self.cites, strict=True), start=1):
-            card = _cite_card(cite) | {"number": number}
+            card = self._card(cite) | {"number": number}
             if said[:60].rstrip("…") == card["title"][:60].rstrip("…"):
                 card["title"] = card["words"]
             pair = next((one for one in self.disputes if cite["id"] in _sides(one)), None)
             if pair is None and said in row_of:
                 row_of[said]["cards"].append(card)
+                row_of[said]["outdated"] = row_of[said]["outdated"] and card["outdated"]
                 continue
             text = _AUTOLINK.sub(r"\1", said)
-            row_of[said] = {"said": text, "cards": [card], "is_short": len(text) <= SHORT}
+            row_of[said] = {
+                "said": text,
+                "cards": [card],
+                "is_short": len(text) <= SHORT,
+                "outdated": card["outdated"],
+            }
             sides = _sides(pair) if pair else ()
             group = next((group_of[key] for key in sides if key in group_of), None)
             if group is None or group["conflict"] not in (None, pair):
@@ -206,7 +237,7 @@ def messages_of(
 ) -> tuple[list[MessageRow], int | None]:
     """Return the last messages (of those before a position), and where earlier ones end.
 
-    Two queries, one for contradictions and two for the ratings of the answers.
+    Two queries, one for contradictions, two for the facts and two for the ratings of the answers.
     """
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
@@ -214,8 +245,29 @@ def messages_of(
     found = list(rows[: MOST_SHOWN + 1])
     shown = found[:MOST_SHOWN][::-1]
     earlier = shown[0].position if len(found) > MOST_SHOWN else None
-    told = with_disputes(session, [said(message) for message in shown])
-    return with_ratings(session, told), earlier
+    return with_details(session, [said(message) for message in shown]), earlier
+
+
+def with_details(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
+    """Return the messages with contradictions, the facts that they cite, and controls to rate them."""
+    return with_ratings(session, _with_facts(session, with_disputes(session, rows)))
+
+
+def _with_facts(session: Session, rows: Sequence[MessageRow]) -> list[MessageRow]:
+    """Return the messages with the facts that they cite, or that a cited finding repeats: two queries."""
+    cited: dict[str, set[str]] = {"fact": set(), "observation": set()}
+    for row in rows:
+        for cite in row.cites:
+            if cite.get("type") in cited:
+                cited[cite["type"]].add(cite["id"])
+    if not any(cited.values()):
+        return list(rows)
+    facts = TopicFact.objects.of(session.owner)
+    findings = Observation.objects.of(session.owner).filter(pk__in=cited["observation"])
+    found: dict[Any, TopicFact] = {fact.pk: fact for fact in facts.filter(pk__in=cited["fact"])}
+    found |= facts.behind(findings.only("content", "topic_id")) if cited["observation"] else {}
+    by_id = {str(key): fact for key, fact in found.items()}
+    return [replace(row, facts=by_id) for row in rows]
 
 
 def _sides(conflict: Conflict) -> tuple[str, str]:
@@ -256,7 +308,7 @@ def _call(call: Mapping[str, Any]) -> CallRow:
     arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
     proposal = call.get("proposal", "")
     return CallRow(
-        _in_words(call, held=bool(proposal)),
+        call_in_words(call, held=bool(proposal)),
         call["tool"],
         arguments,
         call["result"],
@@ -265,7 +317,7 @@ def _call(call: Mapping[str, Any]) -> CallRow:
     )
 
 
-def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
+def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
     told = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
@@ -273,6 +325,10 @@ def _in_words(call: Mapping[str, Any], *, held: bool) -> str:
         return _("%(tool)s was rejected") % told
     if held:
         return _("proposed a change for your review")
+    if tool == "recall" and "records" not in call:
+        return _("searched memory for “%(words)s”") % {
+            "words": shorten(str(asked.get("query", "")), 80)
+        }
     if tool == "recall":
         words = ngettext("recalled %(n)d memory for", "recalled %(n)d memories for", n) % told
         return f"{words} “{shorten(str(asked.get('query', '')), 80)}”"
@@ -519,7 +575,7 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     found = _answer(request, pk)
     if not request.htmx:
         return redirect(f"{reverse('memory:session', args=[found.session_id])}#last")
-    [shown] = with_ratings(found.session, with_disputes(found.session, [said(found)]))
+    [shown] = with_details(found.session, [said(found)])
     if shown.is_pending and request.GET.get("seen") == shown.token:
         return HttpResponse(status=204)
     is_silent = shown.is_pending and _is_silent()

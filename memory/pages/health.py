@@ -137,7 +137,7 @@ def _verified() -> Part:
     if not isinstance(last, dict):
         text = _("Not verified yet.")
         todo = _("Beacon verifies it once a day. To verify it now, run “%(manage)s verify”.")
-        return Part(name, GOOD, text, todo % BY_HAND)
+        return Part(name, WARN, text, todo % BY_HAND)
     if not last["broken"]:
         return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
     text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
@@ -157,7 +157,7 @@ def _backups() -> Part:
         text = _("Restored as a test and compared.") if done.is_tested else _("Created.")
         return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)
     return Part(
-        name, GOOD, _("There is no backup yet."), _("Set a schedule under Settings → Backups.")
+        name, WARN, _("There is no backup yet."), _("Set a schedule under Settings → Backups.")
     )
 
 

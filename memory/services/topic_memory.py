@@ -462,7 +462,9 @@ def _store_retired(
         _continue_chain(fact, item, current)
     _store(facts, source)
     for fact in facts:
-        fact.retire(by=RESEARCH, why=why, run=number, source=source)
+        fact.retire(
+            by=RESEARCH, why=why, run=number, source=source, how=TopicFact.RetiredAs.OUTRANKED
+        )
 
 
 def _store(facts: Sequence[TopicFact], source: str) -> None:
@@ -477,10 +479,16 @@ def _retire(
     """Retire facts, each with the reason."""
     successors = {item.replaces: item.text for item in found if item.replaces}
     confirmed = {item.known_id for item in found if item.known_id and item.confirmed}
+    known = {item.known_id for item in found}
     for fact in facts:
         key = str(fact.pk)
-        why = _why_retired(number, successors.get(key, ""), was_confirmed=key in confirmed)
-        fact.retire(by=RESEARCH, why=why, run=number, source=source)
+        how = TopicFact.RetiredAs.GONE
+        if key in successors:
+            how = TopicFact.RetiredAs.REPLACED
+        elif key in known:
+            how = TopicFact.RetiredAs.OUTRANKED
+        why = _why_retired(how, number, successors.get(key, ""), was_confirmed=key in confirmed)
+        fact.retire(by=RESEARCH, why=why, run=number, source=source, how=how)
 
 
 def _fact(
@@ -511,13 +519,15 @@ def _confirm(fact: TopicFact, item: FoundFact, *, number: int, at: datetime, pos
     )
 
 
-def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
+def _why_retired(how: str, number: int, successor: str, *, was_confirmed: bool) -> str:
     """Return why a fact was retired, for its history and the timeline."""
     values = {"number": number, "text": texts.shorten(successor, 300)}
-    if successor:
+    if how == TopicFact.RetiredAs.REPLACED:
         return _("replaced in Run #%(number)d by “%(text)s”") % values
     if was_confirmed:
         return _("confirmed by Run #%(number)d, but 10 newer facts ranked higher") % values
+    if how == TopicFact.RetiredAs.OUTRANKED:
+        return _("10 other facts ranked higher in Run #%(number)d") % values
     return _("not a fact in Run #%(number)d") % values
 
 

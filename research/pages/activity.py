@@ -27,6 +27,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
@@ -242,6 +243,9 @@ class Group:
     @property
     def records(self) -> str:
         """Return the number of records, such as "14 observations"."""
+        if self.first.is_sentence:  # the only changes that are one
+            n = len(self.lines)
+            return ngettext("%(n)d question", "%(n)d questions", n) % {"n": n}
         return number_in_words(self.record_type, len(self.lines))
 
     @property
@@ -449,11 +453,16 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
 
 def _change_line(row: Any, user: User) -> Line:
     said = activity_words.of_change(row)
+    is_question = (
+        said == _("created") and row.record_type == "session" and row.actor.startswith("human")
+    )
+    if is_question:
+        said = _("asked")
     return Line(
         "change", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
         said, activity_words.subject(row.record_type), plain(row.label), why=row.reason,
         details=activity_words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
-        change_url=reverse("research:activity-change", args=[row.pk]),
+        change_url=reverse("research:activity-change", args=[row.pk]), is_sentence=is_question,
     )  # fmt: skip
 
 
@@ -463,7 +472,13 @@ def _log(row: Any, user: User) -> Line:
         activity_words.of_log(row), "" if row.kind == "tool-called" else activity_words.subject(row.subject_type),
         row.label,
         details=activity_words.of_detail(row.detail, row.actor), is_warning=row.is_warning,
+        is_sentence=row.subject_type == "conflict",
     )  # fmt: skip
+    if row.kind == activity_words.TOOL_CALLED:
+        told = {name: value for name, value in row.detail.items() if name not in ("path", "query")}
+        is_done = row.detail.get("outcome", "") in ("", "held")
+        rest = activity_words.of_detail(told if is_done else row.detail, row.actor)
+        line.label, line.details = "", [row.label, *rest]
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
     if row.subject_type == "proposal" and row.label:
@@ -487,7 +502,8 @@ def _call(row: Any, user: User) -> Line:
 def _run(row: Any, user: User) -> Line:
     return Line(
         "run", row.pk, row.created, activity_words.who(row.actor, user.username), row.actor,
-        activity_words.of_run(row), activity_words.subject("run"), f"{row.topic}, {row}", url=address_of(row),
+        _("started"), activity_words.subject("run"), _("%(run)s of %(topic)s") % {"run": row, "topic": row.topic},
+        url=address_of(row), details=activity_words.of_run(row), is_sentence=True,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -24,6 +25,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
+from memory.pages.chat import call_in_words
 from memory.pages.shared.filter_bar import first_day
 from memory.services.llm.spending import dollars
 from memory.services.records.history import field_words
@@ -302,12 +304,18 @@ class Line:
     is_warning: bool = False
     change_url: str = ""
     may_undo: bool = False
+    is_sentence: bool = False  # what it is about is said, or is its label
     by_them: str = ""  # the query that lists everything by this actor
 
     @property
     def subject(self) -> str:
         """Return the subject, unless the action already names it: “token made”."""
-        return "" if self.said.startswith(self.noun) else self.noun
+        return "" if self.is_sentence or self.said.startswith(self.noun) else self.noun
+
+    @property
+    def by(self) -> str:
+        """Return who acted, as the beginning of a sentence. A username stays as it is."""
+        return self.who if self.actor == f"human:{self.who}" else capfirst(self.who)
 
     @cached_property
     def run_url(self) -> str:
@@ -354,10 +362,10 @@ LOG_WORDS = {
     "account-enabled": _L("account enabled"),
     "account-made": _L("account created"),
     "agent-changed": _L("agent settings changed"),
-    "conflict-found": _L("found to conflict"),
-    "conflict-gone": _L("resolved automatically because one of the two no longer exists"),
-    "conflict-reopened": _L("reopened"),
-    "conflict-settled": _L("resolved"),
+    "conflict-found": _L("contradiction found"),
+    "conflict-gone": _L("conflict resolved because one of the two is no longer current"),
+    "conflict-reopened": _L("conflict reopened"),
+    "conflict-settled": _L("conflict resolved"),
     "connection-changed": _L("connection changed"),
     "held": _L("held for review"),
     "follow-up-failed": _L("a follow-up step failed"),
@@ -463,6 +471,13 @@ LOG_WORDS = {
     "tool-called": _L("called a tool"),
     "upkeep-failed": _L("note maintenance failed"),
 }
+# Why a conflict was resolved without a decision, by the code of its log line.
+_GONE = {
+    "struck": _L("conflict resolved because one of the two was marked as wrong"),
+    "replaced": _L("conflict resolved because one of the two was replaced"),
+    "trashed": _L("conflict resolved because one of the two was moved to Trash"),
+    "deleted": _L("conflict resolved because one of the two was deleted permanently"),
+}
 _SUBJECTS = {
     **SUBJECTS,
     "run": _L("run"),
@@ -485,7 +500,7 @@ _SUBJECTS = {
 QUIET = frozenset(
     {
         "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
-        "retired_run", "blame", "size",
+        "retired_run", "retired_as", "blame", "size",
     }
 )  # fmt: skip
 _OWN_ACTORS = {
@@ -544,6 +559,14 @@ def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
 
 def of_log(line: Activity) -> str:
     """Return the text of a log line, even for a kind without a label."""
+    if line.kind == TOOL_CALLED:
+        told = line.detail if isinstance(line.detail, dict) else {}
+        outcome = told.get("outcome", "")
+        is_error = outcome not in ("", "held")
+        call = {"tool": line.label, "arguments": told, "is_error": is_error}
+        return call_in_words(call, held=outcome == "held")
+    if line.kind == "conflict-gone" and (why := _GONE.get(line.detail.get("because", ""))):
+        return str(why)
     return str(LOG_WORDS.get(line.kind, line.kind.replace("-", " ")))
 
 
@@ -572,13 +595,17 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
         return []
     said = [str(detail["why"])] if detail.get("why") else []
     for name, value in detail.items():
-        if name == "why" or value in ("", None, [], {}) or (name == "source" and value == actor):
+        if (
+            name in ("why", "because")
+            or value in ("", None, [], {})
+            or (name == "source" and value == actor)
+        ):
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         said.append(f"{name.replace('_', ' ')}: {shown[:200]}")
     return said[:8]
 
 
-def of_run(run: Run) -> str:
-    """Return how a run was started."""
-    return _("started %(how)s") % {"how": run.get_trigger_display()}
+def of_run(run: Run) -> list[str]:
+    """Return how a run was started, unless a person did it."""
+    return [] if run.trigger == Run.Trigger.PERSON else [run.get_trigger_display()]

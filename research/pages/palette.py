@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,21 +16,34 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import clean
+from beacon_site.text.cleaning import clean, in_brief
 from beacon_site.web.http import BeaconRequest
-from memory.models import LibraryDocument, MemoryFile, Note, Topic, User
-from memory.services.search import bm25
+from memory.models import (
+    LibraryDocument,
+    MemoryFile,
+    Note,
+    Observation,
+    Session,
+    Topic,
+    TopicFact,
+    User,
+)
+from memory.services.search import bm25, kinds
+from memory.services.search.snippets import passage
+from research.models import Report
 from research.pages.context_processors import settings_pages
 from research.pages.places import every_place
 
 MOST = 6  # rows per group
 LONGEST = 200  # characters of a query, because no name is longer
 MOST_WORDS = 8
+LONGEST_SAID = 90  # characters of a record
+_BY_RUN = Q(kind="summary", source__startswith="run:")
+FEW_RUNS = 1  # summaries of runs next to facts that match
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +80,19 @@ def offered(
     """
     groups = [Group(_("Topics"), _topics(user, words))]
     if words:
+        facts, findings = _facts(user, words), _findings(user, words)
+        few = FEW_RUNS if facts or findings else MOST
         groups += [
+            Group(_("Facts"), facts),
             Group(_("Go to"), _holding(words, [*_pages(), *_settings(settings)])),
             Group(_("Actions"), _holding(words, _acts())),
             Group(_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
-            Group(_("Notes"), _notes(user, words)),
+            Group(_("Notes"), _notes(user, words, few_runs=few)),
+            Group(_("Observations"), findings),
             Group(_("More"), _further(words)),
         ]
     else:
-        groups += [Group(_("Actions"), _acts()), Group(_("Settings"), _settings(settings))]
+        groups += [Group(_("Recent"), _recent(user)), Group(_("Actions"), _acts())]
     return [group for group in groups if group.rows]
 
 
@@ -109,7 +127,7 @@ def _files(user: User, words: str) -> list[Row]:
     for word in words.split():
         files = files.filter(Q(path__icontains=word) | Q(summary__icontains=word))
     return [
-        Row(one.path, one.get_absolute_url(), "files", Truncator(one.summary).chars(60))
+        Row(one.path, one.get_absolute_url(), "files", in_brief(one.summary, 60))
         for one in files.only("path", "summary")[:MOST]
     ]
 
@@ -122,15 +140,66 @@ def _documents(user: User, words: str) -> list[Row]:
     return [Row(one.title, one.get_absolute_url(), "library", _("Library")) for one in found]
 
 
-def _notes(user: User, words: str) -> list[Row]:
-    """Return the best matching notes, by whole words as in memory search."""
-    best = [found for found, _score in bm25.search(user, "note", words, MOST)]
-    notes = {note.pk: note for note in Note.objects.of(user).active().filter(pk__in=best)}
+def _best(user: User, kind: str, words: str, active: Any) -> list[Any]:
+    """Return the best matching records of a kind, by whole words as in memory search."""
+    best = [found for found, _score in bm25.search(user, kind, words, 2 * MOST)]
+    rows = {row.pk: row for row in active.filter(pk__in=best)}
+    return [rows[key] for key in best if key in rows]
+
+
+def _facts(user: User, words: str) -> list[Row]:
+    current = TopicFact.objects.of(user).current().filter(topic__trashed_at=None)
+    found = _best(user, "fact", words, current.select_related("topic"))[:MOST]
     return [
-        Row(Truncator(notes[key].content).chars(90), notes[key].get_absolute_url(), "notes")
-        for key in best
-        if key in notes
+        Row(_said(one.text, words), kinds.KINDS["fact"].url(one), "topics", one.topic.title)
+        for one in found
     ]
+
+
+def _findings(user: User, words: str) -> list[Row]:
+    """Return observations, without those that repeat a fact: a current one is listed itself."""
+    found = _best(user, "observation", words, Observation.objects.of(user).active())
+    repeated = TopicFact.objects.of(user).behind(found)
+    rows = [one for one in found if one.pk not in repeated][:MOST]
+    return [
+        Row(_said(one.content, words), one.get_absolute_url(), "notes", one.get_category_display())
+        for one in rows
+    ]
+
+
+def _notes(user: User, words: str, *, few_runs: int) -> list[Row]:
+    """Return notes, with at most this many summaries of runs, which name every topic's words."""
+    found = _best(user, "note", words, Note.objects.of(user).active())
+    by_run = [one for one in found if one.kind == "summary" and one.source.startswith("run:")]
+    left = set(by_run[few_runs:])
+    rows = [one for one in found if one not in left][:MOST]
+    return [Row(_said(one.content, words), one.get_absolute_url(), "notes") for one in rows]
+
+
+def _said(text: str, words: str) -> str:
+    """Return the words of a record that match, as one line without Markdown."""
+    return passage(text, words, LONGEST_SAID)
+
+
+def _recent(user: User) -> list[Row]:
+    """Return the last reports, conversations and notes, newest first."""
+    reports = Report.objects.of(user).live().exclude(run__number=None)
+    reports = reports.filter(run__topic__trashed_at=None).select_related("run__topic")
+    talks = Session.objects.of(user).live().exclude(title="")
+    notes = Note.objects.of(user).active().exclude(kind__in=Note.IDENTITY).exclude(_BY_RUN)
+    found: list[tuple[datetime, Row]] = []
+    for one in reports.defer("body").order_by("-created")[:MOST]:
+        run = one.run
+        url = reverse("research:run", args=[run.topic.slug, run.pk])
+        told = {"number": run.number, "topic": run.topic.title}
+        label = _("Run #%(number)d of %(topic)s") % told
+        found.append((one.created, Row(label, url, "reports", _("Report"))))
+    for talk in talks.order_by("-created")[:MOST]:
+        found.append((talk.created, Row(talk.title, talk.get_absolute_url(), "ask", _("Ask"))))
+    for note in notes.order_by("-updated")[:MOST]:
+        row = Row(in_brief(note.content, LONGEST_SAID), note.get_absolute_url(), "notes")
+        found.append((note.updated, row))
+    return [row for _at, row in sorted(found, key=lambda one: one[0], reverse=True)[:MOST]]
 
 
 def _further(words: str) -> list[Row]:

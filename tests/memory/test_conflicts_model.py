@@ -61,8 +61,10 @@ def test_a_side_in_the_trash_settles_it_and_its_return_opens_it_again(alice: Any
 
     one.refresh_from_db()
     assert (one.state, one.settled_how) == ("settled", "gone")
-    assert Activity.objects.filter(kind="conflict-gone").count() == 1
+    [line] = Activity.objects.filter(kind="conflict-gone")
+    assert (line.label, line.detail) == (str(left), {"because": "trashed"})
     right.restore(by=alice.actor)
+    assert Activity.objects.get(kind="conflict-reopened").label == str(left)
     assert Conflict.objects.standing().get() == one
 
 

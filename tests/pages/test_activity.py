@@ -14,11 +14,21 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.accounts import tokens
-from memory.models import Activity, ModelCall, Note, Revision, SavedView, Topic, User
+from memory.models import (
+    Activity,
+    Conflict,
+    ModelCall,
+    Note,
+    Revision,
+    SavedView,
+    Session,
+    Topic,
+    User,
+)
 from memory.models.actors import MAINTENANCE, RESEARCH, Actor
 from memory.models.remembered import Lock
 from research.models import Run
-from tests.research.factories import make_call, make_run, make_topic
+from tests.research.factories import make_call, make_fact, make_run, make_topic
 from tests.undo import undo_of, undone
 
 HTMX = {"HX-Request": "true", "HX-Target": "activity"}
@@ -369,3 +379,27 @@ def test_what_it_happened_to_is_not_said_twice(browser: Client, alice: User):
     shown = " ".join(re.sub(r"<[^>]+>", " ", browser.get(LIST).content.decode()).split())
 
     assert "token created" in shown and "token token created" not in shown
+
+
+def test_lines_read_as_sentences(browser: Client, topic: Topic, alice: User):
+    left, right = (make_fact(topic, f"The toll is {n} euros in 2026.") for n in (3, 4))
+    Conflict.objects.note(alice, "contradiction", left, right, reason="amount")
+    right.strike(by=alice.actor)
+    run = make_run(topic, actor=str(alice.actor))
+    for number in range(3):
+        session = Session.objects.create(owner=alice, title=f"What is new {number}?")
+        Revision.record_first([session], by=alice.actor)
+
+    shown = " ".join(re.sub(r"<[^>]+>", " ", browser.get(LIST).content.decode()).split())
+
+    assert "conflict resolved because one of the two was marked as wrong : The toll is 3" in shown
+    assert "contradiction found : The toll is 3 euros in 2026." in shown
+    assert "You asked 3 questions" in shown
+    assert f"You started Run #{run.number} of {topic.title}" in shown
+    assert "topicfact" not in shown and "manually" not in shown
+
+
+def test_a_username_is_not_capitalized(browser: Client, alice: User):
+    Activity.log(alice, Actor("human", "carol"), "signed-in", label="Firefox")
+
+    assert "<bdi>carol</bdi>" in browser.get(LIST).content.decode()

@@ -29,12 +29,16 @@ def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alic
 
     [missed, asked] = browser.get(LIST, {"kind": "tools"}).context["lines"]
 
-    assert (asked.who, asked.said, asked.label) == ("agent claude", "called a tool", "recall")
+    assert (asked.who, asked.said, asked.label) == (
+        "agent claude",
+        "searched memory for “batteries”",
+        "",
+    )
     assert asked.noun == missed.noun == ""
-    assert "query: batteries" in asked.details
-    assert "outcome: not_found" in missed.details
+    assert asked.details[0] == "recall"
+    assert missed.said == "retrieve was rejected" and "outcome: not_found" in missed.details
     acts = browser.get(LIST, {"kind": "acts"}).context["lines"]
-    assert {line.said for line in acts}.isdisjoint({"called a tool"})
+    assert {line.said for line in acts}.isdisjoint({asked.said, missed.said})
 
 
 def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client, alice: User):

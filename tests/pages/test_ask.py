@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
@@ -16,11 +17,12 @@ from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import ask, start
 from memory.models import Conflict, Message, Note, Reflection, Session, User
-from memory.pages.chat import messages_of
+from memory.pages.chat import messages_of, said, with_details
 from memory.services.notes.saving import write_note
 from research.models import Worker
 from tests.memory.ended_sessions import finish_session
-from tests.pages.record_cast import HTMX, text_of
+from tests.pages.record_cast import HTMX, observation, text_of
+from tests.research.factories import make_fact, make_topic
 
 LIST = reverse("memory:ask")
 
@@ -152,6 +154,63 @@ def test_the_same_words_of_two_memories_are_shown_once(session: Session, alice: 
     found = messages_of(session)[0][-1].found
     rows = [row for group in found for row in group["rows"] if row["said"] == words]
     assert [len(row["cards"]) for row in rows] == [2]
+
+
+def test_what_was_marked_as_wrong_or_replaced_since_is_struck_through_and_names_its_site(
+    browser: Client, session: Session, alice: User, django_assert_max_num_queries: Any
+):
+    topic = make_topic(alice, "Lighthouses")
+    origin = {"url": "https://www.light.example/a", "published_at": date(2025, 11, 14)}
+    fact, other = (
+        make_fact(topic, f"The lighthouse of {town} is 40 metres tall.", **origin)
+        for town in ("Osaka", "Kobe")
+    )
+    finding = observation(alice, fact.text, topic=topic).pk
+    Message.objects.filter(session=session, role="assistant").update(
+        content="\n".join(f"- “{one}” [x]" for one in (fact.text, other.text, fact.text)),
+        cites=[
+            {
+                "type": kind,
+                "id": str(key),
+                "title": text,
+                "url": "/",
+                "trust": "external",
+                "mark": "x",
+            }
+            for kind, key, text in (
+                ("fact", fact.pk, fact.text),
+                ("fact", other.pk, other.text),
+                ("observation", finding, fact.text),
+            )
+        ],
+    )
+    before = text_of(browser.get(at("session", session)))
+    assert "<s>" not in before and before.count("light.example") == 3 and "14 Nov 2025" in before
+
+    fact.strike(by=alice.actor)
+    other.retire(by=alice.actor, why="replaced")
+
+    with django_assert_max_num_queries(15):
+        html = text_of(browser.get(at("session", session)))
+    assert f"<s>{fact.text}</s>" in html and f"<s>{other.text}</s>" in html
+    assert html.count("marked as wrong") == 2 and html.count("replaced since") == 1
+
+
+def test_a_fact_that_was_only_outranked_or_replaced_before_is_not_struck_through(
+    session: Session, alice: User
+):
+    fact = make_fact(make_topic(alice, "Lighthouses"), "The lighthouse of Osaka is 40 metres tall.")
+    answer = session.messages.get(role="assistant")
+    answer.cites = [{"type": "fact", "id": str(fact.pk), "title": fact.text, "mark": "x"}]
+    fact.retire(by=alice.actor, why="room", how="outranked")
+    [shown] = with_details(session, [said(answer)])
+    assert shown.cards[0]["outdated"] == ""
+
+    fact.unstrike(by=alice.actor)
+    fact.retire(by=alice.actor, why="replaced")
+    answer.created = timezone.now()
+    [shown] = with_details(session, [said(answer)])
+    assert shown.cards[0]["outdated"] == ""
 
 
 def test_an_answer_by_recall_that_was_edited_is_shown_as_its_text(session: Session):

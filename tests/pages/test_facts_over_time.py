@@ -297,3 +297,32 @@ def test_the_number_of_queries_doesnt_grow(browser: Client, topic: Topic, alice:
     assert queries(f"?as_of={day(2)}") <= few_then + 2
     assert len(shown(topic).questions) == 40
     assert shown(topic).pages == 126
+
+
+@pytest.mark.requirement("R18", "R20")
+def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
+    topic: Topic, browser: Client
+) -> None:
+    (old,) = found(topic, ran(topic, 30), FoundFact(OLD))
+    aged(30)
+    (gone,) = found(topic, ran(topic, 20), FoundFact(OTHER), FoundFact(OLD, known_id=str(old.pk)))
+    aged(20)
+    ten = [FoundFact(f"The release notes name change number {n}.") for n in range(10)]
+    found(topic, ran(topic, 10), *ten, FoundFact(OLD, known_id=str(old.pk)))
+
+    url = reverse("research:topic-facts", args=[topic.slug])
+    lanes = over_time(topic, runs_of(topic))
+    kinds = {block.text: block.kind for one in lanes.questions for block in one.blocks}
+    assert (kinds[OLD], kinds[OTHER]) == ("outranked", "gone")
+    page = browser.get(url, {"fact": old.pk}).content.decode()
+    assert '<span class="tag">not in the top 10</span>' in page
+    assert "then not in the top 10." in page
+    listed = browser.get(url, {"view": "list"}).content.decode()
+    assert "Not in the top 10 since Run #3" in listed and "No longer found by Run #3" in listed
+    assert "Replaced by Run" not in listed
+    history = browser.get(reverse("research:fact-history", args=[topic.slug, old.pk]))
+    assert "others ranked higher" in history.content.decode()
+
+    gone.refresh_from_db()
+    gone.unstrike(by=topic.owner.actor)
+    assert (gone.retired_as, gone.state_words) == ("", "current")

@@ -287,6 +287,26 @@ def test_the_panel_shows_each_kind(browser: Client, alice: User, note: Note) -> 
         assert browser.get(address).status_code == 302
 
 
+def test_the_panel_of_a_fact_offers_to_correct_it_and_marks_it_as_wrong(
+    browser: Client, alice: User
+) -> None:
+    fact = TopicFact.objects.add(
+        make_topic(alice), "A fact about tea in Darjeeling.", by=alice.actor
+    )
+    address = reverse("memory:memory-panel", args=["fact", fact.pk])
+    html = browser.get(address, headers=PANEL).content.decode()
+    strike = reverse("research:fact-strike", args=[fact.topic.slug, fact.pk])
+    assert reverse("research:fact-edit", args=[fact.topic.slug, fact.pk]) in html
+    assert f'action="{strike}"' in html
+
+    answer = browser.post(strike, {"next": RECALL})
+
+    assert answer.headers["Location"] == RECALL
+    fact.refresh_from_db()
+    assert fact.state == "struck"
+    assert strike not in browser.get(address, headers=PANEL).content.decode()
+
+
 def test_a_strangers_panel_is_not_there(
     note: Note, bob: User, client_of: Callable[[User], Client]
 ) -> None:

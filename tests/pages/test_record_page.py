@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.test import Client
 from memory.models import Note, Use
 from memory.services.notes.saving import edit_note, supersede
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
-from tests.research.factories import make_run, make_topic
+from tests.research.factories import make_fact, make_run, make_topic
 
 PANEL = {**HTMX, "HX-Target": "record-panel"}
 
@@ -51,6 +52,26 @@ def test_without_a_run_an_origin_is_still_told(browser: Client, alice: Any) -> N
     one = observation(alice, source="run:999:heuristic")
     html = text_of(browser.get(one.get_absolute_url()))
     assert "run 999 (deleted), without a model" in html
+
+
+def test_a_finding_names_its_page_site_quote_and_the_state_of_its_fact(
+    browser: Client, alice: Any
+) -> None:
+    topic = make_topic(alice, "Fares")
+    run = make_run(topic)
+    fact = make_fact(
+        topic, "The fare is 3 euros in 2026.", run, url="https://www.fares.example/new",
+        source_title="New fares", quote="A ticket costs 3 euros.", published_at=date(2025, 11, 14),
+    )  # fmt: skip
+    one = observation(alice, fact.text, source=run.source, topic=topic)
+    page = text_of(browser.get(one.get_absolute_url()))
+    assert 'href="https://www.fares.example/new"' in page and "New fares" in page
+    assert "<bdi>fares.example</bdi>" in page and "14 Nov 2025" in page
+    assert "“A ticket costs 3 euros.”" in page and ">current</a>" in page
+
+    fact.strike(by=alice.actor)
+
+    assert ">marked as wrong</a>" in text_of(browser.get(one.get_absolute_url()))
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_what_was_told_and_found_no_place_among_ten_facts_is_no_news_again(
     assert run.new_count == 4
     assert not run.delta_items.filter(status="new").exists()
     by = TopicFact.objects.filter(topic=topic).retired()
-    assert by.filter(retired_run=1, first_run=1).count() == 6
+    assert by.filter(retired_run=1, first_run=1, retired_as="outranked").count() == 6
 
 
 def test_a_kept_fact_is_marked_confirmed_when_a_run_finds_it_again(
@@ -162,6 +162,7 @@ def test_a_changed_fact_takes_the_place_of_the_old_which_stays_in_the_timeline(
 
     old = TopicFact.objects.filter(topic=topic).retired().get(text=cast.sentence(1))
     assert (old.retired_run, old.first_run, old.source) == (2, 1, once.source)
+    assert old.retired_as == "replaced"
     assert any("9,900" in text for text in facts_of(topic))
 
 

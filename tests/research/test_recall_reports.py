@@ -20,7 +20,7 @@ from memory.tasks import follow_languages
 from research.models import Report
 from tests.memory.tool_cast import call
 from tests.pages.topic_cast import make, ran
-from tests.research.factories import make_fact, make_item, make_run, make_topic
+from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 
 def report(topic: Topic, body: str, number: int = 1) -> Report:
@@ -51,11 +51,19 @@ def test_an_edited_report_is_found_by_its_new_words(alice: Any) -> None:
     assert (found(alice, "separators"), found(alice, "anodes")) == ([], [made])
 
 
-def test_a_fact_leads_to_its_place_on_the_topics_page(alice: Any) -> None:
+def test_a_fact_leads_to_its_place_on_the_topics_page(alice: Any, client_of: Any) -> None:
     topic = make(alice, "Solid state")
     fact = TopicFact.objects.add(topic, "Separators are made in Kyoto.", by=alice.actor)
     hit = recall(alice, "Kyoto separators", "lexical")[0]
-    assert (hit.title, hit.url) == ("Solid state", f"/topics/{topic.slug}/#fact-{fact.pk}")
+    assert (hit.title, hit.url) == (
+        "Solid state",
+        f"/topics/{topic.slug}/facts/?fact={fact.pk}#fact-{fact.pk}",
+    )
+    browser = client_of(alice)
+    assert f'id="fact-{fact.pk}"' in browser.get(hit.url).content.decode()  # no runs: a list
+    make_report(ran(topic, 1))
+    make_report(ran(topic, 2))
+    assert browser.get(hit.url).context["row"].fact == fact
 
 
 def test_what_belongs_to_a_topic_is_found_by_its_title_and_by_a_new_one(alice: Any) -> None:

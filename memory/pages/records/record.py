@@ -22,6 +22,7 @@ from memory.models import (
     Observation,
     Remembered,
     Revision,
+    TopicFact,
     Trust,
     Use,
     User,
@@ -126,6 +127,7 @@ class RecordPage:
     near: list[Any] = field(default_factory=list)
     chain: list[Any] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
+    fact: TopicFact | None = None  # that a finding repeats, with its source
 
     @property
     def quarantine_reason(self) -> str:
@@ -254,7 +256,7 @@ def expiry_words(record: Remembered, at: datetime | None = None) -> str:
 
 
 def page_of(record: Any) -> RecordPage:
-    """Return the page of `record`, whose owner is loaded: at most twelve queries."""
+    """Return the page of `record`, whose owner is loaded: at most thirteen queries."""
     owner: User = record.owner
     history = record_history.history_of(record, size=FEW_CHANGES)
     first = record_history.revisions_of(record).last() if history.next_cursor else None
@@ -279,7 +281,15 @@ def page_of(record: Any) -> RecordPage:
         near=_near(record),
         chain=_chain(record),
         pairs=pairs_of(record),
+        fact=_fact_of(record),
     )
+
+
+def _fact_of(record: Any) -> TopicFact | None:
+    """Return the fact that a finding of a run repeats."""
+    if not isinstance(record, Observation) or record.topic_id is None:
+        return None
+    return TopicFact.objects.of(record.owner).behind([record]).get(record.pk)
 
 
 def _chain(record: Any) -> list[Note]:

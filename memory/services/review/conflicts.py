@@ -282,6 +282,9 @@ def _keep(act: _Resolution, kept: Any, other: Any) -> list[Any]:
     return [kept.pk, other.pk]
 
 
+_RETIRED = {"state": TopicFact.State.RETIRED, "retired_as": TopicFact.RetiredAs.REPLACED}
+
+
 def _put_away(act: _Resolution, record: Any, why: str) -> None:
     """Remove a record from memory: a fact from the topic's list, others to Trash.
 
@@ -293,7 +296,7 @@ def _put_away(act: _Resolution, record: Any, why: str) -> None:
         fields = {"state": TopicFact.State.STRUCK, "touched_by_person": True}
         record.change(why=why, **act.told, **fields)
     else:
-        record.change(why=why, **act.told, state=TopicFact.State.RETIRED)
+        record.change(why=why, **act.told, **_RETIRED)
 
 
 def _vouch(act: _Resolution, record: Any, *, is_kept: bool) -> None:
@@ -341,7 +344,7 @@ def _merge(act: _Resolution) -> list[Any]:
         return [merged.note.pk, left.pk, right.pk]
     why = _("merged to resolve a conflict")
     if isinstance(right, TopicFact):  # not marked as wrong, since the merged text replaces it
-        right.change(why=why, **act.told, state=TopicFact.State.RETIRED)
+        right.change(why=why, **act.told, **_RETIRED)
     else:
         right.trash(why=why, **act.told)
     _rewrite(act, left, act.text, joined_with=right)
@@ -485,7 +488,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
             setattr(row, f"{side}_version", version or getattr(row, f"{side}_version"))
         row.open_again()
         row.save(update_fields=["left_version", "right_version"])
-        Activity.log(row.owner, by, "conflict-reopened", subject=row, label=str(row))
+        Activity.log(row.owner, by, "conflict-reopened", subject=row, label=row.log_label())
     conflict.refresh_from_db()
 
 

@@ -191,4 +191,6 @@ def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
 
 
 def _fact_url(fact: Any) -> str:
-    return reverse("research:topic", args=[fact.topic.slug]) + f"#fact-{fact.pk}"
+    """Return the fact on its topic's page: selected over time, or its line if there is only a list."""
+    page = reverse("research:topic-facts", args=[fact.topic.slug])
+    return f"{page}?fact={fact.pk}#fact-{fact.pk}"

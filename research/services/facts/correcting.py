@@ -121,7 +121,9 @@ def restore_fact(fact: TopicFact, *, by: Actor) -> None:
             if len(current) >= TopicFact.MOST_CURRENT:
                 replaceable = [other for other in current if not other.is_kept]
                 replaceable[-1].retire(
-                    by=by, why=_("removed to make room for a fact restored from Trash")
+                    by=by,
+                    why=_("removed to make room for a fact restored from Trash"),
+                    how=TopicFact.RetiredAs.OUTRANKED,
                 )
         fact.restore(by=by)
 

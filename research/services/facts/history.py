@@ -245,6 +245,7 @@ class Turn:
     state: str
     why: str = ""
     is_trashed: bool = False
+    retired_as: str = ""
 
     @property
     def is_known(self) -> bool:
@@ -315,6 +316,7 @@ def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[
             state=str(after.get("state", turn.state)),
             is_trashed=bool(after["trashed_at"]) if "trashed_at" in after else turn.is_trashed,
             why=revision.reason,
+            retired_as=str(after.get("retired_as", turn.retired_as)),
         )
         turns.append(turn)
     return turns or [turn]

@@ -100,7 +100,7 @@ class Block:
     text: str
     start: int
     end: int  # exclusive
-    kind: str  # now, past, contra or struck
+    kind: str  # now, past, outranked, gone, contra or struck
     began: str
     ended: str
     label: str = ""
@@ -116,6 +116,9 @@ class Block:
         told = {"text": self.text, "began": self.began, "ended": self.ended}
         if not self.ended:
             return _("%(text)s. Since %(began)s.") % told
+        if self.kind in (TopicFact.RetiredAs.OUTRANKED, TopicFact.RetiredAs.GONE):
+            told["how"] = TopicFact.RetiredAs(self.kind).label
+            return _("%(text)s. From %(began)s until %(ended)s, then %(how)s.") % told
         return _("%(text)s. From %(began)s until %(ended)s.") % told
 
 
@@ -313,6 +316,8 @@ def _block(
     start = _column(begun.place, numbers)
     end = 2 * len(runs) if ended is None else _column(ended.place, numbers)
     kind = "now" if ended is None else "past"
+    if ended is not None and ended.state == TopicFact.State.RETIRED:
+        kind = ended.retired_as.replace(TopicFact.RetiredAs.REPLACED, "past") or "past"
     if _kind(begun) == "struck":
         kind = "struck"
     elif (

@@ -396,7 +396,7 @@ class MemoryChanges:
             ("new", _("Facts learned"), self.new),
             ("confirmed", _("Facts confirmed"), self.confirmed),
             ("contradicted", _("Facts contradicted by sources"), self.contradicted),
-            ("retired", _("Replaced facts"), self.retired),
+            ("retired", _("Facts no longer current"), self.retired),
         ]
         return [group for group in found if group[2]]
 
@@ -482,19 +482,29 @@ def _as_of_now(
         return {}, {}
     nothing = Cast(Value(None), UUIDField())
     facts = TopicFact.objects.filter(pk__in=wanted).order_by()
-    rows = facts.values_list(Value(FACT), "pk", "text", "state", "trashed_at", nothing)
+    rows = facts.values_list(
+        Value(FACT), "pk", "text", "state", "retired_as", "trashed_at", nothing
+    )
     others = (
         Observation.objects.filter(pk__in=seen)
         .order_by()
         .values_list(
-            Value(OBSERVATION), "pk", "content", "category", "trashed_at", "near_duplicate_of"
+            Value(OBSERVATION),
+            "pk",
+            "content",
+            "category",
+            Value(""),
+            "trashed_at",
+            "near_duplicate_of",
         )
     )
     found: dict[str, TopicFact] = {}
     observed: dict[str, Observation] = {}
-    for kind, key, text, word, trashed_at, twin in rows.union(others, all=True):
+    for kind, key, text, word, how, trashed_at, twin in rows.union(others, all=True):
         if kind == FACT:
-            found[str(key)] = TopicFact(pk=key, text=text, state=word, trashed_at=trashed_at)
+            found[str(key)] = TopicFact(
+                pk=key, text=text, state=word, retired_as=how, trashed_at=trashed_at
+            )
         else:
             observed[str(key)] = Observation(
                 pk=key,
@@ -516,8 +526,14 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
         return Change(kind, text, note=_("now in Trash"))
     if fact.state == TopicFact.State.STRUCK:
         note = _("since marked as wrong")
-    elif fact.state == TopicFact.State.RETIRED and kind != "retired":
-        note = _("since replaced")
+    elif fact.state == TopicFact.State.RETIRED and kind == "retired":
+        note = fact.state_words
+    elif fact.state == TopicFact.State.RETIRED:
+        notes: dict[str, str] = {
+            TopicFact.RetiredAs.OUTRANKED: _("not in the top 10"),
+            TopicFact.RetiredAs.GONE: _("since no longer found"),
+        }
+        note = notes.get(fact.retired_as, _("since replaced"))
     elif fact.state == TopicFact.State.CURRENT and kind == "retired":
         note = _("since restored")
     elif fact.text != text:

@@ -431,9 +431,8 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     )
     for model, records in along:
         model.change_many([(record, moved) for record in records], **told)
-    stand = {"state": TopicFact.State.CURRENT.value, "retired_run": None}
     again = told | {"why": _("current again because %(run)s is in Trash") % {"run": run}}
-    TopicFact.change_many([(fact, stand) for fact in back], **again)
+    TopicFact.change_many([(fact, TopicFact.AS_CURRENT) for fact in back], **again)
     if changed:
         topic.change(**again, **changed)
     review_acts.reject_from(topic.owner, run.source, by=by, why=source)
@@ -526,8 +525,9 @@ def _with_room(topic: Topic, wanted: list[tuple[Any, dict[str, Any]]]) -> list[A
     for fact, fields in wanted:
         comes = fields.get("state", fact.state) == "current" and "trashed_at" in fields
         if comes and (room <= 0 or fact.key in keys):
-            retired = {"state": "retired", "retired_run": last.number if last else None}
-            fields = fields | retired
+            number = last.number if last else None
+            how = TopicFact.RetiredAs.OUTRANKED if fact.key not in keys else ""
+            fields = fields | {"state": "retired", "retired_run": number, "retired_as": how}
         elif comes:
             room -= 1
             keys.add(fact.key)

@@ -150,6 +150,18 @@ class FactRow:
         return self.runs.get(self.fact.retired_run or 0)
 
     @property
+    def gone(self) -> str:
+        """Return what happened to it in the run that retired it, or "" if a person did it."""
+        if not self.fact.retired_run:
+            return ""
+        headings: dict[str, str] = {
+            TopicFact.RetiredAs.OUTRANKED: _("Not in the top 10 since Run #%(number)d"),
+            TopicFact.RetiredAs.GONE: _("No longer found by Run #%(number)d"),
+        }
+        heading = headings.get(self.fact.retired_as, _("Replaced by Run #%(number)d"))
+        return heading % {"number": self.fact.retired_run}
+
+    @property
     def is_contradicted(self) -> bool:
         """Whether a run contradicted it after it was last confirmed."""
         at, confirmed = self.fact.contradicted_at, self.fact.confirmed_at
@@ -242,7 +254,12 @@ def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: 
     told = JSONObject(created="created", actor="actor", reason="reason")
     gone = gone.annotate(last_change=Subquery(revisions.values(told=told)[:1]))
     page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
-    return Page(fact_rows(topic, page.rows, runs, _changes_told(page.rows)), page.next_cursor)
+    rows = fact_rows(topic, page.rows, runs, _changes_told(page.rows))
+    places: dict[Any, int] = {}
+    for row in rows:  # one group per run and reason
+        places.setdefault(row.fact.retired_run, len(places))
+    rows.sort(key=lambda row: (places[row.fact.retired_run], row.gone and row.fact.retired_as))
+    return Page(rows, page.next_cursor)
 
 
 def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:

@@ -459,7 +459,7 @@ def _actions(run: Run) -> str:
     queries = len(steps.get("plan", {}).get("queries", []))
     saved = steps.get("save", {})
     words = _(
-        "queries: %(queries)d, results: %(hits)d (%(new)d new), pages read: %(read)d, sources cited: %(cited)d, facts: %(learnt)d new, %(confirmed)d confirmed, %(retired)d replaced."
+        "queries: %(queries)d, results: %(hits)d (%(new)d new), pages read: %(read)d, sources cited: %(cited)d, facts: %(learnt)d new, %(confirmed)d confirmed, %(retired)d no longer current."
     ) % {
         "queries": queries,
         "hits": len(hits),
