@@ -337,17 +337,17 @@ class Conflict(models.Model):
             )
             if changed:
                 settled += 1
-                told = {"label": one.log_label(sides), "because": _why_gone(one, sides)}
-                Activity.log(one.owner, by, "conflict-gone", subject=one, **told)
+                label, why = one.log_label(sides), _why_gone(one, sides)
+                Activity.log(one.owner, by, "conflict-gone", subject=one, label=label, because=why)
         return settled
 
     @classmethod
     def reopen_restored(cls, ids: Iterable[Any], *, by: Actor) -> None:
         """Reopen conflicts that were resolved automatically if both sides are active again."""
         gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
-        gone = list(gone.select_related("owner").order_by("-settled_at"))
-        sides = _sides_of(gone)
-        for one in gone:
+        rows = list(gone.select_related("owner").order_by("-settled_at"))
+        sides = _sides_of(rows)
+        for one in rows:
             pair = cls.objects.of(one.owner).between(one.left_id, one.right_id)
             if not pair.open().exists():
                 one.open_again()

@@ -117,7 +117,7 @@ class Block:
         if not self.ended:
             return _("%(text)s. Since %(began)s.") % told
         if self.kind in (TopicFact.RetiredAs.OUTRANKED, TopicFact.RetiredAs.GONE):
-            told["how"] = TopicFact.RetiredAs(self.kind).label
+            told["how"] = str(TopicFact.RetiredAs(self.kind).label)
             return _("%(text)s. From %(began)s until %(ended)s, then %(how)s.") % told
         return _("%(text)s. From %(began)s until %(ended)s.") % told
 
