@@ -39,6 +39,7 @@ _HEADING = re.compile(r"\s*#{1,6}\s")
 _RECORD = re.compile(
     r"[^:;]{2,120}:(?:\s+[^\s:;(]+){1,5}(?:\s*(?:\(was [^()]{1,60}\)|(?:;(?:\s+[^\s:;]+){1,6})+))\W*\Z"
 )
+_CITATIONS = re.compile(r"(?:\s*\[\d{1,3}\])+\s*\Z")  # "It ended.[2] Every": they hide no full stop
 _NUMBERED = re.compile(r"\s+[#№]\s?\d")  # "Run #4" is the fourth run, not a name
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _SMALL = "of|de|del|della|di|da|do|dos|du|la|le|van|von|der|den|zu|y"
@@ -276,6 +277,10 @@ def _capitals(line: str) -> list[_Word]:
 
 def _begins(line: str, start: int, at: int) -> bool:
     """Whether the word at this place begins a sentence or an item."""
+    if line[max(0, at - 3) : at].rstrip().endswith("]") and (
+        marks := _CITATIONS.search(line, max(start, at - 40), at)
+    ):
+        at = marks.start()
     while at > start and not line[at - 1].isalnum():
         at -= 1
         if line[at] in _BEGINS:

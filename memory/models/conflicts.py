@@ -245,8 +245,8 @@ class Conflict(models.Model):
         SETTLED = "settled", _("resolved")
 
     class How(models.TextChoices):
-        LEFT = "left", _("kept earlier")
-        RIGHT = "right", _("kept newer")
+        LEFT = "left", _("kept left")
+        RIGHT = "right", _("kept right")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
         GONE = "gone", _("resolved automatically because one of the two is no longer current")
@@ -337,10 +337,8 @@ class Conflict(models.Model):
             )
             if changed:
                 settled += 1
-                label, because = one.log_label(sides), _why_gone(one, sides)
-                Activity.log(
-                    one.owner, by, "conflict-gone", subject=one, label=label, because=because
-                )
+                label, why = one.log_label(sides), _why_gone(one, sides)
+                Activity.log(one.owner, by, "conflict-gone", subject=one, label=label, because=why)
         return settled
 
     @classmethod

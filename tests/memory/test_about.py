@@ -42,6 +42,7 @@ def sure(text: str, language: str = "en") -> list[str]:
         ("See https://Example.org/Foo or `Foo.Bar` at /Users/Bob.", []),
         ("## What To Do Next\n\nThe Hague is near Delft.", ["Hague", "Delft"]),
         ("THIS IS ALL IN CAPITALS, AND NO NAME", []),
+        ("It ended in May.[2] Every one moved.[1][3] Oslo is near Delft [4] every day.", ["Delft"]),
         ("日本のトヨタ 🦉", []),
     ],
 )
@@ -51,6 +52,13 @@ def test_names_are_found_by_their_capital_letters(text: str, found: list[str]) -
 
 def test_where_nouns_have_capital_letters_only_surer_names_count() -> None:
     assert sure("Ich mag die Katze, SAP und Anna Müller.", "de") == ["SAP", "Anna Müller"]
+
+
+def test_a_word_that_mostly_begins_sentences_is_no_name(alice: Any) -> None:
+    for n in range(6):
+        note(alice, f"Every run of Oslo line {n} ended. Oslo is cold.")
+    note(alice, "They call it the Every plan.")
+    assert [one.name for one in names.frequent(alice)] == ["Oslo"]
 
 
 @pytest.mark.requirement("R368")

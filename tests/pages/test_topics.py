@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from memory.models import Source, Topic, TopicFact
 from research.models import Run, Schedule
 from research.services.schedules import scheduling
 from tests.pages.topic_cast import make, reported, text_of
+from tests.research.factories import make_report, make_run
 from tests.undo import undone
 
 URL = "/topics/"
@@ -130,6 +132,21 @@ def test_the_state_is_a_word(browser: Client, alice: Any, preset: str, status: A
     page = text_of(browser.get(URL))
 
     assert words in page.split("<tbody")[1]
+
+
+@pytest.mark.parametrize(
+    ("is_baseline", "is_quiet", "word"),
+    [(True, False, "Baseline"), (False, True, "Quiet"), (False, False, "Changed")],
+)
+def test_without_a_schedule_the_state_says_what_the_last_run_found(
+    browser: Client, alice: Any, is_baseline: bool, is_quiet: bool, word: str
+):
+    topic = make(alice, "Harbours")
+    make_report(make_run(topic, is_baseline=is_baseline), is_quiet=is_quiet)
+    for page in ("/topics/", f"/topics/{topic.slug}/"):
+        body = browser.get(page).content.decode()
+        assert re.search(rf'<span class="status succeeded">\s*<svg.*?</svg>\s*{word}', body, re.S)
+        assert "Succeeded" not in body.partition("<main")[2].partition("</h1>")[0]
 
 
 def test_a_report_that_was_read_is_nothing_new(browser: Client, alice: Any):

@@ -39,6 +39,9 @@ LARGE = 20_000  # records; with more, names that occur only once in a type are l
 FEWEST = 2  # records with a name in the list
 UNSURE = 3  # the same if the name only begins sentences
 MOSTLY = 0.5  # the share of a word's records in which it has a capital letter
+# The share of a name's records in which its place marks it as a name. In documents of 14 public
+# repositories, 73 single words were below it, and about 8 of them were names.
+SURELY = 1 / 3
 PART = 1.5  # a part of a longer name is left out if it isn't this many times as frequent
 
 
@@ -65,7 +68,7 @@ class Figures:
     def is_name(self) -> bool:
         """Whether it is a name, as far as one can tell from capital letters."""
         if self.is_single:
-            return self.sure > 0 and self.is_mostly_capital
+            return self.sure > 0 and self.sure >= SURELY * self.total and self.is_mostly_capital
         return self.sure > 0 or (self.total >= UNSURE and self.is_mostly_capital)
 
     @property

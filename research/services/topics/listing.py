@@ -104,8 +104,15 @@ class TopicRow:
 
     @property
     def label(self) -> str:
-        """Return the label of a run that waits for a person, or "" if the state says it all."""
-        return self.unfinished.waiting_label if self.unfinished is not None else ""
+        """Return what a run waits for or its last run found, or "" if the state says it all."""
+        if self.unfinished is not None:
+            return self.unfinished.waiting_label
+        is_quiet = getattr(self.last_run, "is_quiet", None)  # annotated, None without a report
+        if self.state != Run.Status.SUCCEEDED or self.last_run is None or is_quiet is None:
+            return ""
+        if self.last_run.is_baseline:
+            return _("Baseline")
+        return _("Quiet") if is_quiet else _("Changed")
 
     @cached_property
     def summary(self) -> str:
@@ -320,9 +327,10 @@ def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
     told = DeltaItem.objects.filter(run=OuterRef("pk"), status=DeltaItem.Status.NEW, withheld="")
     found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
     new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
-    rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted).annotate(new_facts=new)
+    rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted)
+    rows = rows.annotate(new_facts=new, is_quiet=F("report__is_quiet"))
     # A run has more than forty columns, and eight runs per topic are only needed for their numbers.
-    columns = ("topic", "status", "number", "finished_at", "waiting_since")
+    columns = ("topic", "status", "number", "finished_at", "waiting_since", "is_baseline")
     return last, rows.only(*columns).order_by("number")
 
 

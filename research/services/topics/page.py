@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import QueryDict
 from django.utils.translation import gettext as _
@@ -86,7 +97,8 @@ def head_of(topic: Any) -> TopicHead:
         default=Value(1),
         output_field=IntegerField(),
     )
-    runs = Run.objects.kept().filter(topic=topic).annotate(ended=ended).order_by("ended", "-id")
+    runs = Run.objects.kept().filter(topic=topic)
+    runs = runs.annotate(ended=ended, is_quiet=F("report__is_quiet")).order_by("ended", "-id")
     row = TopicRow(topic)
     for run in runs.distinct("ended"):
         run.topic = topic
