@@ -245,8 +245,8 @@ class Conflict(models.Model):
         SETTLED = "settled", _("resolved")
 
     class How(models.TextChoices):
-        LEFT = "left", _("kept left")
-        RIGHT = "right", _("kept right")
+        LEFT = "left", _("kept earlier")
+        RIGHT = "right", _("kept newer")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
         GONE = "gone", _("resolved automatically because one of the two is no longer current")
