@@ -83,9 +83,9 @@ def offered(
         facts, findings = _facts(user, words), _findings(user, words)
         few = FEW_RUNS if facts or findings else MOST
         groups += [
-            Group(_("Facts"), facts),
             Group(_("Go to"), _holding(words, [*_pages(), *_settings(settings)])),
             Group(_("Actions"), _holding(words, _acts())),
+            Group(_("Facts"), facts),
             Group(_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
             Group(_("Notes"), _notes(user, words, few_runs=few)),
             Group(_("Observations"), findings),
