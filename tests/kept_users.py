@@ -1,7 +1,8 @@
 """Users whose rows are stored once and copied into each test.
 
 Creating a user takes 18 queries and about 20 ms, and nearly every test needs one. So the product's
-own code creates each user once in a process. A test copies the rows with one query.
+own code creates each user once in a process. A test copies the rows with one query, under new keys:
+what other tests left in the cache belongs to other users.
 """
 
 from __future__ import annotations
@@ -9,20 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from psycopg import sql
 
+from memory.models import accounts
+
 SCHEMA = "kept_users"
-_TIMES = ("date_joined", "created", "updated")  # a copied row was created now
+TIMES = ("date_joined", "created", "updated")  # a copied row was created now
+OWNERS = ("owner_id", "user_id")
+UUID = 2950  # PostgreSQL's number of the type
+_made_by: dict[str, tuple[Callable[[], Any], list[Any]]] = {}
 
 
-def keep(name: str, create: Callable[[], object]) -> None:
+def keep(name: str, create: Callable[[], Any]) -> None:
     """Call `create`, keep every row that it inserted, and delete the rows again.
 
-    The database's function `copy_NAME` inserts them with the same primary keys. The sequences are
-    past these keys, so no other row gets one of them.
+    The database's function `copy_NAME` inserts them for a new user ID and with new UUIDs. Other
+    keys stay: the sequences are past them.
     """
+    _made_by[name] = create, list(accounts.FIRST_ROWS)
     with transaction.atomic(), connection.cursor() as cursor:
         all_tables = map(sql.Identifier, connection.introspection.table_names(cursor))
         empty = [table for table in all_tables if _is_empty(cursor, table)]
@@ -34,21 +42,18 @@ def keep(name: str, create: Callable[[], object]) -> None:
             copy = sql.Identifier(SCHEMA, f"{name}_{number}")
             cursor.execute(sql.SQL("CREATE TABLE {} AS TABLE {}").format(copy, table))
             cursor.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table))
-            columns = [column.name for column in cursor.description]
+            columns = list(cursor.description)
             insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
                 table,
-                sql.SQL(", ").join(map(sql.Identifier, columns)),
-                sql.SQL(", ").join(
-                    sql.SQL("now()") if column in _TIMES else sql.Identifier(column)
-                    for column in columns
-                ),
+                sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
+                sql.SQL(", ").join(_copied_value(table, column) for column in columns),
                 copy,
             )
             inserts.append(insert)
         cursor.execute(
             # Without triggers: what they wrote is kept too.
             sql.SQL(
-                "CREATE FUNCTION {}() RETURNS void LANGUAGE sql"
+                "CREATE FUNCTION {}(bigint) RETURNS void LANGUAGE sql"
                 " SET session_replication_role = replica AS {}"
             ).format(
                 sql.Identifier(SCHEMA, f"copy_{name}"),
@@ -62,11 +67,28 @@ def keep(name: str, create: Callable[[], object]) -> None:
 
 
 def copied(name: str) -> Any:
-    """Insert the kept rows of a user and return the user."""
+    """Insert the kept rows of a user and return the user.
+
+    A test that wants other first rows, or memory files on disk, gets a user that is really created.
+    """
+    create, first_rows = _made_by[name]
+    if first_rows != accounts.FIRST_ROWS or settings.BEACON_MIRROR_DIR:
+        return create()
     with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence('memory_user', 'id'))")
+        [key] = cursor.fetchone()
         function = sql.Identifier(SCHEMA, f"copy_{name}")
-        cursor.execute(sql.SQL("SELECT {}()").format(function))
-    return get_user_model().objects.get(username=name)
+        cursor.execute(sql.SQL("SELECT {}(%s)").format(function), [key])
+    return get_user_model().objects.get(pk=key)
+
+
+def _copied_value(table: sql.Identifier, column: Any) -> sql.Composable:
+    name = sql.Identifier(column.name)
+    if column.name in OWNERS or (column.name == "id" and table == sql.Identifier("memory_user")):
+        return sql.SQL("$1")
+    if column.type_code == UUID:
+        return sql.SQL("md5({}::text || $1)::uuid").format(name)
+    return sql.SQL("now()") if column.name in TIMES else name
 
 
 def _is_empty(cursor: Any, table: sql.Identifier) -> bool:
