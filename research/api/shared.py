@@ -25,7 +25,7 @@ from memory.api.shown import Textless, shows
 from memory.models import Membership, Topic, Trust, User
 from memory.models.errors import InvalidValue
 from research.api.runs import refusal
-from research.api.schemas import DeltaSourceOut
+from research.api.schemas import LONGEST, DeltaSourceOut, Line
 from research.api.topics import topic_of
 from research.models import Comment, DeltaItem, Report, RunAlreadyActive
 from research.services.runs.execution.starting import NotNow
@@ -359,9 +359,9 @@ class SharedSettingsOut(BaseModel):
 class SharedSettingsPatch(Body):
     """Changes to what the topic's runs look for. Omitted fields stay the same."""
 
-    objective: str | None = None
-    focus: str | None = None
-    always_check: list[str] | None = None
+    objective: str | None = Field(None, max_length=LONGEST)
+    focus: str | None = Field(None, max_length=LONGEST)
+    always_check: list[Line] | None = Field(None, max_length=5)
 
 
 class StartedOut(Textless):
