@@ -151,14 +151,19 @@ def label_of(*sides: Any) -> str:
     return shorten(str(sides[0]), LONGEST_LABEL)
 
 
+def sides_by_type(conflicts: Iterable[Conflict]) -> dict[str, set[Any]]:
+    """Return the IDs of both sides of the conflicts, by record type."""
+    found: dict[str, set[Any]] = {}
+    for one in conflicts:
+        found.setdefault(one.left_type, set()).add(one.left_id)
+        found.setdefault(one.right_type, set()).add(one.right_id)
+    return found
+
+
 def _sides_of(conflicts: Iterable[Conflict]) -> dict[Any, Any]:
     """Return the records of the conflicts by ID, without deleted ones: a query per type."""
-    wanted: dict[str, set[Any]] = {}
-    for one in conflicts:
-        wanted.setdefault(one.left_type, set()).add(one.left_id)
-        wanted.setdefault(one.right_type, set()).add(one.right_id)
     found: dict[Any, Any] = {}
-    for record_type, keys in wanted.items():
+    for record_type, keys in sides_by_type(conflicts).items():
         found |= apps.get_model("memory", record_type)._default_manager.in_bulk(keys)
     return found
 

@@ -23,6 +23,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
 from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, Topic, Use, User, origins
+from memory.models.conflicts import sides_by_type
 from memory.models.errors import MemoryRefused
 from memory.pages.shared.responses import (
     KEEP_SECRETS,
@@ -177,12 +178,8 @@ def in_words(
 
 def _records(owner: User, pairs: Sequence[Conflict]) -> dict[Any, Any]:
     """Return the records of both sides by ID: one query per type."""
-    wanted: dict[str, set[Any]] = {}
-    for one in pairs:
-        wanted.setdefault(one.left_type, set()).add(one.left_id)
-        wanted.setdefault(one.right_type, set()).add(one.right_id)
     found: dict[Any, Any] = {}
-    for name, keys in wanted.items():
+    for name, keys in sides_by_type(pairs).items():
         model = MODELS.get(name)
         if model is not None:
             rows = model.objects.of(owner).filter(pk__in=keys).select_related("topic")
