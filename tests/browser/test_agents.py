@@ -39,6 +39,24 @@ def test_the_list_follows_the_message_and_the_end_of_the_bar(
     expect(page.locator("#context-range")).to_be_focused()
 
 
+def test_on_a_slow_connection_newer_input_replaces_the_request_that_is_under_way(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace")
+    visitor.goto("/agents/")
+    page = visitor.page
+    visitor.slow_down(milliseconds=1_500)
+    with page.expect_event("requestfailed"):
+        page.locator("[name=message]").press_sequentially("search fares")
+        page.locator("#context-working").wait_for()
+        page.locator("#context-range").focus()
+        page.keyboard.press("Home")
+
+    expect(page.locator("#context .callout.bad")).to_contain_text("over the budget")
+    expect(page).to_have_url(re.compile("message=search.*budget=100"))
+
+
 def test_a_memory_is_left_out_and_pinned_by_keyboard(
     visit: Callable[..., Visitor], cast: dict[str, str]
 ) -> None:

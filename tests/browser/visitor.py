@@ -50,7 +50,10 @@ class Visitor:
 
     def _said(self, message: ConsoleMessage) -> None:
         # What the server refused is Chromium's own remark, and the page itself is checked for it.
-        if message.type == "error" and "Failed to load resource" not in message.text:
+        # htmx logs a request that a newer one replaced (hx-sync) as two errors: nothing is wrong.
+        # A request that failed has a third line, "htmx:sendError".
+        known = ("Failed to load resource", "htmx:sendAbort", "htmx:afterRequest")
+        if message.type == "error" and not any(text in message.text for text in known):
             self.problems.append(f"console: {message.text} at {self.page.url}")
 
     def _asked(self, request: Request) -> None:
@@ -60,6 +63,20 @@ class Visitor:
     def goto(self, path: str) -> None:
         """Open a page of the site (or a whole address)."""
         self.page.goto(path)
+
+    def slow_down(self, milliseconds: int) -> None:
+        """Let every answer of the site take this long from now on."""
+        session = self.context.new_cdp_session(self.page)
+        session.send("Network.enable")
+        session.send(
+            "Network.emulateNetworkConditions",
+            {
+                "offline": False,
+                "latency": milliseconds,
+                "downloadThroughput": -1,
+                "uploadThroughput": -1,
+            },
+        )
 
     def sign_in(self, name: str, password: str = PASSWORD) -> None:
         """Sign in by the form."""
