@@ -27,6 +27,7 @@ from django.db.models.functions import Now
 import memory.models.accounts
 import memory.models.proposals
 import memory.models.search_index
+from beacon_site.db.migrations import InitialMigration
 
 
 def _stored(how: str) -> str:
@@ -38,7 +39,7 @@ def _stored(how: str) -> str:
     )
 
 
-class Migration(migrations.Migration):
+class Migration(InitialMigration):
     initial = True
 
     dependencies = [

@@ -15,8 +15,10 @@ from django.conf import settings
 from django.db import migrations, models
 from django.db.models.functions import Now
 
+from beacon_site.db.migrations import InitialMigration
 
-class Migration(migrations.Migration):
+
+class Migration(InitialMigration):
     initial = True
 
     dependencies = [
