@@ -8,8 +8,7 @@ import sys
 from django.core.management import execute_from_command_line
 
 import beacon_site
-from beacon_site.embedded import EmbeddedError
-from beacon_site.embedded.commands import servers_for
+from beacon_site.embedded import EmbeddedError, servers_for
 from beacon_site.embedded.places import data_dir
 from beacon_site.launcher import up
 

@@ -21,8 +21,7 @@ from typing import Any
 from honcho.printer import Message, Printer
 
 from beacon_site import embedded
-from beacon_site.embedded import janitor, places, processes
-from beacon_site.embedded.commands import NO_SERVERS
+from beacon_site.embedded import NO_SERVERS, janitor, places, processes
 from beacon_site.embedded.places import MAKE, PROJECT, note, prepare, read_state
 from beacon_site.launcher import forking, runner
 
