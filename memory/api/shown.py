@@ -26,8 +26,7 @@ from ninja.params.functions import Query as in_query
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from beacon_site.text.cleaning import clean, one_line, shorten
-from beacon_site.text.dates import in_utc
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import in_utc, zone_of
 from memory.api import auth
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found

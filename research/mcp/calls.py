@@ -18,7 +18,7 @@ from mcp import types
 
 from beacon_site.db.errors import GONE, failure_of
 from beacon_site.text.cleaning import clean, one_line
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.agents.tools import registry as tools
 from memory.agents.tools.types import MemoryTool, ToolContext, ToolResult, refused
 from memory.api.auth import caller_of

@@ -20,7 +20,7 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.models import Activity, Topic
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue
