@@ -203,14 +203,14 @@ def test_the_least_sure_are_asked_first_and_no_more_than_fit():
 def asked(comparison: Comparison, *answers: Any) -> tuple[dict[int, str], list[str], str]:
     """Return what a model's answers make of it, the warnings, and what the model was sent."""
     model, warnings = FakeLanguageModel(*answers), list[str]()
-    found = writing.opinions(
+    found, _by = writing.opinions(
         comparison,
         comparison.verdicts(),
         ask=lambda messages, schema, most: model.ask(messages, schema=schema, max_tokens=most),
         warn=warnings.append,
     )
-    assert all(verdict.share < SURE for verdict in found.verdicts.values())
-    statuses = {number: verdict.status for number, verdict in found.verdicts.items()}
+    assert all(verdict.share < SURE for verdict in found.values())
+    statuses = {number: verdict.status for number, verdict in found.items()}
     return statuses, warnings, model.history[0].prompt
 
 
