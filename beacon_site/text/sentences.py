@@ -231,10 +231,10 @@ def sentences(
     return found
 
 
-def split_sentences(text: str, language: str = "") -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Return a page's running text as unchanged sentences, including fragments."""
     prose = paragraphs(text)
-    language = language[:2].lower() or language_of(" ".join(prose[:40]))
+    language = language_of(" ".join(prose[:40]))
     return [piece for paragraph in prose for piece in split(paragraph, language)]
 
 
