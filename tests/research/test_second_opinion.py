@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeLanguageModel, FakeSearch
 from memory.models import Conflict, ModelCall, Topic, TopicFact
 from research.claims.linking import SURE, Comparison, DatedSentence
 from research.models import Run
 from research.services.runs.reporting import writing
+from tests.providers.fakes import FakeLanguageModel, FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 
