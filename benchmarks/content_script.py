@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.cleaning import as_data
 from memory.agents.tools.types import Arguments, FullResult, MemoryTool, ToolContext, ToolResult
 from memory.models import ContentItem
+from tests.providers.fakes import FAKE_PROFILE
 
 KIB = 1024
 SEARCH, PAGE, TABLE = 8 * KIB, 50 * KIB, 50 * KIB

@@ -31,8 +31,8 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
         from research.services.runs.reporting import writing
 
         warn, about = (lambda words: print(words, file=sys.stderr)), scenario.topic
-        said = writing.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
-        verdicts = [said.verdicts.get(n, verdict) for n, verdict in enumerate(verdicts)]
+        said, _by = writing.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
+        verdicts = [said.get(n, verdict) for n, verdict in enumerate(verdicts)]
     made = []
     for label, verdict in zip(scenario.labels, verdicts, strict=True):
         status = "repeat" if verdict.place >= len(scenario.known) else verdict.status

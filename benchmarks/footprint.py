@@ -107,7 +107,7 @@ def started(
     began = time.monotonic()
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "beacon_site.launcher.up"],
+            [sys.executable, "-m", "beacon_site.launcher.command", "up"],
             cwd=ROOT, env=environment, stdout=out, stderr=out,
         )  # fmt: skip
     try:

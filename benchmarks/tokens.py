@@ -173,8 +173,8 @@ def _print_seed_s_example(owner: Any) -> None:
 def seed_s_example(owner: Any, *, with_store: bool) -> list[int]:
     """Return the bytes sent in the turns behind the two iterations, and two turns later."""
     from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-    from beacon_site.providers.llm.fakes import FakeLanguageModel
     from benchmarks import content_script as script
+    from tests.providers.fakes import FakeLanguageModel
 
     def calls(*wanted: tuple[str, int]) -> Answer:
         made = tuple(ToolCall("", script.TOOLS[kind], {"lot": lot}) for kind, lot in wanted)

@@ -52,11 +52,11 @@ def main(arguments: list[str]) -> None:
         environment("base", "embeddings")
         # Each start would compile everything again.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        become("-m", "beacon_site.launcher.up")
+        become("-m", "beacon_site.launcher.command", "up")
     if target == "down":
         if not PYTHON.exists():
             sys.exit("Beacon: nothing is installed here yet, so nothing is running.")
-        become("-m", "beacon_site.launcher.up", "down")
+        become("-m", "beacon_site.launcher.command", "down")
     if target == "vendor":
         become_program("bash", ["vendor-src/build.sh"])
     environment("base", "embeddings", "extras", "build", "dev")

@@ -174,7 +174,7 @@ def retried(act: Callable[[], T], *, savepoint: bool = True) -> T:
         return act()
 
 
-def allow_long_transaction(lock_seconds: int = 120) -> None:
+def allow_long_transaction() -> None:
     """Let the open transaction wait for locks, pause and compute longer than a request's can.
 
     For imports and exports, which read files or a model's answer between two statements, and for
@@ -187,5 +187,5 @@ def allow_long_transaction(lock_seconds: int = 120) -> None:
             # A command has no limit, and keeps none.
             "CASE current_setting('statement_timeout') WHEN '0' THEN '0' "
             "ELSE set_config('statement_timeout', %s, true) END",
-            [f"{lock_seconds}s", "15min", f"{settings.BEACON_TASK_STATEMENT_SECONDS}s"],
+            ["2min", "15min", f"{settings.BEACON_TASK_STATEMENT_SECONDS}s"],
         )

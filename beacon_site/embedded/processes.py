@@ -303,9 +303,9 @@ def private_log(path: Path) -> IO[bytes]:
     return log
 
 
-def end_of(path: Path, lines: int = 12) -> str:
+def end_of(path: Path) -> str:
     """Return the last lines of a log file, for an error message."""
     try:
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
     except OSError:
         return "(no log)"

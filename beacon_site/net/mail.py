@@ -65,10 +65,10 @@ def _files() -> list[Path]:
     return [path for _at, path in sorted(found, reverse=True)]
 
 
-def last_mails(most: int = 20) -> list[SavedEmail]:
-    """Return the latest saved emails, newest first."""
+def last_mails() -> list[SavedEmail]:
+    """Return the latest twenty saved emails, newest first."""
     mails = []
-    for path in _files()[:most]:
+    for path in _files()[:20]:
         try:
             raw, at = path.read_bytes(), path.stat().st_mtime
         except FileNotFoundError:

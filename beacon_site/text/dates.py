@@ -198,3 +198,11 @@ def _next(today: date, day: int, month: int, year: str) -> date:
         return date(int(year), month, day)
     this_year = date(today.year, month, day)
     return this_year if this_year >= today else date(today.year + 1, month, day)
+
+
+def zone_of(name: str) -> zoneinfo.ZoneInfo:
+    """Return the named time zone, or UTC if the system no longer knows it."""
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return zoneinfo.ZoneInfo("UTC")

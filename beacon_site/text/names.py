@@ -45,112 +45,21 @@ _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _SMALL = "of|de|del|della|di|da|do|dos|du|la|le|van|von|der|den|zu|y"
 _JOINS = re.compile(rf"[ \u00a0](?:(?P<small>(?:{_SMALL})(?: (?:{_SMALL}))?) )?")  # within a name
 _CALENDAR = frozenset(
-    [
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "mon",
-        "tue",
-        "wed",
-        "thu",
-        "fri",
-        "sat",
-        "sun",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "montag",
-        "dienstag",
-        "mittwoch",
-        "donnerstag",
-        "freitag",
-        "samstag",
-        "sonntag",
-        "januar",
-        "februar",
-        "märz",
-        "mai",
-        "juni",
-        "juli",
-        "oktober",
-        "dezember",
-        "today",
-        "yesterday",
-        "tomorrow",
-    ]
+    (
+        "monday tuesday wednesday thursday friday saturday sunday january february march "
+        "april may june july august september october november december mon tue wed thu fri "
+        "sat sun jan feb mar apr jun jul aug sep sept oct nov dec montag dienstag mittwoch "
+        "donnerstag freitag samstag sonntag januar februar märz mai juni juli oktober "
+        "dezember today yesterday tomorrow"
+    ).split()
 )
 # Words at the beginning of a sentence that never belong to a name after them.
 _NO_NAMES = STOP_WORDS | frozenset(
-    [
-        "after",
-        "before",
-        "during",
-        "here",
-        "i'm",
-        "i've",
-        "i'd",
-        "i'll",
-        "let's",
-        "ok",
-        "okay",
-        "yes",
-        "please",
-        "since",
-        "until",
-        "while",
-        "der",
-        "die",
-        "das",
-        "ein",
-        "eine",
-        "ich",
-        "wir",
-        "sie",
-        "er",
-        "es",
-        "im",
-        "am",
-        "und",
-        "oder",
-        "mit",
-        "für",
-        "von",
-        "wenn",
-        "aber",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "el",
-        "los",
-        "las",
-    ]
+    (
+        "after before during here i'm i've i'd i'll let's ok okay yes please since until "
+        "while der die das ein eine ich wir sie er es im am und oder mit für von wenn aber le "
+        "la les un une el los las"
+    ).split()
 )
 _NEVER = _NO_NAMES | _CALENDAR
 NOUNS_CAPITALIZED = frozenset({"de"})  # languages in which a capital letter marks any noun

@@ -165,94 +165,16 @@ _OPENING, _CLOSING = re.compile("[“‘「『（(《]"), re.compile("[”’」
 # A word after which a full stop certainly ends a sentence, if a capital letter follows.
 _SURE_END = re.compile(r"(?:^|[\s(\"“])(?:[a-z]{3,}(?:-[a-z]+)*|\d{2,}|[a-z]+\d+)[.!?]\s+$")
 _SHORTENED = frozenset(
-    [
-        "etc",
-        "approx",
-        "incl",
-        "excl",
-        "est",
-        "ext",
-        "dept",
-        "univ",
-        "fig",
-        "figs",
-        "vol",
-        "vols",
-        "ref",
-        "refs",
-        "sec",
-        "secs",
-        "ch",
-        "chap",
-        "para",
-        "inc",
-        "corp",
-        "ltd",
-        "bros",
-        "prof",
-        "gen",
-        "rep",
-        "sen",
-        "gov",
-        "col",
-        "sgt",
-        "capt",
-        "adm",
-        "rev",
-        "hon",
-        "min",
-        "max",
-        "resp",
-        "avg",
-        "std",
-        "eds",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "mon",
-        "tue",
-        "wed",
-        "thu",
-        "fri",
-        "sat",
-        "sun",
-        "cf",
-        "viz",
-        "vs",
-    ]
+    (
+        "etc approx incl excl est ext dept univ fig figs vol vols ref refs sec secs ch chap "
+        "para inc corp ltd bros prof gen rep sen gov col sgt capt adm rev hon min max resp "
+        "avg std eds jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat "
+        "sun cf viz vs"
+    ).split()
 )
 # Abbreviations that never end a sentence.
 _NEVER_LAST = frozenset(
-    [
-        "bspw",
-        "bzw",
-        "ggf",
-        "sog",
-        "evtl",
-        "zzgl",
-        "inkl",
-        "exkl",
-        "vgl",
-        "nr",
-        "abs",
-        "núm",
-        "p.ej",
-        "z.b",
-        "d.h",
-        "u.a",
-        "i.d.r",
-        "e.g",
-        "i.e",
-    ]
+    ("bspw bzw ggf sog evtl zzgl inkl exkl vgl nr abs núm p.ej z.b d.h u.a i.d.r e.g i.e").split()
 )
 # Characters that can follow a full stop without a space.
 _MAY_FOLLOW = "[(\"'“‘「『（"
@@ -309,10 +231,10 @@ def sentences(
     return found
 
 
-def split_sentences(text: str, language: str = "") -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Return a page's running text as unchanged sentences, including fragments."""
     prose = paragraphs(text)
-    language = language[:2].lower() or language_of(" ".join(prose[:40]))
+    language = language_of(" ".join(prose[:40]))
     return [piece for paragraph in prose for piece in split(paragraph, language)]
 
 

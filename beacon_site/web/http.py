@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import zoneinfo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
+
+from beacon_site.text.dates import zone_of
 
 if TYPE_CHECKING:
     from memory.models import User
@@ -152,11 +153,3 @@ class PackedPagesMiddleware(GZipMiddleware):
 
 def _is_page(response: HttpResponseBase) -> bool:
     return response.headers.get("Content-Type", "").startswith("text/html")
-
-
-def zone_of(name: str) -> zoneinfo.ZoneInfo:
-    """Return the named time zone, or UTC if the system no longer knows it."""
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
-        return zoneinfo.ZoneInfo("UTC")

@@ -125,17 +125,12 @@ MOST_TRIVIAL, MOST_READ_ONLY = 1, 2  # iterations
 LEAST_MESSAGES, LEAST_OF_USER = 6, 2  # of a conversation (decision 7, "the session gate")
 
 
-def should_reflect(iterations: int, actions: int, read_only: bool, result: object) -> bool:
-    """Return whether a finished task is worth a reflection (R170 to R173).
+def why_not(iterations: int, actions: int, read_only: bool, result: object) -> str:
+    """Return why a finished task isn't worth a reflection (R170 to R173); "" if it is.
 
     `iterations` are model calls; `actions` are searches, pages read and tool calls. A result that
     isn't text is measured as JSON. East Asian wide characters count as two.
     """
-    return not why_not(iterations, actions, read_only, result)
-
-
-def why_not(iterations: int, actions: int, read_only: bool, result: object) -> str:
-    """Return why a finished task isn't reflected on; "" if it is."""
     length = length_of(result)
     told = {"n": length, "least": SHORT}
     if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:

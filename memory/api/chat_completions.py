@@ -2,12 +2,17 @@
 
 Programs that can use a model by OpenAI's protocol get a memory without a line of code: Beacon adds
 what it would give the agent, passes the request on to the connected model, and returns the model's
-bytes unchanged.  Errors have OpenAI's form.
+bytes unchanged.  It is paid for like any other call.  Errors have OpenAI's form, and a stream that
+breaks ends with an error event, because its status was sent long before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,23 +27,29 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 
-from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.openai_reply import CallFailed
+from beacon_site.net.errors import ProviderError, ProviderUnavailable
+from beacon_site.net.http import BodyTooLarge
+from beacon_site.providers.llm.base import Message, Usage
+from beacon_site.providers.llm.openai_reply import (
+    CallFailed,
+    StreamReading,
+    TooManyTokens,
+    estimate,
+    plain_text,
+    read_reply,
+)
+from beacon_site.text import secret_scanner
+from beacon_site.text.cleaning import clean
+from beacon_site.text.numbers import grouped
 from memory.accounts.tokens import CHAT
 from memory.api import frame
 from memory.api.auth import Bearer, Caller
 from memory.api.problems import Problem, in_openais_form
-from memory.models import Trust, Use
+from memory.models import ModelCall, Trust, Use, User
 from memory.services.context.layers import MOST_RECALLED, Context, build_context, with_recalled
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached
-from memory.services.llm.passing_on import (
-    InvalidRequest,
-    TooManyAtOnce,
-    checked,
-    pass_on,
-    text_of,
-)
+from memory.services.llm.asking import paid, redacted_value
+from memory.services.llm.booking import BudgetReached, MonthMeter
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.recall import recall
@@ -190,3 +201,322 @@ def _problem_of(failed: CallFailed) -> Problem:
     if failed.status in (400, 413, 415, 422):
         return Problem(400, words, code=failed.code or "model_refused")
     return Problem(502, words, code="model_failed", headers=_NO_RETRY)
+
+
+# --- passing a conversation on to the model ---
+
+# request -> checked limits -> budget -> endpoint -> the answer's bytes, unchanged -> its usage
+
+PURPOSE = "chat"
+USUAL_ANSWER = 4096  # tokens, if the request sets no limit: a budget needs one
+MOST_ANSWER = 128_000
+MOST_CHOICES = 8
+# Calls at once in a process. Each one keeps a thread of the web server waiting, which has eight.
+MOST_AT_ONCE = 4
+STREAM, WHOLE = "text/event-stream", "application/json"
+LIMITS = ("max_completion_tokens", "max_tokens")
+# They make a call cost something else than the connection's prices.
+UNPRICED = ("service_tier", "web_search_options")
+_LONGEST_STORED = 200_000  # characters of one message that are stored with the call
+_free = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+
+class InvalidRequest(Exception):
+    """The request can't be passed on.  `field` is the field at fault."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class TooManyAtOnce(Exception):
+    """This process has as many calls in progress as it can."""
+
+
+class PassedOn:
+    """An answer as an iterable of bytes.  Closing it ends the call, which is then recorded."""
+
+    def __init__(self, flow: Iterator[bytes], content_type: str) -> None:
+        self._flow = flow
+        self.content_type = content_type
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._flow
+
+    def close(self) -> None:
+        """Stop reading.  The endpoint's connection is closed, too."""
+        close: Any = getattr(self._flow, "close", None)
+        if close is not None:
+            close()
+
+
+def checked(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request with everything that is passed on.  Raises InvalidRequest."""
+    messages = body.get("messages")
+    words = _("“messages” must be a list of messages, each with a “role” and usually a “content”.")
+    if not isinstance(messages, list) or not messages:
+        raise InvalidRequest(words, "messages")
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise InvalidRequest(words, "messages")
+    if not isinstance(body.get("stream", False), bool | None):
+        raise InvalidRequest(_("“stream” must be true or false."), "stream")
+    if not isinstance(body.get("stream_options"), dict | None):
+        raise InvalidRequest(_("“stream_options” must be an object."), "stream_options")
+    for field, most in (*((name, MOST_ANSWER) for name in LIMITS), ("n", MOST_CHOICES)):
+        value = body.get(field)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (is_number and 1 <= value <= most):
+            words = _("“%(field)s” must be a whole number from 1 to %(most)s.")
+            raise InvalidRequest(words % {"field": field, "most": grouped(most)}, field)
+    for field in UNPRICED:
+        if body.get(field) is not None:
+            words = _("“%(field)s” isn’t supported, because Beacon doesn’t know what it costs.")
+            raise InvalidRequest(words % {"field": field}, field)
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def pass_on(body: Mapping[str, Any], model: OpenAIModel, *, owner: User, source: str) -> PassedOn:
+    """Send a checked request to the model and return the answer as it arrives.
+
+    Raises TooManyAtOnce, BudgetReached, and CallFailed until the endpoint has accepted the request.
+    """
+    if not _free.acquire(blocking=False):
+        raise TooManyAtOnce
+    flow = _released(_flow(body, model, owner, source))
+    next(flow)  # up to the endpoint's status; a generator that hasn't begun can't clean up, either
+    return PassedOn(flow, STREAM if body.get("stream") else WHOLE)
+
+
+def _released(flow: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from flow
+    finally:
+        _free.release()
+
+
+def _flow(body: Mapping[str, Any], model: OpenAIModel, owner: User, source: str) -> Iterator[bytes]:
+    """Yield b"" when the endpoint has accepted the request, and then the answer's bytes."""
+    secrets = (model.profile.api_key, *connections.secrets_in_use())
+    sent = redacted_value(dict(body), secrets)
+    each = max((sent.pop(name) for name in LIMITS if name in sent), default=USUAL_ANSWER)
+    asked = _as_messages(sent)
+    call = ModelCall(
+        owner=owner,
+        purpose=PURPOSE,
+        source=source,
+        model=model.profile.model,
+        prompt=[{"role": one.role, "content": _storable(one.content)} for one in asked[:-1]],
+    )
+    most = Usage(estimate(asked, "").prompt_tokens, each * sent.get("n", 1))
+    has_begun = False
+    try:
+        with paid(call, model.profile, most, MonthMeter(owner)) as counted:
+            answer = _Answer(model, asked, wants_usage=_wants_usage(sent))
+            try:
+                with model.passed_on(sent, each) as chunks:
+                    if not sent.get("stream"):
+                        content = answer.whole(chunks)
+                        counted(answer.usage, answer.text)
+                        yield b""
+                        yield content
+                        return
+                    yield b""
+                    has_begun = True
+                    yield from answer.pieces(chunks)
+                answer.check_complete()
+            except GeneratorExit:  # the client has left: what was written so far is billed
+                answer.read()
+                spent = answer.usage if answer.usage.total else estimate(asked, "")
+                counted(spent, answer.text)
+                raise
+            except CallFailed as exc:
+                answer.read()
+                counted(answer.usage, answer.text)
+                exc.failure.prompt_tokens = answer.usage.prompt_tokens
+                exc.failure.completion_tokens = answer.usage.completion_tokens
+                raise exc.failure from exc
+            counted(answer.usage, answer.text)
+    except ProviderError as exc:
+        if not has_begun:
+            raise exc.__cause__ or exc from None
+        if not answer.has_told_error:
+            yield _error_event(exc)
+
+
+class _Answer:
+    """The answer on its way: what has arrived, and what it means."""
+
+    def __init__(self, model: OpenAIModel, asked: Sequence[Message], *, wants_usage: bool) -> None:
+        self.text = ""
+        self.usage = Usage()  # nothing has been written yet, so nothing is billed
+        self.has_told_error = False
+        self._model = model
+        self._asked = asked
+        self._wants_usage = wants_usage
+        self._kept: list[bytes] = []
+        self._reading: StreamReading | None = None
+
+    def whole(self, chunks: Iterable[bytes]) -> bytes:
+        """Return the body of an answer that isn't streamed.  Raises CallFailed."""
+        content = b"".join(chunks)
+        self._take(self._model.wire.completion_in(content).body)
+        return content
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield a stream's bytes, without the usage if the client didn't ask for it.
+
+        An endpoint that can't stream sends a whole completion, which becomes a stream of one event.
+        """
+        arrived = self._noted(chunks)
+        first = b""
+        for chunk in arrived:
+            first += chunk
+            if first.strip():
+                break
+        if first.lstrip().startswith(b"{"):
+            content = first + b"".join(arrived)
+            body = self._model.wire.completion_in(content).body
+            self._take(body)
+            yield _as_stream(body)
+            return
+        rest = _chained(first, arrived)
+        yield from rest if self._wants_usage else _without_usage(rest)
+
+    def _noted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._kept.append(chunk)
+            yield chunk
+
+    def read(self) -> None:
+        """Read what has arrived of a stream, for its text and its usage."""
+        if self._reading is not None or not self._kept or self.text:
+            return
+        reading = self._reading = StreamReading(lambda _text: None, most_characters=2**31)
+        # The connection limits both, so what was read by then is all that is needed.
+        with suppress(TooManyTokens, BodyTooLarge):
+            reading.read([b"".join(self._kept)], lambda: None)
+        self._take(reading.completion())
+
+    def check_complete(self) -> None:
+        """Raise CallFailed for a stream that ended with an error, or too early."""
+        self.read()
+        reading = self._reading
+        if reading is None:
+            return
+        if reading.error is not None:
+            self.has_told_error = True
+            raise self._model.wire.error_in(reading.error)
+        if not (reading.is_complete and reading.has_begun):
+            raise self._model.wire.cut_off()
+
+    def _take(self, body: Mapping[str, Any]) -> None:
+        reply = read_reply(body)
+        if reply is None:
+            return
+        calls = [f"→ {call.name} {json.dumps(call.arguments)}" for call in reply.tool_calls]
+        self.text = "\n".join([reply.text or reply.refusal, *calls]).strip()
+        self.usage = reply.usage or estimate(self._asked, self.text)
+
+
+def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest
+
+
+def _without_usage(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a stream's lines without the event that only has the usage.
+
+    Beacon asks for it, to pay.  A client that didn't ask might not expect an event without choices.
+    """
+    rest, skips = b"", False
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        kept = []
+        for line in lines:
+            if skips and not line.strip():
+                skips = False
+                continue
+            skips = _is_usage(line)
+            if not skips:
+                kept.append(line + b"\n")
+        if kept:
+            yield b"".join(kept)
+    if rest and not _is_usage(rest):
+        yield rest
+
+
+def _is_usage(line: bytes) -> bool:
+    if not line.startswith(b"data:") or b'"usage"' not in line:
+        return False
+    try:
+        event = json.loads(line.removeprefix(b"data:"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(event, dict) and event.get("choices") == [] and bool(event.get("usage"))
+
+
+def _as_stream(body: Mapping[str, Any]) -> bytes:
+    """Return a whole completion as a stream of one event."""
+    choices = [
+        {
+            "index": one.get("index", 0),
+            "delta": one.get("message") or {},
+            "finish_reason": one.get("finish_reason") or "stop",
+        }
+        for one in body.get("choices") or ()
+        if isinstance(one, dict)
+    ]
+    for choice in choices:
+        for place, each in enumerate(choice["delta"].get("tool_calls") or ()):
+            each.setdefault("index", place)
+    event = {
+        "id": body.get("id") or "chatcmpl-beacon",
+        "object": "chat.completion.chunk",
+        "created": body.get("created") or int(time.time()),
+        "model": body.get("model") or "",
+        "choices": choices,
+    }
+    return b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n"
+
+
+def _error_event(exc: ProviderError) -> bytes:
+    """Return the event that ends a broken stream.  It begins with a line break, to end an incomplete line."""
+    error = {"message": str(exc), "type": "server_error", "param": None, "code": "stream_broken"}
+    return b"\n\ndata: " + json.dumps({"error": error}).encode() + b"\n\n"
+
+
+def _wants_usage(body: Mapping[str, Any]) -> bool:
+    return bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+# --- messages ---
+
+
+def text_of(content: object) -> str:
+    """Return the text of a message's content.  Pictures and other parts are named by their type."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(
+        str(part["text"]) if isinstance(part.get("text"), str) else f"[{part.get('type')}]"
+        for part in parts
+        if isinstance(part, dict)
+    )
+
+
+def _as_messages(body: Mapping[str, Any]) -> list[Message]:
+    """Return the messages as text, followed by whatever else the model reads, to estimate the size."""
+    messages = []
+    for one in body["messages"]:
+        calls = one.get("tool_calls")
+        text = text_of(one.get("content"))
+        text += f"\n→ {json.dumps(calls)}" if calls else ""
+        messages.append(Message(one["role"], text))
+    other = [body[name] for name in ("tools", "functions", "response_format") if name in body]
+    return [*messages, Message("system", json.dumps(other) if other else "")]
+
+
+def _storable(text: str) -> str:
+    return secret_scanner.mask(clean(plain_text(text))[0][:_LONGEST_STORED])[0]

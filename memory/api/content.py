@@ -19,7 +19,7 @@ from memory.api.notes import Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
 from memory.api.proposals import check_unreviewed, source_of
-from memory.api.shown import Moment, Textless, moment, shows, used
+from memory.api.shown import Moment, RecordOut, Textless, moment, shows, used
 from memory.models import ContentItem, Snapshot, Trust
 from memory.models.remembered import OWNER_SCOPE
 from memory.services.content import items as content_services
@@ -85,7 +85,7 @@ class ViewQuery(BaseModel):
     unit: Literal["characters", "lines"] = "characters"
 
 
-class ItemOut(BaseModel):
+class ItemOut(RecordOut):
     """An item's metadata, without its content."""
 
     id: UUID
@@ -103,11 +103,6 @@ class ItemOut(BaseModel):
     version: int
     created: datetime
     updated: datetime
-
-    @classmethod
-    def about(cls, item: ContentItem) -> Self:
-        shows(item)
-        return cls(**{name: getattr(item, name) for name in cls.model_fields})
 
 
 class ShownOut(ItemOut):
@@ -149,7 +144,7 @@ class SnapshotIn(Body):
     title: str = Field("", max_length=200)
 
 
-class SnapshotOut(BaseModel):
+class SnapshotOut(RecordOut):
     """A snapshot: the items of a scope at a point in time."""
 
     id: UUID
@@ -159,11 +154,6 @@ class SnapshotOut(BaseModel):
     size: int = Field(description="Total length in characters.")
     format: int
     created: datetime
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
-        shows(snapshot)
-        return cls(**{name: getattr(snapshot, name) for name in cls.model_fields})
 
 
 class RestoreIn(Body):
@@ -270,7 +260,7 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     taken = snapshots.take_snapshot(
         caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust
     )
-    return Status(201, SnapshotOut.of(taken))
+    return Status(201, SnapshotOut.about(taken))
 
 
 @api.post("/snapshots/{uuid:snapshot_id}/restore", auth=WRITE, response=RestoredOut)

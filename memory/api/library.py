@@ -5,21 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 from uuid import UUID
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from memory.api.auth import READ, WRITE, ApiRequest
 from memory.api.frame import Body, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.proposals import check_unreviewed
-from memory.api.shown import open_to_agents, shows, used
+from memory.api.shown import RecordOut, open_to_agents, used
 from memory.api.versions import tagged
 from memory.models import LibraryDocument
 from memory.models.errors import InvalidValue
@@ -54,7 +54,7 @@ class DocumentsQuery(PageParams):
     """The newest documents first."""
 
 
-class DocumentOut(BaseModel):
+class DocumentOut(RecordOut):
     """A document without its text."""
 
     id: UUID
@@ -68,11 +68,6 @@ class DocumentOut(BaseModel):
     version: int
     created: datetime
     updated: datetime
-
-    @classmethod
-    def about(cls, document: LibraryDocument) -> Self:
-        shows(document)
-        return cls(**{name: getattr(document, name) for name in cls.model_fields})
 
 
 class DocumentTextOut(DocumentOut):

@@ -286,8 +286,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
         if held is not None:
             return Status(202, held)
     with transaction.atomic():
-        pinned, lock = changed.pop("pinned", note.pinned), changed.pop("lock", note.lock)
-        paused = changed.pop("paused", note.paused)
+        state = {name: changed.pop(name, getattr(note, name)) for name in record_acts.STATE}
         notes.edit_note(
             note,
             by=caller.by,
@@ -296,12 +295,7 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             trust=caller.write_trust,
             **changed,
         )
-        if pinned != note.pinned:
-            record_acts.perform("pin" if pinned else "unpin", note, by=caller.by)
-        if paused != note.paused:
-            record_acts.perform("pause" if paused else "resume", note, by=caller.by)
-        if lock != note.lock:
-            record_acts.perform("lock", note, by=caller.by, value=lock)
+        record_acts.set_state(note, by=caller.by, **state)
     tagged(response, note)
     return NoteOut.of(note)
 

@@ -265,15 +265,9 @@ def edit_one_observation(
     one = _observation(caller, observation_id)
     expected, changed = expected_version(request, one), patch.changed()
     with transaction.atomic():
-        pinned, lock = changed.pop("pinned", one.pinned), changed.pop("lock", one.lock)
-        paused = changed.pop("paused", one.paused)
+        state = {name: changed.pop(name, getattr(one, name)) for name in record_acts.STATE}
         edit_observation(one, by=caller.by, expected_version=expected, why=patch.why, **changed)
-        if pinned != one.pinned:
-            record_acts.perform("pin" if pinned else "unpin", one, by=caller.by)
-        if paused != one.paused:
-            record_acts.perform("pause" if paused else "resume", one, by=caller.by)
-        if lock != one.lock:
-            record_acts.perform("lock", one, by=caller.by, value=lock)
+        record_acts.set_state(one, by=caller.by, **state)
     tagged(response, one)
     return ObservationOut.of(one)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from memory.api import auth
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
@@ -17,7 +17,7 @@ from memory.api.frame import Body, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
 from memory.api.proposals import check_unreviewed
-from memory.api.shown import open_to_agents, shows, used
+from memory.api.shown import RecordOut, open_to_agents, used
 from memory.api.versions import tagged
 from memory.models import ScratchpadEntry
 from memory.models.errors import NoSuchKey
@@ -47,7 +47,7 @@ class ValueIn(Body):
     value: str = Field(max_length=MOST_VALUE, description="At most 64 KiB.")
 
 
-class EntryOut(BaseModel):
+class EntryOut(RecordOut):
     """One value under its key."""
 
     key: str
@@ -57,11 +57,6 @@ class EntryOut(BaseModel):
     version: int
     created: datetime
     updated: datetime
-
-    @classmethod
-    def of(cls, entry: ScratchpadEntry) -> Self:
-        shows(entry)
-        return cls(**{name: getattr(entry, name) for name in cls.model_fields})
 
 
 @api.get("", auth=READ, response=Listing[EntryOut])
@@ -79,7 +74,7 @@ def list_entries(
     else:
         rows = scratchpad.entries(caller.owner, wanted.prefix, scope=scope)
     rows = open_to_agents(caller, rows)
-    return listing(rows, wanted, name="scratchpad", out=EntryOut.of, by="key", falling=False)
+    return listing(rows, wanted, name="scratchpad", out=EntryOut.about, by="key", falling=False)
 
 
 @api.get(_ONE, auth=READ, response=EntryOut)
@@ -91,7 +86,7 @@ def read_entry(
     entry = _entry(caller, key, session)
     used(caller, entry)
     tagged(response, entry)
-    return EntryOut.of(entry)
+    return EntryOut.about(entry)
 
 
 @api.put(_ONE, auth=WRITE, response={200: EntryOut, 201: EntryOut})
@@ -114,7 +109,7 @@ def set_entry(
         trust=caller.write_trust,
     )
     tagged(response, stored)
-    return Status(201 if stored.is_new else 200, EntryOut.of(stored))
+    return Status(201 if stored.is_new else 200, EntryOut.about(stored))
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None})

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -26,8 +26,7 @@ from ninja.params.functions import Query as in_query
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from beacon_site.text.cleaning import clean, one_line, shorten
-from beacon_site.text.dates import in_utc
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import in_utc, zone_of
 from memory.api import auth
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
@@ -113,6 +112,15 @@ def item(out: Callable[[Any], T], row: Any) -> T:
     if shown is not None and len(shown.trusts) == before:
         shows(row)
     return made
+
+
+class RecordOut(BaseModel):
+    """A record, with the fields that it has under the same names."""
+
+    @classmethod
+    def about(cls, record: Any) -> Self:
+        shows(record)
+        return cls(**{name: getattr(record, name) for name in cls.model_fields})
 
 
 class Textless(BaseModel):

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from beacon_site.embedded.commands import NOTHING_YET
+from beacon_site.embedded import NOTHING_YET
 from beacon_site.embedded.places import BY_HAND
 from memory.models import User
 

@@ -30,12 +30,11 @@ from memory.models.files import (
 from memory.models.history import Activity, CallReservation, ModelCall, Revision, Undo, Use
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.llm import Connection, OwnKey
-from memory.models.names import NameAlias
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
 from memory.models.ratings import Rating
-from memory.models.records import BulkAct, SavedView
+from memory.models.records import BulkAct, NameAlias, SavedView
 from memory.models.reflection import Reflection
 from memory.models.remembered import Lock, Remembered, Sensitivity, TrashedRows, Trust
 from memory.models.scratchpad import ScratchpadEntry

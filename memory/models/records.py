@@ -1,4 +1,4 @@
-"""Bulk actions on all records that match a list's filters, and saved views of lists."""
+"""What people do with records of all kinds: bulk actions, saved views and merged names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJob
+from beacon_site.text.names import LONGEST_NAME
 from memory.models.history import OwnedJobQuerySet, OwnedQuerySet
 
 
@@ -109,3 +110,38 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+# --- merged names ---
+
+
+class NameAlias(models.Model):
+    """Another name of something: records that name `name` are about `target`.
+
+    `target` is never an alias itself, so one lookup is enough.
+    """
+
+    MOST = 500  # per owner
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    key = models.CharField(max_length=LONGEST_NAME)
+    name = models.CharField(max_length=LONGEST_NAME)
+    target_key = models.CharField(max_length=LONGEST_NAME)
+    target = models.CharField(max_length=LONGEST_NAME)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[NameAlias]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        verbose_name_plural = "name aliases"
+        ordering = ("target_key", "key")
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "key"], name="name_alias_once"),
+            models.CheckConstraint(
+                condition=~models.Q(key=models.F("target_key")), name="name_alias_of_another"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"name alias {self.pk}"  # the names are private, and admin shows this

@@ -1,16 +1,8 @@
-"""Which sentences make sense as a separate finding: whole statements, not code or boilerplate."""
+"""Which sentences don't make sense as a finding: code, boilerplate, and those that refer to others."""
 
 from __future__ import annotations
 
 import re
-
-from beacon_site.text.sentences import word_count
-
-SHORTEST = 8
-LONGEST = 45
-_LONGEST_CHARACTERS = 500
-# Questions, list intros, cut sentences, and sentences that qualify an earlier one.
-_NO_ENDS = ("?", "？", ":", "：", "…", "...", ", however.", ", though.", " as follows.", " below.")
 
 # These openings refer to an earlier sentence, which isn't quoted.
 _OPENERS = {
@@ -149,26 +141,8 @@ _URL = re.compile(r"https?://|www\.\w")
 _WORDLIKE = re.compile(r"[^\W\d_]")
 
 
-def can_stand_alone(sentence: str, language: str = "en") -> bool:
-    """Whether a plain sentence can be a finding, by its length, opening and content.
-
-    It needs 8 to 45 words (`word_count`), and no code, URLs, boilerplate, question, advice to the
-    reader, or opening that depends on the sentence before.
-    """
-    return is_whole(sentence, language) and not is_chatter(sentence)
-
-
-def is_whole(sentence: str, language: str = "en") -> bool:
-    """The cheap half of `can_stand_alone`: length, beginning and end."""
-    if len(sentence) > _LONGEST_CHARACTERS or sentence.endswith(_NO_ENDS):
-        return False
-    if not SHORTEST <= word_count(sentence) <= LONGEST:
-        return False
-    return _begins_well(sentence) and not begins_with_reference(sentence, language)
-
-
 def is_chatter(sentence: str) -> bool:
-    """The expensive half of `can_stand_alone`: code, URLs, boilerplate, advice to the reader, lists."""
+    """Whether a sentence is code, a URL, boilerplate, advice to the reader, or a list."""
     if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
         return True
     bare = sentence.lstrip("\"'“‘([ ")
@@ -188,21 +162,6 @@ def begins_with_reference(sentence: str, language: str = "en") -> bool:
     if language == "en" and (_LATE_PRONOUN.match(sentence) or _POINTS_BACK.search(sentence)):
         return True
     return opening is not None and opening.match(sentence) is not None
-
-
-def _begins_well(sentence: str) -> bool:
-    """Whether it begins with a capital, a digit or a wide character, optionally after a quote mark."""
-    if sentence.startswith("("):
-        return False
-    first = sentence.lstrip("\"'“‘«„「『《（[")[:1]
-    cased = first.upper() != first.lower()
-    return first.isalnum() and not (cased and first.islower() and not _is_name(sentence))
-
-
-def _is_name(sentence: str) -> bool:
-    """Whether the first word is a name in lower case: `pg_upgrade`, `iPhone`, `npm 7`."""
-    first = sentence.split(" ", 1)[0]
-    return not first.isalpha() or first != first.lower()
 
 
 def _is_fragment(sentence: str) -> bool:

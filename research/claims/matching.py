@@ -286,26 +286,9 @@ _SPOKEN_OF_YEAR = re.compile(r"(?:^|[，,：:])(\d{4})年(?!\d)")
 # The first word is a name if it is written like one, or is before a number or another name.
 _FIRST_NAME = re.compile(r"(?:[A-Z]\w*[A-Z_]\w*|[A-Z]\w+(?=\s+(?:[A-Z]|v?\d)))")
 _NOT_NAMES = frozenset(
-    [
-        "release",
-        "candidate",
-        "beta",
-        "alpha",
-        "version",
-        "final",
-        "the",
-        "a",
-        "in",
-        "on",
-        "at",
-        "of",
-        "for",
-        "since",
-        "after",
-        "before",
-        "and",
-        "by",
-    ]
+    (
+        "release candidate beta alpha version final the a in on at of for since after before and by"
+    ).split()
 )
 # Words that can come before the subject's name: "The final release of PostgreSQL 17 …".
 _BEFORE_NAMES = (

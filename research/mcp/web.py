@@ -36,8 +36,7 @@ from memory.api import frame as api_frame
 from memory.api.auth import caller_of
 from memory.api.problems import Problem
 from memory.models import ApiToken
-from research.mcp.calls import Caller, close_connection, no_database
-from research.mcp.server import Context, build
+from research.mcp.server import Caller, Context, build, close_connection, no_database
 
 logger = structlog.get_logger(__name__)
 

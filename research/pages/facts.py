@@ -43,7 +43,7 @@ from research.pages.responses import not_now
 from research.services.facts import correcting as fact_editing
 from research.services.facts import history as fact_history
 from research.services.facts.history import SavedRun
-from research.services.intent import feedback
+from research.services.intent import weighing
 from research.services.reports import facts_over_time
 from research.services.runs.execution.starting import NotNow, start_recheck
 from research.services.topics import page as topic_page
@@ -455,7 +455,7 @@ def notify_about_similar(request: BeaconRequest, slug: str, run_id: int, item: i
     run = _run(request, slug, run_id)
     judge = DeltaItem.objects.filter(run=run, pk=item).values_list("judged_by", flat=True).first()
     try:
-        feedback.notify_about_similar(run, item, by=request.actor)
+        weighing.notify_about_similar(run, item, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "change-unfiltered", slug=slug, run=run_id, item=item, judge=judge or "")
@@ -468,7 +468,7 @@ def _filter_again(
     request: BeaconRequest, slug: str, run: int, item: int, judge: str
 ) -> HttpResponse:
     """Withhold the change again."""
-    feedback.withhold_again(_run(request, slug, run), item, judge, by=request.actor)
+    weighing.withhold_again(_run(request, slug, run), item, judge, by=request.actor)
     messages.success(request, _("Filtered out again."))
     return _back(request, slug, run)
 

@@ -36,7 +36,7 @@ from memory.pages.shared.undo import offer_revision, offer_settings, settings_no
 from research.models import DeltaItem, Run, Schedule, Step, TopicSettings
 from research.services.budgets import forecasting
 from research.services.budgets.budget import DEFAULTS
-from research.services.intent.feedback import Trial, tried
+from research.services.intent.weighing import Trial, tried
 from research.services.runs.execution.starting import NotNow, create_topic, start_run
 from research.services.runs.reporting import report_text, template
 from research.services.runs.reporting.delta import Change

@@ -17,7 +17,7 @@ from memory.services.review import trust
 from memory.services.review.proposals import set_levels
 from research.api.schemas import TopicPatch
 from research.mcp import server
-from research.mcp.calls import Caller
+from research.mcp.server import Caller
 from research.models import Run, Schedule, TopicSettings
 from research.services.runs.execution import starting
 from tests.api.cast import Program, problem

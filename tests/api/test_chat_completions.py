@@ -19,10 +19,11 @@ import pytest
 from django.test import Client
 
 from memory.accounts import tokens
+from memory.api import chat_completions
+from memory.api.chat_completions import USUAL_ANSWER
 from memory.models import CallReservation, ModelCall, Note, Use, User
 from memory.models.actors import SYSTEM
-from memory.services.llm import connections, passing_on
-from memory.services.llm.passing_on import USUAL_ANSWER
+from memory.services.llm import connections
 from memory.services.notes.saving import write_note
 from tests.api.cast import Program
 from tests.providers.chat_streams import (
@@ -337,12 +338,12 @@ def test_an_error_within_a_stream_is_passed_on_and_recorded(
 def test_pages_keep_threads_while_many_programs_chat(
     app: openai.OpenAI, model: ScriptedChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passing_on, "_free", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(chat_completions, "_free", threading.BoundedSemaphore(1))
     for scene in (status(400), cut_stream("half"), says("whole")):  # each one gives its place back
         model.enqueue(scene)
         with suppress(openai.APIError):
             list(app.chat.completions.create(model="beacon", messages=ASKED, stream=True))
-    passing_on._free.acquire()
+    chat_completions._free.acquire()
 
     with pytest.raises(openai.RateLimitError, match="as many requests as it can") as caught:
         app.chat.completions.create(model="beacon", messages=ASKED)

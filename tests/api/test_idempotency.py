@@ -10,7 +10,6 @@ import pytest
 from django.db import connection, connections
 from django.utils import timezone
 
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.api import observations
 from memory.models import ApiAnswer, ModelCall, Note
 from memory.services.llm import connections as site
@@ -18,6 +17,7 @@ from memory.services.notes import saving as notes
 from memory.services.records import acts as record_acts
 from memory.tasks import forget_api_answers
 from tests.api.cast import Program, problem
+from tests.providers.fakes import FakeLanguageModel
 
 NOTE = {"content": "The kettle is descaled on Mondays."}
 KEY = {"Idempotency_Key": "one"}

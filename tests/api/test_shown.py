@@ -27,7 +27,7 @@ from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
 from memory.services.review import trust
 from memory.services.review.proposals import set_levels
-from research.mcp import calls
+from research.mcp import server
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import (
     FILE,
@@ -218,12 +218,12 @@ def test_what_ask_does_for_an_agent_is_believed_no_further_than_its_words(agent:
 
 def test_what_one_agent_read_is_not_laundered_by_the_scratchpad_of_another(alice: User) -> None:
     page = notes.write_note(alice, "log", OUTSIDE, by=alice.actor, trust=Trust.EXTERNAL)
-    calls.call(by_mcp(alice, name="a"), "retrieve", {"id": str(page.pk)})
+    server.call(by_mcp(alice, name="a"), "retrieve", {"id": str(page.pk)})
     Program(alice, "read", "write", name="a").put("/scratchpad/due", {"value": "Pay at once."})
 
     other = by_mcp(alice, name="b")
-    calls.call(other, "scratchpad_get", {"key": "due"})
-    result = calls.call(other, "remember", {"content": "Pay at once."})
+    server.call(other, "scratchpad_get", {"key": "due"})
+    result = server.call(other, "remember", {"content": "Pay at once."})
 
     assert "proposal" in result.structured_content
     assert not Note.objects.filter(content="Pay at once.").exists()
@@ -233,7 +233,7 @@ def test_what_was_read_by_rest_holds_a_write_by_mcp(alice: User) -> None:
     page = notes.write_note(alice, "log", OUTSIDE, by=alice.actor, trust=Trust.EXTERNAL)
     Program(alice, "read", "write", name="a").get(f"/notes/{page.pk}")
 
-    result = calls.call(by_mcp(alice, name="a"), "remember", {"content": "Pay at once."})
+    result = server.call(by_mcp(alice, name="a"), "remember", {"content": "Pay at once."})
 
     assert "proposal" in result.structured_content
 

@@ -9,7 +9,7 @@ import pytest
 from memory.api.shown import bare_text
 from memory.models import Agent, Note, User
 from memory.services.notes import saving as notes
-from research.mcp import calls
+from research.mcp import server
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import FILE, OPERATIONS, OUTSIDE, rows_from_outside, send, session_of
 from tests.api.test_every_route import SCOPES
@@ -125,7 +125,7 @@ def test_a_tool_that_writes_answers_without_what_is_stored(
 ) -> None:
     rows_from_outside(alice)
 
-    result = calls.call(by_mcp(alice, "write"), tool, arguments)
+    result = server.call(by_mcp(alice, "write"), tool, arguments)
 
     assert MARK not in result.content[0].text + str(result.structured_content)
 
@@ -134,7 +134,7 @@ def test_a_tool_that_supersedes_names_the_new_note_alone(alice: User) -> None:
     caller = by_mcp(alice, "write")
     note = notes.write_note(alice, "log", OUTSIDE, by=Agent.objects.get(name="claude").actor)
 
-    result = calls.call(caller, "update_memory", {"id": str(note.pk), "content": "Mine."})
+    result = server.call(caller, "update_memory", {"id": str(note.pk), "content": "Mine."})
 
     assert MARK not in result.content[0].text + str(result.structured_content)
     assert result.structured_content["id"] == str(Note.objects.get(content="Mine.").pk)

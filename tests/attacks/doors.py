@@ -42,9 +42,8 @@ from memory.services.library.documents import add_document
 from memory.services.notes.saving import lowest_trust, pin, write_note
 from memory.services.observations import Line, remember_lines
 from memory.services.search import ratings
-from research.mcp import calls, server
-from research.mcp.calls import Caller
-from research.mcp.server import NoSuchResource
+from research.mcp import server
+from research.mcp.server import Caller, NoSuchResource
 from research.models import Run
 from research.services.runs.execution.starting import create_topic
 from research.services.topics import sharing
@@ -105,7 +104,7 @@ class Desk:
     def tool(self, name: str, /, **arguments: Any) -> Answer:
         """Call a tool by MCP."""
         self.sent = json.dumps(arguments)
-        result = calls.call(self.caller, name, arguments)
+        result = server.call(self.caller, name, arguments)
         text = "\n".join(one.text for one in result.content)
         data = result.structured_content or {}
         status = 403 if result.is_error else 200

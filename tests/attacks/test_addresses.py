@@ -20,7 +20,6 @@ from beacon_site.net import address_guard, webhooks
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import GuardedFetcher
 from beacon_site.net.http import ServiceHttp
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.providers.search.feeds import feed_search
 from memory.models import ContentItem, User
@@ -39,6 +38,7 @@ from tests.attacks.address_forms import (
     urls,
 )  # fmt: skip
 from tests.attacks.figures import Count
+from tests.providers.fakes import FakeSearch
 from tests.providers.raw_server import RawServer, http
 from tests.research import cast
 from tests.research.conftest import Providers

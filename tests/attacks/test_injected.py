@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.text.cleaning import one_line
 from memory.accounts.archive.foreign_formats import Entry, take_in
 from memory.accounts.archive.importer import TakingIn
@@ -28,6 +27,7 @@ from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.reflection_cast import call, reflect_for
 from tests.memory.review_cast import AGENT
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 pytestmark = pytest.mark.django_db
 TEXTS = [one_line(text) for texts in TRICKS.values() for text in texts]

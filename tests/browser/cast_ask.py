@@ -8,7 +8,6 @@ from typing import Any
 from django.utils import timezone
 
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
@@ -16,6 +15,7 @@ from memory.models import Message, Note, Session
 from memory.services.llm import connections
 from memory.services.notes.saving import write_note
 from tests.memory.ended_sessions import finish_session
+from tests.providers.fakes import FakeLanguageModel
 
 
 def asked(owner: Any) -> dict[str, str]:

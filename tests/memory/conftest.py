@@ -10,10 +10,10 @@ from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection
 
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import accounts
 from tests.memory.embedding_cast import drop_vectors, use
 from tests.memory.reflection_cast import Reflect, reflect_for
+from tests.providers.fakes import FakeEmbedder
 
 ALIKE = {"car": "automobile", "auto": "automobile"}
 

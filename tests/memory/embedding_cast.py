@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note
 from memory.services.llm import embedders
 from memory.services.search import embedding
 from memory.services.search.vectors import Unavailable, nearest
+from tests.providers.fakes import FakeEmbedder
 
 
 def use(monkeypatch: pytest.MonkeyPatch, embedder: FakeEmbedder | None) -> None:

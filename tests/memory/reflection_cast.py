@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.agents import reflection as reflection_services
 from memory.models import Reflection, ReviewLevel, User
 from memory.services.files.reading import read_file
 from memory.services.llm import connections
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 Reflect = Callable[..., Reflection]
 REPORT = "Sila asked for trains to Lyon. Night trains run again since May. They sell out early."

@@ -16,12 +16,12 @@ from beacon_site.net.errors import (
     ProviderUnavailable,
 )
 from beacon_site.providers.llm.base import Answer, LlmProfile, Message, Tool, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from beacon_site.text.redaction import redact
 from memory.models import ModelCall
 from memory.services.llm import connections
 from memory.services.llm.asking import ask_model, price
 from memory.services.llm.booking import BudgetReached
+from tests.providers.fakes import FakeLanguageModel
 
 PROFILE = LlmProfile(
     base_url="http://x.invalid",

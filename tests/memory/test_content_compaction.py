@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_site.net.errors import ProviderNonsense, ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.agents.tools.output_store import asker
 from memory.agents.tools.types import ToolContext
 from memory.models import Agent, ContentItem, ModelCall
@@ -25,6 +24,7 @@ from memory.services.content.compaction import (
     register_compactor,
 )
 from memory.services.llm import connections
+from tests.providers.fakes import FakeLanguageModel
 
 PAGE = "Heat pumps move heat instead of making it. " * 200
 WRITTEN = {"summary": "Pumps move heat.", "facts": ["3 units for 1", "mild weather"], "id": "x"}

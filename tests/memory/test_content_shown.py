@@ -14,7 +14,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.text.cleaning import as_data
 from memory.agents.tools import registry as tools
 from memory.agents.tools.loop import LoopResult, run_loop
@@ -24,6 +23,7 @@ from memory.models import Agent, ContentItem
 from memory.models.actors import RESEARCH, Actor
 from memory.services.content.items import query, store
 from memory.services.llm import connections
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 AGENT = Actor("agent", "claude")
 PAGE = "The river is 219 kilometres long. " * 100

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note, Topic, Trust, Use
 from memory.models.actors import Actor
 from memory.services.context import identity
@@ -23,6 +22,7 @@ from memory.services.context.layers import (
 )
 from memory.services.notes.saving import edit_note, supersede, write_note
 from memory.services.search import embedding
+from tests.providers.fakes import FakeEmbedder
 
 AGENT = Actor("agent", "claude")
 

@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.agents.chat import conversation
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import StillAnswering, ask, start
@@ -22,6 +21,7 @@ from memory.services.context import identity
 from memory.services.files.saving import save_file
 from memory.services.llm import connections
 from memory.services.notes.saving import write_note
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 FACTS = "# User\n\n> Summary: Name: Zhang San, drinks tea\n\n- Name: Zhang San\n- Drinks: tea\n"
 Models = Callable[..., FakeLanguageModel]

@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import ask, begin, rename, start
 from memory.models import Message, Note, Session
 from memory.services.llm import connections
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,6 @@ import pytest
 from django.db.models import F
 
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat import turn as conversation_turn
 from memory.agents.chat.conversation import SessionOver, ask, start
@@ -16,6 +15,7 @@ from memory.models import Activity, Message, Note, Observation, Reflection, Sess
 from memory.services.files.reading import read_file
 from memory.services.llm import connections
 from tests.memory.ended_sessions import finish_session
+from tests.providers.fakes import FakeLanguageModel
 
 LONG = (
     "We agreed that the reports come on Fridays, in Dutch, with at most five sources each, and "

@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Activity, Embedding, EmbeddingDue, Note
 from memory.services.search import embedding
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
+from tests.providers.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.usefixtures("fake")
 

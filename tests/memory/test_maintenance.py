@@ -12,7 +12,6 @@ from django.db import connection
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.models import Activity, Note, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.services.llm import connections
@@ -20,6 +19,7 @@ from memory.services.notes import maintenance
 from memory.services.notes.maintenance import batches, maintain, old_notes, prune_expired
 from memory.services.notes.saving import edit_note, get_notes, pin, write_note
 from memory.tasks import maintain as maintain_task
+from tests.providers.fakes import FakeLanguageModel
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

@@ -9,7 +9,6 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from memory.models import Note, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
@@ -17,6 +16,7 @@ from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.merging import merge, merge_notes, unmerge
 from memory.services.notes.saving import get_notes, pin, supersede, write_note
+from tests.providers.fakes import FakeLanguageModel
 
 AGENT = Actor("agent", "claude")
 

@@ -9,12 +9,12 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Note, Topic
 from memory.services.search import retrievers
 from memory.services.search.recall import recall, recall_page
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
+from tests.providers.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.usefixtures("fake")
 by_both = pytest.mark.usefixtures("extension")

@@ -9,12 +9,12 @@ import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.models import Activity, MemoryFile, Proposal, Reflection, Revision, User
 from memory.models.actors import REFLECTOR
 from memory.services.context.identity import Persona, write_persona
 from memory.services.files.saving import save_file
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 USER = "# User\n\n> Summary: Alice, tea\n\n- Name: Alice\n- Drinks: tea — «always» 茶\n"
 

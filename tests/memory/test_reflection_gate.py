@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.agents.reflection import length_of, should_reflect, why_not, why_not_talk
+from memory.agents.reflection import length_of, why_not, why_not_talk
 
 LONG, SHORT = "x" * 500, "x" * 499
 
@@ -23,7 +23,7 @@ LONG, SHORT = "x" * 500, "x" * 499
 def test_little_work_with_a_short_result_is_not_reflected_on(
     iterations: int, actions: int, result: str, is_worth: bool
 ):
-    assert should_reflect(iterations, actions, False, result) is is_worth
+    assert (why_not(iterations, actions, False, result) == "") is is_worth
 
 
 @pytest.mark.requirement("R171")
@@ -34,7 +34,7 @@ def test_little_work_with_a_short_result_is_not_reflected_on(
 def test_pure_talk_without_a_call_is_not_reflected_on_however_long(
     iterations: int, actions: int, is_worth: bool
 ):
-    assert should_reflect(iterations, actions, False, LONG * 10) is is_worth
+    assert (why_not(iterations, actions, False, LONG * 10) == "") is is_worth
 
 
 @pytest.mark.requirement("R172")
@@ -51,12 +51,12 @@ def test_pure_talk_without_a_call_is_not_reflected_on_however_long(
 def test_a_look_up_in_few_steps_with_a_short_result_is_not_reflected_on(
     iterations: int, read_only: bool, result: str, is_worth: bool
 ):
-    assert should_reflect(iterations, 5, read_only, result) is is_worth
+    assert (why_not(iterations, 5, read_only, result) == "") is is_worth
 
 
 @pytest.mark.requirement("R173")
 def test_all_else_is_reflected_on_and_no_reason_is_given():
-    assert should_reflect(3, 9, True, "short") and why_not(3, 9, True, "short") == ""
+    assert why_not(3, 9, True, "short") == ""
 
 
 @pytest.mark.requirement("R173")
@@ -66,7 +66,7 @@ def test_all_else_is_reflected_on_and_no_reason_is_given():
 )
 def test_a_plain_text_is_measured_as_it_is_and_other_results_as_json(result: object, length: int):
     assert length_of(result) == length
-    assert should_reflect(1, 1, False, result) is (length >= 500)
+    assert (why_not(1, 1, False, result) == "") is (length >= 500)
 
 
 @pytest.mark.requirement("R170")

@@ -15,9 +15,12 @@ from django.utils import timezone
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, NoSuchKey
 from memory.services.observations.consolidation import Turn
-from memory.services.observations.in_memory import InMemoryStore
-from memory.services.observations.postgres import PostgresStore
-from memory.services.observations.store import ObservationStore, StoreClosed
+from memory.services.observations.store import (
+    InMemoryStore,
+    ObservationStore,
+    PostgresStore,
+    StoreClosed,
+)
 
 AGENT = Actor("agent", "claude")
 FINDINGS = ["The API uses OAuth2.", "The rate limit of the API is 100 a minute."]

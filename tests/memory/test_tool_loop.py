@@ -10,7 +10,6 @@ import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable, ToolsRefused
 from beacon_site.providers.llm.base import Answer, Message, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.agents.tools import loop as tool_loop
 from memory.agents.tools import registry as tools
 from memory.agents.tools.loop import CallRecord, LoopResult, run_loop
@@ -19,6 +18,7 @@ from memory.models import ModelCall
 from memory.models.actors import REFLECTOR
 from memory.services.llm import connections
 from memory.services.llm.booking import BudgetReached
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 Loop = Callable[..., LoopResult]
 TASK = [Message("system", "You are Beacon."), Message("user", "What do I prefer?")]

@@ -13,12 +13,12 @@ from django.db import connection
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.models import Embedding, Note
 from memory.services.search import vectors
 from memory.services.search.vectors import Unavailable, nearest
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import near, note, use
+from tests.providers.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.usefixtures("fake")
 

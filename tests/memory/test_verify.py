@@ -14,7 +14,6 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from memory.accounts.archive import jobs
 from memory.models import Embedding, LibraryDocument, MemoryFile, MirroredFile, Note, Revision, User
 from memory.services.files import mirror
@@ -26,6 +25,7 @@ from memory.tasks import embed_due, verify
 from research.models import Report
 from tests.memory.embedding_cast import note as embedded_note
 from tests.memory.test_archive_talk import carried
+from tests.providers.fakes import FakeEmbedder
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
 

@@ -36,7 +36,6 @@ OURS = [
 ]
 REGISTERED = sorted(django_admin.site._registry, key=lambda model: model._meta.label)
 SECRET_TEXT = "the diagnosis of a friend"
-MASK = "••••••"
 
 
 def one_of_each(owner: User, n: int = 0) -> Topic:

@@ -13,7 +13,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory import tasks
 from memory.agents.chat import without
 from memory.models import Agent, ModelCall, Note, Topic, TopicFact, Trust, Use, User
@@ -24,6 +23,7 @@ from memory.services.llm import connections
 from memory.services.observations.saving import write_observation
 from tests.memory.review_cast import proposed_note
 from tests.pages.record_cast import note, text_of
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from tests.undo import undone
 
 HTMX = {"HX-Request": "true", "HX-Target": "context"}

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory import tasks
 from memory.models import MemoryFile, ModelCall
 from memory.models.actors import REFLECTOR
@@ -23,6 +22,7 @@ from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, lock_section, save_file
 from memory.services.llm import connections
 from tests.pages.record_cast import HTMX, text_of
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 pytestmark = pytest.mark.django_db
 USER = "facts/user.md"

@@ -22,8 +22,8 @@ from beacon_site.providers.llm.adapters import (
     local_is_installed,
 )
 from beacon_site.providers.llm.base import ENDPOINT, LOCAL, EmbedderProfile
-from beacon_site.providers.llm.fakes import FakeEmbedder
 from tests.providers.embedding_server import EmbeddingServer, vectors
+from tests.providers.fakes import FakeEmbedder
 from tests.providers.loopback import html, slow, status
 
 KEY = "sk-loopback-0123456789"

@@ -20,7 +20,6 @@ TR = "Cumartesi günü araştırmacılar yeni bir pil duyurdu. Enerji yoğunluğ
 HE = "ביום שבת הודיעו חוקרים על סוללת מצב מוצק חדשה. צפיפות האנרגיה כפולה."
 AR = "أعلن الباحثون يوم السبت عن بطارية جديدة ذات حالة صلبة. كثافة الطاقة مضاعفة."
 TH = "เมื่อวันเสาร์ นักวิจัยได้ประกาศแบตเตอรี่โซลิดสเตตใหม่ ความหนาแน่นของพลังงานเพิ่มขึ้นเป็นสองเท่า"
-VI = "Hôm thứ Bảy các nhà nghiên cứu công bố pin"
 LT = "Šeštadienį mokslininkai paskelbė apie naują bateriją, kurios energijos tankis didesnis."
 
 DECLARED = [

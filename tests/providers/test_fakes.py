@@ -8,13 +8,13 @@ from pydantic import BaseModel
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import PageFetcher, WebPage
 from beacon_site.providers.llm.base import LanguageModel, Message, Tool
-from beacon_site.providers.llm.fakes import (
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
+from tests.providers.fakes import (
     FakeFetcher,
     FakeLanguageModel,
     FakeSearch,
     NoAnswerQueued,
 )
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
 
 ASK = [Message("user", "What?")]
 

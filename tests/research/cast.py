@@ -11,13 +11,13 @@ from typing import Any, NotRequired, get_args, get_origin, get_overloads, get_ty
 import pytest
 from django.utils import timezone
 
-from beacon_site.providers.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
 from research.models import Run
 from research.services.runs.context import outputs, run_context
 from research.services.runs.context.run_context import RunContext, StepKind
 from research.services.runs.execution import pipeline
+from tests.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.llm.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from memory.models import Topic
 from memory.services.llm import connections
 from research.models import Run
 from research.services.runs.execution import pipeline, starting
 from research.services.runs.search import reading, searching
+from tests.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 
 
 class Providers:

@@ -27,8 +27,8 @@ from memory.services.llm import connections, embedders
 from memory.services.notes.maintenance import maintain
 from memory.services.search import embedding
 from memory.services.search.recall import recall
-from research.mcp import calls
-from research.mcp.calls import Caller
+from research.mcp import server
+from research.mcp.server import Caller
 from research.models import Run
 from research.services.runs.execution import pipeline, starting
 from research.services.runs.search import reading, searching
@@ -191,7 +191,7 @@ def _keys(owner: User) -> list[tuple[str, dict[str, Any]]]:
 def _programs_call(owner: User, outside: Outside) -> None:
     token = Program(owner, "read", name="caller").token
     for name, arguments in outside.wanted[2:]:
-        answered = calls.call(Caller(find=lambda: token), name, arguments)
+        answered = server.call(Caller(find=lambda: token), name, arguments)
         outside.answers.append(answered.model_dump_json())
 
 

@@ -16,12 +16,12 @@ from pytest_httpserver import HTTPServer
 
 from beacon_site.net.extract import Extractor
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
 from research.models import Run
 from research.services.runs.execution import starting
 from research.services.runs.search import reading
+from tests.providers.fakes import FakeSearch
 from tests.research.conftest import Providers
 
 # Searches and reading run in threads, which see what is committed.

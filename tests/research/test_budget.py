@@ -11,12 +11,12 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.providers.llm.base import Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.models import ModelCall, Topic
 from memory.services.llm import spending
 from memory.services.llm.booking import BudgetReached, check_month
 from research.models import Run, Step, TopicSettings
 from research.services.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from tests.research import cast
 from tests.research.conftest import Providers
 

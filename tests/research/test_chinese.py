@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from beacon_site.net.fetch import WebPage
-from beacon_site.providers.llm.fakes import FakeFetcher, FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from beacon_site.providers.search.sample import Article, read_article
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run
 from research.services.runs.execution import starting
+from tests.providers.fakes import FakeFetcher, FakeSearch
 from tests.research.conftest import Providers
 
 FOLDER = Path(__file__).parent.parent / "data" / "chinese"

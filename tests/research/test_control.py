@@ -15,11 +15,11 @@ from django.utils import timezone
 
 from beacon_site.net.fetch import WebPage
 from beacon_site.providers.llm.base import Answer, LlmProfile, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.search.base import SearchHit
 from memory.models import ModelCall, SeenUrl, Topic, TopicFact
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.execution import pipeline
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit, SearchOptions
 from memory.models import SeenUrl, Topic
 from memory.services.llm import connections
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.context.run_context import RunContext
 from research.services.runs.search import reading, searching
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

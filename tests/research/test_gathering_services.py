@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from beacon_site.net.errors import ServiceRefused, ServiceUnreachable
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
 from memory.services.llm import connections
 from research.services.runs.search import searching
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

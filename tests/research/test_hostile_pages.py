@@ -17,7 +17,6 @@ from django.test import Client
 from django.urls import reverse
 
 from beacon_site.providers.llm.base import Answer, Message, Tool, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeFetcher
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, TopicFact, User
 from memory.services.context import identity
 from memory.services.files.reading import read_file
@@ -28,6 +27,7 @@ from research.services.runs.execution import pipeline
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import level
+from tests.providers.fakes import FAKE_PROFILE, FakeFetcher
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import make_topic

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from beacon_site.net.fetch import WebPage
-from beacon_site.providers.llm.fakes import FakeFetcher
 from memory.models import Topic
 from research.models import Hit, Run
 from research.services.sources import figures as source_rules
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings import standing_rules
+from tests.providers.fakes import FakeFetcher
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -24,7 +24,7 @@ from memory.accounts import oauth, tokens
 from memory.agents.tools import registry as tools
 from memory.models import ApiToken, Note, OAuthClient, OAuthGrant, Trust, User
 from memory.services.notes.saving import write_note
-from research.mcp.calls import close_connection
+from research.mcp.server import close_connection
 from tests.memory.tool_cast import accept_all
 from tests.research.mcp_cast import (
     by_address,

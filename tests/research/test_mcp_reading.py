@@ -11,8 +11,8 @@ from memory.agents.tools.registry import REGISTRY
 from memory.models import Agent, MemoryFile, Note, Proposal, Trust, User
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
-from research.mcp import calls, server
-from research.mcp.calls import Caller
+from research.mcp import server
+from research.mcp.server import Caller
 from tests.api.outside_cast import FILE, KEY, OUTSIDE, rows_from_outside
 from tests.research.test_mcp import program
 
@@ -39,7 +39,7 @@ def _read_trust() -> str:
 
 
 def _is_held(caller: Caller) -> bool:
-    result = calls.call(caller, "remember", {"content": "The kettle is descaled."})
+    result = server.call(caller, "remember", {"content": "The kettle is descaled."})
     return "proposal" in (result.structured_content or {}) and Proposal.objects.exists()
 
 
@@ -47,7 +47,7 @@ def _is_held(caller: Caller) -> bool:
 def test_what_a_tool_shows_is_noted(alice: User, name: str) -> None:
     there, caller = rows_from_outside(alice), program(alice)
 
-    result = calls.call(caller, name, ARGUMENTS[name](there))
+    result = server.call(caller, name, ARGUMENTS[name](there))
 
     assert not result.is_error
     assert _read_trust() == Trust.EXTERNAL
@@ -61,7 +61,7 @@ def test_the_text_in_a_refused_write_is_noted(alice: User) -> None:
     caller = program(alice)
     given = {"path": FILE, "content": "# Memory\n\n> Summary: x\n\n- Mine\n", "version": 1}
 
-    result = calls.call(caller, "memory_write", given)
+    result = server.call(caller, "memory_write", given)
 
     assert result.structured_content["error"] == "conflict"
     assert OUTSIDE in result.content[0].text
@@ -80,7 +80,7 @@ def test_what_an_agent_wrote_itself_holds_nothing(alice: User) -> None:
     caller = program(alice)
     write_note(alice, "log", "Its own word.", by=Agent.objects.get(name="claude").actor)
 
-    calls.call(caller, "list_memory", {})
+    server.call(caller, "list_memory", {})
 
     assert not _is_held(caller)
     assert Note.objects.filter(content="The kettle is descaled.").exists()

@@ -7,8 +7,7 @@ import pytest
 from memory.accounts import tokens
 from memory.models import User
 from research.mcp import server
-from research.mcp.calls import Caller
-from research.mcp.server import NoSuchResource
+from research.mcp.server import Caller, NoSuchResource
 from tests.research.mcp_cast import token_of
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from beacon_site.providers.search.base import SearchHit
 from memory.models import (
     Activity,
@@ -24,6 +23,7 @@ from memory.services.notes.saving import point_at, supersede, write_note
 from memory.services.observations import Line, remember_lines
 from memory.services.search import bm25
 from research.models import Report, Run
+from tests.providers.fakes import FakeLanguageModel
 from tests.research.conftest import Providers
 from tests.research.factories import make_topic
 

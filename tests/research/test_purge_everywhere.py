@@ -18,7 +18,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FAKE_PROFILE, FakeLanguageModel
 from memory.accounts.archive import jobs
 from memory.agents.chat import conversation
 from memory.agents.chat import turn as conversation_turn
@@ -60,6 +59,7 @@ from research.models import Channel, Delivery, Step
 from research.models import ToolCall as RunToolCall
 from research.services.topics import acts
 from tests.api.cast import Program
+from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 
 MARKER = "Zq7xplover"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.keywords import keywords
 from memory.models import Topic
 from memory.services.llm import connections
 from research.services.runs.search import searching
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

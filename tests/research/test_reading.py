@@ -13,13 +13,13 @@ from werkzeug import Request, Response
 
 from beacon_site.net.extract import Extractor
 from beacon_site.net.fetch import GuardedFetcher, WebPage
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search import sample
 from beacon_site.providers.search.base import SearchHit
 from memory.models import ContentItem, Topic, TopicFact
 from memory.services.library import documents as library_services
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.search import reading
+from tests.providers.fakes import FakeSearch
 from tests.providers.pdf import pdf
 from tests.research import cast
 from tests.research.conftest import Providers

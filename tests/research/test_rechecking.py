@@ -10,7 +10,6 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.net.fetch import WebPage
-from beacon_site.providers.llm.fakes import FakeFetcher, FakeSearch
 from memory.models import Activity, ContentItem, SeenUrl, Source, Topic, TopicFact
 from memory.services import topic_memory
 from research import tasks
@@ -18,6 +17,7 @@ from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
 from research.services.facts import staleness
 from research.services.runs.execution import pipeline
 from research.services.runs.execution.starting import NotNow, next_first, start_due, start_recheck
+from tests.providers.fakes import FakeFetcher, FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

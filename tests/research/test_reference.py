@@ -12,8 +12,8 @@ from beacon_site.env import READ
 from beacon_site.providers.search.catalogue import BY_NAME
 from memory.agents.tools.registry import REGISTRY
 from research.api.joined import api
-from research.management import reference
-from research.management.reference import PAGES, stale
+from research.management.commands import document
+from research.management.commands.document import PAGES, stale
 from research.management.variables import VARIABLES
 from research.pages.metrics import FIGURES
 
@@ -74,7 +74,7 @@ def test_the_page_of_tools_has_each_tool():
     assert [name for name in REGISTRY if f"## `{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("name", reference.own_commands())
+@pytest.mark.parametrize("name", document.own_commands())
 def test_each_command_says_what_it_does_and_what_each_argument_is(name: str):
     app = "memory" if (FOLDER.parents[1] / f"memory/management/commands/{name}.py").exists() else ""
     parser = load_command_class(app or "research", name).create_parser("manage.py", name)

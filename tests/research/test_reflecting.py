@@ -12,13 +12,13 @@ from django.db.models.functions import Now
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, ToolCall, Usage
-from beacon_site.providers.llm.fakes import FakeFetcher
 from memory.models import Activity, MemoryFile, ModelCall, Proposal, Reflection, ReviewLevel, Topic
 from memory.services.review import proposals as review_services
 from research.models import Report, Run, Step
 from research.services.runs.context.run_context import RunContext
 from research.services.runs.execution import pipeline
 from research.services.runs.steps import follow_ups
+from tests.providers.fakes import FakeFetcher
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.providers.llm.fakes import FakeSearch
 from memory.models import Topic
 from memory.services.llm import connections
 from research.models import Run, RunAlreadyActive, TopicSettings
@@ -16,6 +15,7 @@ from research.services.runs.execution import starting
 from research.services.runs.execution.starting import NotNow
 from research.services.runs.search import searching
 from research.services.runs.steps import planning
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

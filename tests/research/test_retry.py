@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import SeenUrl, Topic
 from research.models import Run, TopicSettings
@@ -15,6 +14,7 @@ from research.models.runs import StepNotFinished
 from research.services.runs.execution import starting
 from research.services.runs.execution.starting import NotNow
 from research.services.topics.settings import editing as topic_editing
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

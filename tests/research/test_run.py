@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeLanguageModel
 from beacon_site.providers.search.base import SearchHit
 from memory.models import SeenUrl, Topic, TopicFact
 from research.models import DeltaItem, Run
+from tests.providers.fakes import FakeLanguageModel
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -8,10 +8,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from beacon_site.net.fetch import GuardedFetcher
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic
 from research.models import Hit, Run
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -12,11 +12,11 @@ from beacon_site.net.errors import (
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchOptions
 from memory.models import User
 from research.services.runs.search import searching
 from research.services.runs.search.searching import Gate, Network, ask, complaints
+from tests.providers.fakes import FakeSearch
 
 OPTIONS = SearchOptions()
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Revision, Topic, TopicFact
 from memory.models.errors import InvalidValue, LimitReached
@@ -17,6 +16,7 @@ from research.services.runs.execution import starting
 from research.services.runs.steps import planning
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.standing_rules import CHECK, STOP
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

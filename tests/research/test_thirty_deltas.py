@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from beacon_site.providers.llm.fakes import FakeFetcher, FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from beacon_site.text.canonical_urls import canonical_url
 from memory.models import SeenUrl, Source, Topic, TopicFact
 from research.models import Run
 from research.services.sources import figures as source_rules
+from tests.providers.fakes import FakeFetcher, FakeSearch
 from tests.research.conftest import Providers
 
 RUNS = 30

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.llm.fakes import FakeSearch
 from beacon_site.providers.search.base import SearchHit
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run
 from research.services.runs.context.cited_pages import CitedPage
 from research.services.runs.steps.verifying import _marked
+from tests.providers.fakes import FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -10,10 +10,10 @@ import pytest
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, Usage
-from beacon_site.providers.llm.fakes import FakeFetcher, FakeSearch
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, Schedule, TopicSettings
 from research.services.runs.reporting import writing
+from tests.providers.fakes import FakeFetcher, FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 

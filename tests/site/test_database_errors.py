@@ -29,7 +29,7 @@ from memory.accounts import deletion
 from memory.models import BulkAct, Note
 from memory.pages.records import bulk
 from memory.services.notes import saving as notes
-from research.mcp import calls
+from research.mcp import server
 from tests.api.cast import Program, problem
 from tests.research.test_mcp import program
 
@@ -193,7 +193,7 @@ def test_a_program_whose_request_takes_too_long_is_told_what_to_do(slow: Any):
 
 
 def test_a_tool_that_takes_too_long_is_told_what_to_do(slow: Any):
-    result = calls.call(program(slow), "recall", {"query": "rain"})
+    result = server.call(program(slow), "recall", {"query": "rain"})
 
     assert result.is_error
     assert result.structured_content["error"] == "unavailable"

@@ -15,8 +15,7 @@ import psycopg
 import pytest
 
 from beacon_site import embedded
-from beacon_site.embedded import janitor, places, postgres, processes
-from beacon_site.embedded.commands import servers_for
+from beacon_site.embedded import janitor, places, postgres, processes, servers_for
 from tests.site.waiting import eventually, let_others_through
 
 pytestmark = pytest.mark.slow

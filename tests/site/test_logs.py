@@ -17,7 +17,7 @@ from honcho.printer import Message
 from pydantic import BaseModel, ValidationError
 
 from beacon_site import logs
-from beacon_site.launcher.up import JsonPrinter
+from beacon_site.launcher.command import JsonPrinter
 from beacon_site.net.errors import ProviderError
 from beacon_site.text import redaction
 from beacon_site.text.redaction import redact_line

@@ -45,7 +45,7 @@ class Beacon:
     def start(self) -> Beacon:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "beacon_site.launcher.up"],
+                [sys.executable, "-m", "beacon_site.launcher.command", "up"],
                 cwd=ROOT,
                 env=self.environment,
                 stdout=log,
@@ -60,7 +60,7 @@ class Beacon:
 
     def once(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "beacon_site.launcher.up", *arguments],
+            [sys.executable, "-m", "beacon_site.launcher.command", *arguments],
             cwd=ROOT,
             env={**self.environment, **environment},
             capture_output=True,
@@ -200,7 +200,7 @@ def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beaco
     assert urllib.request.urlopen(f"http://127.0.0.1:{port}/livez").status == 200
     assert eventually(lambda: answers(f"http://127.0.0.1:{mcp}/livez"), 60)
 
-    twin = beacon.once()
+    twin = beacon.once("up")
     beacon.process.send_signal(signal.SIGTERM)
 
     assert twin.returncode == 1
@@ -265,7 +265,7 @@ def test_down_says_that_nothing_ran(beacon: Beacon):
 
 def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
     with socket.create_server(("127.0.0.1", int(beacon.environment["BEACON_PORT"]))):
-        refused = beacon.once()
+        refused = beacon.once("up")
 
     assert refused.returncode == 1
     assert "can't listen on 127.0.0.1, port" in refused.stderr
@@ -274,7 +274,7 @@ def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
 
 
 def test_a_setting_that_is_wrong_stops_the_start_and_is_named(beacon: Beacon):
-    refused = beacon.once(BEACON_PORT="eighty")
+    refused = beacon.once("up", BEACON_PORT="eighty")
 
     assert refused.returncode == 1
     assert "BEACON_PORT must be a whole number" in refused.stderr
@@ -282,15 +282,15 @@ def test_a_setting_that_is_wrong_stops_the_start_and_is_named(beacon: Beacon):
 
 
 def test_a_database_that_is_not_there_is_said_without_a_traceback(beacon: Beacon):
-    refused = beacon.once(DATABASE_URL="postgresql://x@127.0.0.1:1/none")
+    refused = beacon.once("up", DATABASE_URL="postgresql://x@127.0.0.1:1/none")
 
     assert refused.returncode == 1
     assert "The database none at 127.0.0.1:1 couldn't be updated" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_an_unknown_word_gets_the_usage(beacon: Beacon):
-    assert "usage:" in beacon.once("sideways").stderr
+def test_another_word_after_up_gets_the_usage(beacon: Beacon):
+    assert "usage:" in beacon.once("up", "sideways").stderr
 
 
 def test_the_commands_for_several_hosts_are_those_of_the_design(tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beacon_site.embedded import places, processes
-from beacon_site.launcher import preparation, up
+from beacon_site.launcher import command, preparation
 
 HOLD_LOCK = (
     "import sys, pathlib; from beacon_site.embedded import places as locks\n"
@@ -48,8 +48,8 @@ def test_down_stops_no_process_that_has_the_number_of_an_earlier_beacon(
         earlier = {"pid": stranger.pid, "process": f"{pid}:{started}:earlier"}
         places.write_state(tmp_path, up=earlier)
 
-        with pytest.raises(up.CannotStart, match="still starting"):
-            up.down()
+        with pytest.raises(command.CannotStart, match="still starting"):
+            command.down()
 
         assert stranger.poll() is None
     finally:

@@ -6,6 +6,7 @@ them, by its words and then by date.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -75,14 +76,6 @@ class Validators:
     modified: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedFeed:
-    """The entries of one feed, fetched at `at` (monotonic seconds)."""
-
-    hits: tuple[SearchHit, ...]
-    at: float
-
-
 def feed_search(_profile: SearchProfile) -> FeedSearch:
     """Return the provider with the guarded fetcher, since feed URLs are untrusted."""
     # Imported late, because a test with a fake doesn't need the fetcher's HTTP stack.
@@ -111,7 +104,8 @@ class FeedSearch:
         self.warnings: list[str] = []
         self.validators: MutableMapping[str, Validators] = {} if validators is None else validators
         self._get_bytes = get_bytes
-        self._held: dict[str, _CachedFeed] = {}
+        # The entries of each feed, and when they were fetched (monotonic seconds).
+        self._held: dict[str, tuple[tuple[SearchHit, ...], float]] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -175,20 +169,20 @@ class FeedSearch:
         with self._lock:
             lock = self._locks.setdefault(url, threading.Lock())
         with lock:
-            held = self._held.get(url)
-            if held and time.monotonic() - held.at < FRESH_SECONDS:
-                return held.hits
-            hits = self._fetch(url, held)
-            self._held[url] = _CachedFeed(hits, time.monotonic())
+            hits, at = self._held.get(url, ((), -math.inf))
+            if time.monotonic() - at < FRESH_SECONDS:
+                return hits
+            hits = self._fetch(url, hits)
+            self._held[url] = hits, time.monotonic()
             return hits
 
-    def _fetch(self, url: str, held: _CachedFeed | None) -> tuple[SearchHit, ...]:
+    def _fetch(self, url: str, known_hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
         known = self.validators.get(url, Validators())
         asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
         headers = {"Accept": ACCEPT, **{name: value for name, value in asked.items() if value}}
         got = self._get_bytes(url, headers=headers)
         if got.status == HTTPStatus.NOT_MODIFIED:
-            return held.hits if held else ()
+            return known_hits
         told = {name.lower(): value for name, value in got.headers.items()}
         hits = parse_feed(got.content, url=url, final_url=got.final_url)
         self.validators[url] = Validators(told.get("etag", ""), told.get("last-modified", ""))

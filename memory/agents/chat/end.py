@@ -25,9 +25,9 @@ from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import Message as Said
 from beacon_site.text.cleaning import clean, for_prompt, one_line, plain, shorten
+from beacon_site.text.dates import zone_of
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.markdown import without_marks
-from beacon_site.web.http import zone_of
 from memory.agents import reflection as reflection_services
 from memory.agents.chat.conversation import LOG_DAYS, is_to_keep
 from memory.agents.chat.prompt import ASK, transcript_of, words_trust

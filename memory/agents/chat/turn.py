@@ -30,9 +30,9 @@ from beacon_site.text.cleaning import (
     shorten,
     without_citations,
 )
+from beacon_site.text.dates import zone_of
 from beacon_site.text.markdown import FILE
 from beacon_site.text.sentences import split_sentences
-from beacon_site.web.http import zone_of
 from memory.agents.chat.conversation import check, citation_marks, records_as_named
 from memory.agents.chat.prompt import (
     TOOLS,

@@ -21,7 +21,7 @@ from beacon_site.celery import send
 from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import Message
 from beacon_site.providers.llm.tokens import SHARE, trimmed
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.models import ModelCall, Topic, User
 from memory.models.errors import MemoryRefused
 from memory.models.remembered import OWNER_SCOPE

@@ -27,7 +27,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.web.http import BeaconRequest, current_page, page_of_ours, zone_of
+from beacon_site.text.dates import zone_of
+from beacon_site.web.http import BeaconRequest, current_page, page_of_ours
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens

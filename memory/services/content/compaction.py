@@ -144,13 +144,6 @@ def _shape(value: Any, depth: int) -> str:
 # --- tables ---
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    columns: Sequence[str]
-    first: Sequence[str]  # rows, unchanged
-    rows: int
-
-
 def is_table(item: ContentItem) -> bool:
     """Whether the content is a table in Markdown, or separated by commas, tabs or semicolons."""
     return _table(item.content) is not None
@@ -161,10 +154,11 @@ def table_shape(item: ContentItem) -> CompactParts:
     table = _table(item.content)
     if table is None:
         raise ValueError("the content isn't a table")
-    names = [shorten(name, LONGEST_COLUMN) or "-" for name in table.columns]
+    columns, first_rows, rows = table
+    names = [shorten(name, LONGEST_COLUMN) or "-" for name in columns]
     listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
-    first = [shorten(row, LONGEST_ROW) for row in table.first]
-    told = {"shown": len(first), "of": grouped(table.rows), "size": grouped(item.size)}
+    first = [shorten(row, LONGEST_ROW) for row in first_rows]
+    told = {"shown": len(first), "of": grouped(rows), "size": grouped(item.size)}
     return CompactParts(
         _("table"),
         "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
@@ -172,18 +166,19 @@ def table_shape(item: ContentItem) -> CompactParts:
     )
 
 
-def _table(text: str) -> _Table | None:
+def _table(text: str) -> tuple[list[str], list[str], int] | None:
+    """Return the column names, the first rows, unchanged, and the number of rows."""
     lines = [line for line in text[:LOOKED_AT].split("\n") if line.strip()]
     if len(lines) < _LEAST_ROWS:
         return None
     if "|" in lines[0] and _RULE.match(lines[1]):
         rows = sum(line.lstrip().startswith("|") or "|" in line for line in text.split("\n")) - 2
-        return _Table(_cells(lines[0]), lines[2 : 2 + ROWS_SHOWN], rows)
+        return _cells(lines[0]), lines[2 : 2 + ROWS_SHOWN], rows
     for mark in ("\t", ",", ";"):
         parsed = _parsed(lines, mark)
         if parsed is not None:
             rows = sum(1 for line in text.split("\n") if line.strip()) - 1
-            return _Table(parsed, lines[1 : 1 + ROWS_SHOWN], rows)
+            return parsed, lines[1 : 1 + ROWS_SHOWN], rows
     return None
 
 

@@ -38,14 +38,6 @@ _NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
 _NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
 
 
-@dataclass(slots=True)
-class ChosenNotes:
-    """The chosen notes in order, each with the reason, and what was left out."""
-
-    notes: list[tuple[Note, str]] = field(default_factory=list)
-    left_out: list[ContextLine] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     owner: User
@@ -124,7 +116,7 @@ def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> ChosenNot
         for note in asked.allowed()[:most]:
             if len(notes) < most and note.pk not in notes:
                 notes[note.pk] = note, _("among the newest")
-    return ChosenNotes(list(notes.values()), _left_out(asked, notes, most, beyond))
+    return list(notes.values()), _left_out(asked, notes, most, beyond)
 
 
 def _nearest(
@@ -247,6 +239,10 @@ class ContextLine:
     text: str
     why: str
     record: Any = None
+
+
+# Notes in order, each with the reason why it was chosen, and what was left out.
+ChosenNotes = tuple[list[tuple[Note, str]], list[ContextLine]]
 
 
 @dataclass(slots=True)
@@ -407,8 +403,9 @@ def why_never(note: Note, now: datetime) -> str:
 
 
 def _notes_layer(name: str, chosen: ChosenNotes) -> Layer:
-    layer = Layer(name, left_out=list(chosen.left_out))
-    for note, why in chosen.notes:
+    notes, left_out = chosen
+    layer = Layer(name, left_out=list(left_out))
+    for note, why in notes:
         text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list
         layer.lines.append(ContextLine(f"- [note:{note.pk}] {text}", why, note))
     return layer

@@ -297,7 +297,7 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     return now
 
 
-def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
+def forget_unwatched() -> int:
     """Move the documents of a folder that is no longer watched to Trash, and return how many.
 
     Only after a day without a scan, so that a command started without BEACON_LIBRARY_DIR doesn't
@@ -306,8 +306,8 @@ def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
     known = state()
     if settings.BEACON_LIBRARY_DIR or known is None or known.age < UNWATCHED_SECONDS:
         return 0
-    ends, gone = time.monotonic() + seconds, 0
-    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
+    ends, gone = time.monotonic() + TASK_SECONDS, 0
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=TASK_SECONDS) as is_mine:
         for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
             if time.monotonic() > ends:
                 return gone  # the next task continues

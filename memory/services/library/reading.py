@@ -56,30 +56,11 @@ MEDIA_TYPES = {
 }
 # Files without an extension are usually for programs. These names are for people.
 FOR_PEOPLE = frozenset(
-    [
-        "authors",
-        "bugs",
-        "changelog",
-        "changes",
-        "contributing",
-        "contributors",
-        "copying",
-        "copyright",
-        "faq",
-        "history",
-        "install",
-        "license",
-        "licence",
-        "maintainers",
-        "manifesto",
-        "news",
-        "notice",
-        "readme",
-        "releases",
-        "security",
-        "thanks",
-        "todo",
-    ]
+    (
+        "authors bugs changelog changes contributing contributors copying copyright faq "
+        "history install license licence maintainers manifesto news notice readme releases "
+        "security thanks todo"
+    ).split()
 )
 # Names that are only meaningful together with their folder.
 _COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import cell
+from beacon_site.text.dates import zone_of
 from beacon_site.text.numbers import grouped
-from beacon_site.web.http import zone_of
 from memory.models import ModelCall, Topic, User
 
 LEAST_SHOWN = Decimal("0.0001")

@@ -266,7 +266,7 @@ def _written(notes: Sequence[Note], owner: User) -> str | None:
     return text
 
 
-def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
+def unmerge(note: Note, *, by: Actor) -> list[Note]:
     """Undo a merge or a replacement: the originals are restored and `note` moves to Trash.
 
     Maintenance doesn't merge the originals again after a person's undo. Raises InvalidValue if
@@ -288,7 +288,7 @@ def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
             fields: dict[str, Any] = {"superseded_by_id": None}
             if by.is_person and not original.edited_by_person:
                 fields["edited_by_person"] = True
-            original.change(by=by, why=why or _("undone"), **fields)
-        held.trash(by=by, why=why or _("undone"))
+            original.change(by=by, why=_("undone"), **fields)
+        held.trash(by=by, why=_("undone"))
     note.trashed_at, note.version = held.trashed_at, held.version
     return originals

@@ -231,16 +231,9 @@ def pin(note: Note, *, by: Actor, expected_version: int | None = None, source: s
 PINNED: dict[str, Any] = {"pinned": True, "expires_at": None}
 
 
-def unpin(note: Note, *, by: Actor, expected_version: int | None = None, source: str = "") -> Note:
+def unpin(note: Note, *, by: Actor) -> Note:
     """Unpin the note. Its `ttl_days`, if any, count from now."""
-    return note.change(
-        by=by,
-        expected_version=expected_version,
-        why=_("unpinned"),
-        source=source,
-        pinned=False,
-        expires_at=expiry(note.ttl_days),
-    )
+    return note.change(by=by, why=_("unpinned"), pinned=False, expires_at=expiry(note.ttl_days))
 
 
 def supersede(

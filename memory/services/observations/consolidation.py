@@ -122,22 +122,14 @@ def _category(text: str) -> str:
 
 
 def consolidate(
-    owner: Any,
-    session_id: object,
-    turns: Sequence[Turn],
-    *,
-    by: Actor,
-    trust: Trust | None = None,
-    answers: str = Trust.AGENT,
+    owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor
 ) -> ConsolidationResult:
-    """Store the observations from a session's transcript (R104).
+    """Store the observations from a session's transcript (R104). Fails as `keep_lines` does.
 
-    `trust` is the trust of the person's messages and limits that of the other side. The default is
-    the owner's if a person asks, otherwise an agent's. `answers` limits the other side further.
-    Fails as `keep_lines` does.
+    The person's messages have the trust of `by`, which limits that of the other side.
     """
-    user = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
-    lines = lines_in(turns, user=user, assistant=trust_in_answers(user, answers))
+    user = Trust.OWNER if by.is_person else Trust.AGENT
+    lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))
     return keep_lines(owner, session_id, lines, by=by)
 
 

@@ -15,13 +15,14 @@ from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.db.errors import retried
 from beacon_site.text.cleaning import one_line, shorten
-from memory.models import Note, Remembered, Revision, Trust
+from memory.models import Note, Observation, Remembered, Revision, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.remembered import Lock
 from memory.services.notes import saving as notes
 from memory.services.records.kinds import kind_of
 
+STATE = ("pinned", "paused", "lock")  # of notes and observations; an edit can set them, too
 TYPED_WORDS = 4  # of a record without a name: the words to type before a purge
 
 
@@ -124,6 +125,18 @@ ACTS: dict[str, Act] = {
         _accept, lambda _record: _lazy("Verified. It’s now trusted as if you had written it.")
     ),
 }
+
+
+def set_state(
+    record: Note | Observation, *, by: Actor, pinned: bool, paused: bool, lock: str
+) -> None:
+    """Pin, pause and lock the record as given, unless it is so already."""
+    if pinned != record.pinned:
+        perform("pin" if pinned else "unpin", record, by=by)
+    if paused != record.paused:
+        perform("pause" if paused else "resume", record, by=by)
+    if lock != record.lock:
+        perform("lock", record, by=by, value=lock)
 
 
 def perform(name: str, record: Remembered, *, by: Actor, value: str = "") -> Revision | None:

@@ -381,11 +381,9 @@ def _tell(proposal: Proposal, held: Proposal) -> None:
         setattr(proposal, name, getattr(held, name))
 
 
-def expire_due(at: datetime | None = None) -> int:
+def expire_due() -> int:
     """Expire proposals after 30 days, with one log line per owner; return how many."""
-    due = Proposal.objects.filter(
-        state=Proposal.State.WAITING, expires_at__lte=at or timezone.now()
-    )
+    due = Proposal.objects.filter(state=Proposal.State.WAITING, expires_at__lte=timezone.now())
     with transaction.atomic():
         ids = list(
             due.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)

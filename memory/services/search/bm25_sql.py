@@ -99,27 +99,19 @@ class EntryFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class RankRequest:
-    """A request for the best `limit` entries; `place` identifies it in the result."""
-
-    place: int
-    among: EntryFilter
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
 class ScoredQuery:
     """The documents of one space that `query` finds, scored by the terms.
 
-    Length lowers a score by `norm[0] + norm[1] * length`.  Several lists can be requested from
-    them, current and superseded records, with the same phrases.
+    Length lowers a score by `norm[0] + norm[1] * length`.  `jobs` are the lists that are requested
+    from them, current and superseded records, with the same phrases. Each has the place by which
+    the result names it.
     """
 
     space: int
     query: str
     terms: Sequence[Term]
     norm: tuple[float, float]
-    wanted: Sequence[RankRequest]
+    jobs: Sequence[tuple[int, Job]]
 
 
 def rows_of(looks: Sequence[ScoredQuery]) -> dict[int, list[Row]]:
@@ -143,7 +135,7 @@ def _select(look: ScoredQuery) -> tuple[str, list[Any]]:
     hundreds of thousands of positions.
     """
     adds, values = _added(look.terms)
-    among, among_params = _among(look.wanted)
+    among, among_params = _among([job.among for _place, job in look.jobs])
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(look.terms))
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
@@ -159,18 +151,18 @@ def _select(look: ScoredQuery) -> tuple[str, list[Any]]:
         f"SELECT b.place, b.record_id, b.score, ARRAY[{matched}] FROM ({best}) b "
         "JOIN memory_searchentry e ON e.id = b.id"
     )
-    required = [f"({query})" for query in look.wanted[0].among.required]
+    required = [f"({query})" for query in look.jobs[0][1].among.required]
     return statement, [
         *values, *look.norm, " & ".join([f"({look.query})", *required]), *among_params, look.space,
         *(term.query for term in look.terms),
-        *(value for one in look.wanted for value in (one.place, one.limit)),
+        *(value for place, job in look.jobs for value in (place, job.limit)),
     ]  # fmt: skip
 
 
-def _among(wanted: Sequence[RankRequest]) -> tuple[str, list[Any]]:
+def _among(filters: Sequence[EntryFilter]) -> tuple[str, list[Any]]:
     """Return the condition on the entries of any of the lists, and its parameters."""
-    lists = [" AND ".join([_standing("e", one.among), *one.among.where]) for one in wanted]
-    return f"({' OR '.join(lists)})", [value for one in wanted for value in one.among.params]
+    lists = [" AND ".join([_standing("e", one), *one.where]) for one in filters]
+    return f"({' OR '.join(lists)})", [value for one in filters for value in one.params]
 
 
 def _standing(table: str, among: EntryFilter) -> str:
@@ -531,9 +523,7 @@ def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Looku
     b = formula.b_of(space.average)
     norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
     wanted = [
-        RankRequest(at, job.among, job.limit)
-        for at, job in enumerate(jobs)
-        if place in (at, job.beside) and job.limit > 0
+        (at, job) for at, job in enumerate(jobs) if place in (at, job.beside) and job.limit > 0
     ]
     return ScoredQuery(space.id, look.query, terms, norm, wanted)
 

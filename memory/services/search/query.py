@@ -291,17 +291,21 @@ _NEEDS_QUOTES = re.compile(r"[\s,\"]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class Token:
+    """A word of the query text, or an operator with its name and values for a chip."""
+
     text: str
-    field: str = ""  # only of an operator that is not negated
+    field: str = ""
     values: tuple[str, ...] = ()
+    negated: bool = False
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokens(text: str) -> list[Token]:
+    """Return the tokens of the text, in which a negated operator has no name yet."""
     return [
-        _Token(found.group(), found["name"].casefold(), _split(found["values"]))
+        Token(found.group(), found["name"].casefold(), _split(found["values"]))
         if found["name"]
-        else _Token(found.group())
+        else Token(found.group())
         for found in _CHIP_TOKEN.finditer(text)
     ]
 
@@ -318,17 +322,7 @@ def written(field: str, values: Iterable[str]) -> str:
     return f"{field}:{','.join(quoted)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """An operator as it was typed, with its name and values for a chip."""
-
-    text: str
-    field: str
-    values: tuple[str, ...]
-    negated: bool = False
-
-
-def apart(text: str) -> tuple[list[Operator], str]:
+def apart(text: str) -> tuple[list[Token], str]:
     """Return the operators of the text, and the text without them."""
     operators, rest = [], []
     for token in _tokens(text):
@@ -336,7 +330,7 @@ def apart(text: str) -> tuple[list[Operator], str]:
         name = negated[1].casefold() if negated else token.field
         if _SAME.get(name, name) in OPERATORS:
             values = _split(negated[2]) if negated else token.values
-            operators.append(Operator(token.text, name, values, bool(negated)))
+            operators.append(Token(token.text, name, values, bool(negated)))
         else:
             rest.append(token.text)
     return operators, " ".join(rest)

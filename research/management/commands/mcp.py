@@ -18,7 +18,7 @@ from memory.accounts import tokens
 from memory.accounts.agents import mcp_url
 from memory.management.base import MigratedCommand
 from research.mcp import server, web
-from research.mcp.calls import Caller, close_connection
+from research.mcp.server import Caller, close_connection
 
 logger = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.management.base import MigratedCommand, account_named, only_account
 from memory.models import Topic, User
 from memory.models.actors import Actor

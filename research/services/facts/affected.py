@@ -188,7 +188,7 @@ def of_items(items: Iterable[int], *, is_private: bool = True) -> dict[int, list
     return by_item
 
 
-def of_unread(user: User, most: int = 60) -> dict[Any, list[Shown]]:
+def of_unread(user: User) -> dict[Any, list[Shown]]:
     """Return the lines that unread changes affect, by topic, the surest first.  Three queries."""
     unread = Q(item__run__report__read_at=None, item__run__report__trashed_at=None)
     rows = (
@@ -196,7 +196,7 @@ def of_unread(user: User, most: int = 60) -> dict[Any, list[Shown]]:
     )
     by_topic: dict[Any, list[Shown]] = defaultdict(list)
     for one in shown(
-        list(rows.select_related("item__run").order_by("-score", "-created", "item")[:most])
+        list(rows.select_related("item__run").order_by("-score", "-created", "item")[:60])
     ):
         by_topic[one.found.item.run.topic_id].append(one)
     return by_topic

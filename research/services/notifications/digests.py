@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import without_citations
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.models import Activity, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import (

@@ -31,7 +31,7 @@ from beacon_site.net import apprise_sender, web_push, webhooks
 from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.text.cleaning import clean
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.models import Activity, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import Channel, Delivery, RemovedRun, Report, TopicNotices

@@ -41,54 +41,11 @@ _SUBJECT = re.compile(
 )
 # Words that don't make a name, at its ends.
 _SMALL = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "for",
-        "from",
-        "by",
-        "with",
-        "and",
-        "or",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "has",
-        "have",
-        "had",
-        "it",
-        "its",
-        "that",
-        "this",
-        "as",
-        "since",
-        "until",
-        "will",
-        "can",
-        "no",
-        "not",
-        "der",
-        "die",
-        "das",
-        "ein",
-        "eine",
-        "und",
-        "ist",
-        "sind",
-        "im",
-        "am",
-        "von",
-        "zu",
-        "mit",
-    ]
+    (
+        "a an the of in on at to for from by with and or is are was were be has have had it "
+        "its that this as since until will can no not der die das ein eine und ist sind im am "
+        "von zu mit"
+    ).split()
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -101,16 +100,8 @@ def _reports_of(topic: Topic) -> Iterable[Remembered]:
 logger = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The seen URLs and sources that only one run found."""
-
-    seen: QuerySet[Any]
-    sources: QuerySet[Any]
-
-
-def only_of(run: Run) -> Rows:
-    """Return the URLs that no other saved run of the topic has found."""
+def only_of(run: Run) -> tuple[QuerySet[Any], QuerySet[Any]]:
+    """Return the seen URLs and the sources that no other saved run of the topic has found."""
     kept = Run.objects.filter(topic=run.topic_id).saved().kept().order_by().values("pk")
     hits = Hit.objects.filter(Q(run__in=kept) | Q(run=run)).order_by()
     found = [(of, canonical_url(url)) for of, url in hits.values_list("run", "url")]
@@ -120,7 +111,7 @@ def only_of(run: Run) -> Rows:
     sources = Source.objects.filter(
         topic=run.topic_id, first_run=number, last_run=number, url__in=own
     )
-    return Rows(seen, sources)
+    return seen, sources
 
 
 def put_away(report: Report, expires_at: datetime | None) -> None:
@@ -128,16 +119,17 @@ def put_away(report: Report, expires_at: datetime | None) -> None:
 
     `expires_at` is the exact expiry of the topic's memory.
     """
-    run, rows = report.run, only_of(report.run)
+    run = report.run
+    seen, sources = only_of(run)
     kept = {
-        "seen": [_as_row(row) for row in rows.seen],
-        "sources": [_as_row(row) for row in rows.sources],
+        "seen": [_as_row(row) for row in seen],
+        "sources": [_as_row(row) for row in sources],
         "confirmed": _unconfirm(run),
         "contradicted": _uncontradict(run, report),
         "topic": [{"expires_at": _exact(expires_at)}],
     }
-    rows.seen.delete()
-    rows.sources.delete()
+    seen.delete()
+    sources.delete()
     TrashedRows.objects.update_or_create(
         record_id=report.pk,
         defaults={
@@ -274,9 +266,10 @@ def deletion_summary(report: Report) -> dict[str, Any]:
     `back` are the facts that become current again without it.
     """
     run = report.run
-    rows, facts = only_of(run), _brought(run)
+    seen, sources = only_of(run)
+    facts = _brought(run)
     is_last, is_only = _beside(run)
-    counts = _counted(findings=_findings(run), notes=_notes(run), **asdict(rows))
+    counts = _counted(findings=_findings(run), notes=_notes(run), seen=seen, sources=sources)
     back = _facts_to_restore(run, facts) if is_last else []
     return {"facts": facts, "back": back, "is_last": is_last, "is_only": is_only, **counts}
 

@@ -20,7 +20,7 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.models import Activity, Topic
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue
@@ -204,7 +204,7 @@ def longest_gap(schedule: Schedule, after: datetime) -> timedelta:
     return max(gaps, default=timedelta(0))
 
 
-def memory_lifetime(topic: Topic, at: datetime | None = None) -> timedelta:
+def memory_lifetime(topic: Topic) -> timedelta:
     """Return how long the topic's working memory is kept after a save (decision 1).
 
     This is BEACON_TOPIC_TTL_SECONDS or twice the schedule's longest gap, whichever is longer, even
@@ -214,7 +214,7 @@ def memory_lifetime(topic: Topic, at: datetime | None = None) -> timedelta:
     schedule = Schedule.objects.filter(topic=topic).first()
     if schedule is None:
         return least
-    return max(least, 2 * longest_gap(schedule, at or timezone.now()))
+    return max(least, 2 * longest_gap(schedule, timezone.now()))
 
 
 def in_words(schedule: Schedule, *, seen_from: str = "") -> str:

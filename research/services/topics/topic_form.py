@@ -29,7 +29,7 @@ from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS
-from research.services.intent.feedback import MOST_ALSO
+from research.services.intent.weighing import MOST_ALSO
 from research.services.runs.reporting import template as report_templates
 from research.services.runs.search import searching
 from research.services.schedules import cron as schedules_cron

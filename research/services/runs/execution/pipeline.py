@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.services.llm.booking import BudgetReached
 from research.models import Run, Step, TopicSettings
 from research.services.runs.context import inputs

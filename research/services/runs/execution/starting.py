@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import shorten, slug_of
-from beacon_site.web.http import zone_of
+from beacon_site.text.dates import zone_of
 from memory.models import Activity, Revision, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite

@@ -109,14 +109,9 @@ class Statement:
         return without_citations(self.sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelVerdicts:
-    """Verdicts that replace the comparison's own, by finding number, and who gave them."""
-
-    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
-    by: str = ""
-
-
+# The verdicts that replace the comparison's own, by finding number, and who gave them.
+ModelVerdicts = tuple[Mapping[int, Verdict], str]
+NO_OPINION: ModelVerdicts = ({}, "")
 # Gets the comparison and its verdicts, and returns the verdicts to change.
 SecondOpinion = Callable[[Comparison, Sequence[Verdict]], ModelVerdicts]
 
@@ -212,14 +207,14 @@ def _judged(
     told = [DatedSentence(one.bare, one.on, one.before, one.title) for one in said]
     comparison = Comparison(facts, told, against.topic, embed)
     verdicts = comparison.verdicts()
-    opinions = second(comparison, verdicts) if second else ModelVerdicts()
+    opinions, by_model = second(comparison, verdicts) if second else NO_OPINION
     by_rule = "words and vectors" if embed else "words"
     changes: list[Change] = []
     news: dict[int, Change] = {}
     moved: dict[int, Change] = {}
     for number, statement in enumerate(said):
         rule = verdicts[number]
-        verdict = opinions.verdicts.get(number, rule)
+        verdict = opinions.get(number, rule)
         # A sentence that repeats an earlier one gets the same verdict.
         change = news.get(rule.place - len(facts)) or _find_same_change(
             verdict, number, moved, comparison, against
@@ -228,7 +223,7 @@ def _judged(
             _add_citations(change, statement)
         else:
             change = _change(statement, verdict, against)
-            change.compared_by = opinions.by if number in opinions.verdicts else by_rule
+            change.compared_by = by_model if number in opinions else by_rule
             changes.append(change)
             if change.status in (Status.CHANGED, Status.CONTRADICTED):
                 moved[number] = change

@@ -60,7 +60,13 @@ from research.services.runs.context.cited_pages import PagePreparer
 from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.reporting import composing, delta, report_text, rereading
 from research.services.runs.reporting.composing import Draft
-from research.services.runs.reporting.delta import ModelVerdicts, SecondOpinion, Statement, Status
+from research.services.runs.reporting.delta import (
+    NO_OPINION,
+    ModelVerdicts,
+    SecondOpinion,
+    Statement,
+    Status,
+)
 from research.services.runs.reporting.rereading import Outcome
 from research.services.runs.search import reading, searching
 from research.services.runs.search.searching import EXTRACTIVE
@@ -140,16 +146,16 @@ def opinions(
     """
     pairs = dict(enumerate(doubtful(comparison, verdicts, untold), start=1))
     if not pairs:
-        return ModelVerdicts()
+        return NO_OPINION
     try:
         answer = ask(
             _messages(comparison, pairs, about), Relations, 200 + TOKENS_A_PAIR * len(pairs)
         )
     except (ProviderError, BudgetReached) as exc:
         warn(_failed(len(pairs), shorten(str(exc), 300)))
-        return ModelVerdicts()
+        return NO_OPINION
     if answer is None or not isinstance(answer.parsed, Relations):
-        return ModelVerdicts()
+        return NO_OPINION
     said = _said(answer.parsed, pairs)
     taken = {
         number: _verdict(relation, pairs[number])
@@ -158,7 +164,7 @@ def opinions(
     }
     _warn_of_rest(len(pairs) - len(said), len(said) - len(taken), warn)
     by = f"model {shorten(one_line(clean(answer.model)[0]), 180)}"
-    return ModelVerdicts({pairs[number].number: verdict for number, verdict in taken.items()}, by)
+    return {pairs[number].number: verdict for number, verdict in taken.items()}, by
 
 
 # --- questions ---

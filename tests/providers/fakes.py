@@ -1,4 +1,4 @@
-"""Scripted fakes of the providers, for tests and experiments.
+"""Scripted fakes of the providers, for tests and benchmarks.
 
 Enqueued answers are returned in order, and enqueued exceptions raised.  `history` has the calls.
 All fakes are safe to use from several threads.
@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected
@@ -228,7 +227,7 @@ class FakeFetcher:
         if isinstance(found, BaseException):
             raise found
         if found is None:
-            raise ProviderRejected(_("The fake has no page %(url)s.") % {"url": url})
+            raise ProviderRejected(f"The fake has no page {url}.")
         if isinstance(found, WebPage):
             return found
         title = found.strip().partition("\n")[0][:200]
