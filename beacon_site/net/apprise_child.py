@@ -1,15 +1,13 @@
 """Sends one notification with Apprise, in a process of its own: `python -m beacon_site.net.apprise_child`.
 
-It reads one JSON object from standard input and writes one to standard output. Apprise and its 100
-services come from outside, and a URL from a person chooses among their parameters. For people
+It answers a request of `apprise_sender`. Apprise and its 100 services come from outside, and a URL from a person chooses among their parameters. For people
 without admin rights, audit hooks therefore limit the process: it connects only to public addresses on
 ports 80 and 443, whatever a name or redirect leads to, and opens no file but those of Python and the
-certificates. Hooks can't be removed. The process ends after one message.
+certificates. Hooks can't be removed, so each message has a process of its own.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import site
@@ -24,6 +22,7 @@ import certifi
 from apprise.plugins import url_to_dict as untyped_url_to_dict
 
 from beacon_site.net.address_guard import PORTS, is_forbidden
+from beacon_site.net.child_loop import Answer, serve
 
 apprise: Any = untyped_apprise
 url_to_dict: Any = untyped_url_to_dict
@@ -53,13 +52,13 @@ PUBLIC = frozenset(
 )
 
 
-def main() -> None:
-    """Check a URL, or send a message to it."""
-    asked: dict[str, Any] = json.load(sys.stdin)
-    json.dump(_answer(asked), sys.stdout)
+def _prepare() -> Answer:
+    os.environ["HOME"] = os.devnull  # no .netrc and no configuration
+    return _answer
 
 
 def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """Check a URL, or send a message to it."""
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log parts of URLs
     service = apprise.Apprise.instantiate(asked["url"])
     if service is None:
@@ -111,4 +110,4 @@ def _confine() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(_prepare, alarm=90)  # the parent waits for 45 s

@@ -5,20 +5,20 @@ An Apprise URL contains secrets, so no part of it appears in a log or a message.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
 import sys
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.extract import MIB, ChildFailed, ChildProcess
 from beacon_site.net.http import scrub
 
 MOST_BODY = 8_000  # characters; most services cut earlier
-SECONDS = 45.0  # for starting the child and for all of a service's requests
+SECONDS = 45.0  # for all of a service's requests
+MEMORY_LIMIT = 256 * MIB  # Apprise keeps an answer whole, and a person can name the server
+COMMAND = (sys.executable, "-m", "beacon_site.net.apprise_child")
 
 
 def problem_of(url: str, *, anywhere: bool) -> str:
@@ -59,23 +59,26 @@ def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
 
 
 def _child(asked: dict[str, Any]) -> dict[str, Any]:
-    """Ask a new child process.  Raises ProviderUnavailable if it doesn't answer in time."""
+    """Ask a new child process, since its limits depend on the person.
+
+    Raises ProviderUnavailable if it doesn't answer within its limits.
+    """
+    child = ChildProcess(COMMAND, seconds=SECONDS, memory_limit=MEMORY_LIMIT)
     try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "beacon_site.net.apprise_child"],
-            input=json.dumps(asked), capture_output=True, text=True, timeout=SECONDS, check=False,
-            env={**os.environ, "HOME": os.devnull},  # no .netrc and no configuration
-        )  # fmt: skip
-        answer: dict[str, Any] = json.loads(ended.stdout)
-    except subprocess.TimeoutExpired as exc:
-        raise ProviderUnavailable(
-            _("%(place)s didn’t answer within %(seconds)d seconds.")
-            % {"place": shown(asked["url"]), "seconds": SECONDS}
-        ) from exc
-    except ValueError as exc:
-        # Its error output may quote the URL.
+        return child.ask(asked)
+    except ChildFailed as exc:
+        place = shown(asked["url"])
+        if exc.reason == "slow":
+            said = _("%(place)s didn’t answer within %(seconds)d seconds.")
+            raise ProviderUnavailable(said % {"place": place, "seconds": SECONDS}) from exc
+        if exc.reason == "memory":
+            said = _(
+                "%(place)s sent too much data, so Beacon stopped reading. Check the channel’s URL."
+            )
+            raise ProviderUnavailable(said % {"place": place}) from exc
         raise ProviderUnavailable(_("The message couldn’t be sent: Apprise crashed.")) from exc
-    return answer
+    finally:
+        child.close()
 
 
 def _problem(answer: dict[str, Any]) -> str:

@@ -73,16 +73,19 @@ class ChildProcess:
         memory_limit: int,
         most: int = 1,
         rest: float = REST_SECONDS,
+        queue: float = QUEUE_SECONDS,
     ) -> None:
         """`seconds` is for one request, `memory_limit` in bytes of resident memory.
 
-        A child ends after `rest` seconds without a request.
+        A child ends after `rest` seconds without a request.  A request waits for earlier ones for
+        `queue` seconds at most.
         """
         self._command = tuple(command)
         self._seconds = seconds
         self._memory_limit = memory_limit
         self._most = most
         self._rest = rest
+        self._queue = queue
         self._others = [
             ChildProcess(command, seconds=seconds, memory_limit=memory_limit, rest=rest)
             for _ in range(most - 1)
@@ -105,7 +108,7 @@ class ChildProcess:
         Raises ChildFailed, and ProviderUnavailable if it is too busy or can't be started.
         """
         line = json.dumps(request).encode("ascii") + b"\n"
-        if not self._slots.acquire(timeout=QUEUE_SECONDS):
+        if not self._slots.acquire(timeout=self._queue):
             raise ProviderUnavailable(
                 _("Too many documents are waiting to be read, so this one was skipped.")
             )

@@ -5,12 +5,7 @@ from __future__ import annotations
 import base64
 import calendar
 import io
-import json
-import os
 import re
-import resource
-import signal
-import sys
 import time
 from datetime import UTC, date, datetime
 from typing import Any
@@ -21,6 +16,7 @@ from pypdf.errors import PyPdfError
 
 from beacon_site.net import extract_office
 from beacon_site.net.charsets import decode
+from beacon_site.net.child_loop import Answer, serve
 from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
 from beacon_site.net.media_types import OFFICE_KINDS
 from beacon_site.net.reflow import join_hard_wraps
@@ -96,9 +92,7 @@ TEXT_BYTES = 4 * 1024 * 1024
 TEXT_CHARACTERS = 1_000_000
 # The beginning of a long PDF is better than a killed reader.
 PDF_SECONDS = 6.0
-# The parent kills the child after 10 s.  This is for a child whose parent was killed.
-ALARM_SECONDS = 25
-ADDRESS_SPACE = 2 * 1024 * 1024 * 1024
+ALARM_SECONDS = 25  # the parent kills the child after 10 s
 MARKUP = re.compile(
     rb"^(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|title|meta|script|div|p|h1|\?xml)\b",
     re.IGNORECASE,
@@ -226,38 +220,13 @@ def answer(request: dict[str, str]) -> dict[str, Any]:
     return page
 
 
-def _limit_own_resources() -> None:
-    """The parent checks resident memory; this stops a huge allocation between two checks."""
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard == resource.RLIM_INFINITY and sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _warm() -> None:
+def _warm() -> Answer:
     """Read one small page, so that everything is loaded before the first real one."""
     words = "This sentence is here to be read once before any page is. " * 8
     page = f"<html><body><article><h1>Warm</h1><p>{words}</p></article></body></html>"
     read(page.encode(), "text/html", "")
-
-
-def main() -> None:
-    """Answer line by line until the input ends."""
-    # Redirect standard output to standard error, so that libraries that print don't corrupt answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    _limit_own_resources()
-    _warm()
-    answers.write(b"{}\n")
-    answers.flush()
-    # The signal isn't caught, so the kernel ends the process even inside a library that hangs.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for line in sys.stdin.buffer:
-        signal.alarm(ALARM_SECONDS)
-        answers.write(json.dumps(answer(json.loads(line))).encode("ascii") + b"\n")
-        answers.flush()
-        signal.alarm(0)
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    serve(_warm, alarm=ALARM_SECONDS)

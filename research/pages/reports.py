@@ -38,7 +38,6 @@ from research.services.reports import page as report_page
 from research.services.reports.compare import CompareParams
 from research.services.reports.delta_rows import Quote
 from research.services.reports.page import sources_of
-from research.services.reports.pdf_document import CannotExport
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.sentences import ReportSentence
 from research.services.topics import page as topic_page
@@ -212,7 +211,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
     media_type, write = exporting.KINDS[kind]
     try:
         written = write(run)
-    except CannotExport as exc:
+    except exporting.CannotExport as exc:
         return refused(request, str(exc))
     answer = HttpResponse(written, content_type=media_type)
     stem = f"{run.topic.slug}-run-{run.number}"

@@ -6,11 +6,14 @@ import csv
 import io
 import json
 import re
+import sys
+import time
 from typing import Any
 from uuid import uuid4
 
 import docx
 import lxml.html
+import psutil
 import pypdf
 import pytest
 import rispy
@@ -20,11 +23,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from docx.table import Table
 
+from beacon_site.net.extract import MIB, ChildProcess
 from beacon_site.text.markdown import render
 from memory.models import Topic, User
 from research.models import Hit, Report, Run
 from research.models.reports import source_lines
-from research.services.reports import pdf_document
+from research.services.reports import exporting, pdf_document
 from research.services.reports.exporting import KINDS
 from research.services.reports.file_writer import Piece
 from tests.research.factories import (
@@ -237,20 +241,66 @@ def test_odd_markup_still_gives_a_pdf(browser: Client, topic: Topic, body: str):
     assert run.report.title in pdf_text(get(browser, run, "report.pdf").content)
 
 
-def test_a_pdf_that_cannot_be_made_is_explained(
-    browser: Client, topic: Topic, monkeypatch: pytest.MonkeyPatch
+LINES_OF_CODE = "```\n" + "a\n" * 45_000 + "```"  # takes half a minute as PDF, 6 minutes as Word
+
+
+@pytest.mark.requirement("R403")
+@pytest.mark.parametrize("kind", ["pdf", "word"])
+def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_created(
+    browser: Client, topic: Topic, kind: str
 ):
     run = make_run(topic)
-    make_report(run, body="Said.")
-    monkeypatch.setattr(pdf_document, "TURN_SECONDS", 0.1)
-    with pdf_document._turn:
+    make_report(run, body=LINES_OF_CODE)
+    child = exporting.child(f"{kind}_document")
+    file = {"pdf": "report.pdf", "word": "report.docx"}[kind]
+    child._seconds, usual = 1, child._seconds
+    began = time.monotonic()
+    try:
+        answer = get(browser, run, file)
+    finally:
+        child._seconds = usual
+
+    text = answer.content.decode()
+    assert answer.status_code == 409 and time.monotonic() - began < 15
+    assert "took too much time or memory, so it was stopped" in text
+    assert "The report is unchanged. Export it as HTML or Markdown instead." in text
+    assert child.pid is None
+    assert b"a" in get(browser, run, "report.md").content
+    Report.objects.filter(run=run).update(body="Short.")
+    assert get(browser, run, file).status_code == 200
+
+
+@pytest.mark.requirement("R403")
+def test_documents_are_written_with_a_limit_of_memory_and_without_secrets(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "hush-hush")
+    child = exporting.child("pdf_document")
+    child.close()
+    get(browser, run, "report.pdf")
+    process = psutil.Process(child.pid)
+
+    assert "hush-hush" not in process.environ().values() and "SECRET" not in str(process.environ())
+    monkeypatch.setattr(child, "_memory_limit", 1)
+    assert "too much time or memory" in get(browser, run, "report.pdf").content.decode()
+    assert not process.is_running()
+
+
+@pytest.mark.requirement("R403")
+def test_a_document_that_cannot_be_made_is_explained(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    program = "import sys, time; print('{}'); sys.stdin.readline(); time.sleep(1.1); sys.exit(1)"
+    command = [sys.executable, "-u", "-c", program]
+    child = ChildProcess(command, seconds=9, memory_limit=512 * MIB, queue=0.1)
+    monkeypatch.setattr(exporting, "child", lambda _module: child)
+    with child._slots:
         busy = get(browser, run, "report.pdf")
-    monkeypatch.setattr(pdf_document, "_widths", lambda *_a: [1.0])  # raises ValueError
-    Report.objects.filter(run=run).update(body="| a | b |\n|---|---|\n| c | d |")
     wrong = get(browser, run, "report.pdf")
 
-    assert "Other PDF files are being created" in busy.content.decode()
-    assert "can’t be laid out on pages" in wrong.content.decode()
+    assert "Other files are being created. The report is unchanged." in busy.content.decode()
+    assert "can’t be written in this format" in wrong.content.decode()
+    assert (busy.status_code, wrong.status_code) == (409, 409)
 
 
 @pytest.mark.requirement("R352")

@@ -120,7 +120,7 @@ def test_a_new_password_signs_out_every_other_browser(browser: Client, alice: Us
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("wrong", "battery-horse-7", "Wrong current password"),
+        ("wrong", "battery-horse-7", "Wrong password. Nothing was changed."),
         (PASSWORD, "short", "too short"),
         (PASSWORD, "alice@example.org", "too similar"),
     ],

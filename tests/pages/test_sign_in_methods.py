@@ -132,11 +132,27 @@ def test_a_second_app_is_refused(browser: Client, codes: list[str]) -> None:
     assert Authenticator.objects.count() == 2
 
 
-def test_a_stolen_session_without_the_password_is_locked_out(browser: Client) -> None:
+NEW_PASSWORD = {"new_password1": "battery-horse-7", "new_password2": "battery-horse-7"}
+# Where a stolen session could try passwords.
+DOORS = {
+    APP: {"code": "123456"},
+    "/settings/password/": NEW_PASSWORD,
+    "/settings/account/delete/": {"name": "alice"},
+}
+
+
+@pytest.mark.requirement("R405")
+@pytest.mark.parametrize("door", DOORS)
+def test_a_stolen_session_without_the_password_is_locked_out(
+    browser: Client, alice: User, door: str
+) -> None:
     for _try in range(5):
-        answer = browser.post(APP, {"code": "123456", "password": "guess"})
+        answer = browser.post(door, DOORS[door] | {"password": "guess", "old_password": "guess"})
 
     assert answer.status_code == 429
+    right = DOORS[door] | {"password": PASSWORD, "old_password": PASSWORD}
+    assert "Too many failed attempts. Nothing was changed" in text_of(browser.post(door, right))
+    assert User.objects.get().check_password(PASSWORD)
     assert Client().post(SIGN_IN, CREDENTIALS).status_code == 429
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import requests
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
-from beacon_site.net import apprise_sender
+from beacon_site.net import apprise_child, apprise_sender
 from beacon_site.net.apprise_child import PUBLIC
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 
@@ -68,6 +72,91 @@ def test_an_address_that_apprise_does_not_know_is_explained():
         apprise_sender.send("fax://12345", title="a", body="b", anywhere=True)
 
 
+# A URL of each service that everyone can use. Those that end in “s” are the same by HTTPS.
+EACH = {
+    "discord": "1234567890/" + "a" * 64,
+    "gchat": "workspace/key/token",
+    "line": "a" * 40 + "=/U1234",
+    "matrix": "desk:word@example.org/#room",
+    "matrixs": "desk:word@example.org/#room",
+    "mmost": "example.org/" + "a" * 24,
+    "mmosts": "example.org/" + "a" * 24,
+    "ntfy": "example.org/desk",
+    "ntfys": "example.org/desk",
+    "pbul": "a" * 32,
+    "pover": "u" * 30 + "@" + "t" * 30,
+    "rocket": "desk:word@example.org/#room",
+    "rockets": "desk:word@example.org/#room",
+    "slack": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#desk",
+    "tgram": "123456789:AbCdEfGhIjKlMnOpQrStUvWxYz_abcdefg/12345",
+    "workflows": "prod-1.westeurope.logic.azure.com:443/" + "a" * 32 + "/" + "b" * 43,
+    "wxteams": "a" * 80,
+    "zulip": "desk@example/" + "a" * 32 + "/stream",
+}
+ACCEPTED = {
+    "ok": True, "success": True, "status": "success", "result": {}, "id": "1",
+    "data": {"authToken": "t", "userId": "u"}, "access_token": "t", "user_id": "@a:b",
+    "home_server": "b", "room_id": "!r:b", "event_id": "e",
+}  # fmt: skip
+
+
+def test_every_service_that_everyone_can_use_is_sent_to():
+    assert EACH.keys() == PUBLIC
+
+
+@pytest.mark.parametrize("scheme", EACH)
+def test_each_service_gets_the_text(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, scheme: str
+):
+    answer = "ok" if scheme == "slack" else json.dumps(ACCEPTED)
+    httpserver.expect_request(re.compile("^/(?!.well-known)")).respond_with_data(answer)
+    httpserver.expect_request("/.well-known/matrix/client").respond_with_data(status=404)
+    send, schemes = requests.Session.request, set()
+
+    def request(session: requests.Session, method: str, url: str, **more: Any) -> Any:
+        parts = urlsplit(url)
+        schemes.add(parts.scheme)
+        return send(session, method, f"{httpserver.url_for(parts.path)}?{parts.query}", **more)
+
+    monkeypatch.setattr(requests.Session, "request", request)
+    asked = {"title": "Databases", "body": "One new release", "anywhere": True}
+
+    told = apprise_child._answer({"url": f"{scheme}://{EACH[scheme]}", **asked})
+
+    assert (told["schema"], told["taken"]) == (scheme, True)
+    sent = "".join(one.get_data(as_text=True) for one, _answer in httpserver.log)
+    assert "One new release" in sent.replace("+", " ").replace("%20", " ")
+    assert schemes == ({"http"} if scheme in ("matrix", "mmost", "ntfy", "rocket") else {"https"})
+
+
+def endless(_request: Request) -> Response:
+    """A server that a person named, and that answers without end."""
+    return Response(b"x" * 2**20 for _n in range(3_000))
+
+
+@pytest.mark.requirement("R404")
+def test_a_service_that_answers_without_end_is_stopped(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+):
+    httpserver.expect_request("/").respond_with_handler(endless)
+    url = f"ntfy://{httpserver.host}:{httpserver.port}/desk"
+
+    with pytest.raises(ProviderUnavailable, match="sent too much data"):
+        apprise_sender.send(url, title="a", body="b", anywhere=True)
+
+    monkeypatch.setattr(apprise_sender, "SECONDS", 0.05)
+    with pytest.raises(ProviderUnavailable, match="ntfy://… didn’t answer within"):
+        apprise_sender.send(url, title="a", body="b", anywhere=True)
+
+
+def test_a_service_gets_no_secret_of_the_server(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SECRET_KEY", "hush-hush")
+    program = "import json, os; print('{}'); input(); print(json.dumps(dict(os.environ)))"
+    monkeypatch.setattr(apprise_sender, "COMMAND", (sys.executable, "-uc", program))
+
+    assert "hush-hush" not in apprise_sender._child({"url": "ntfy://desk"}).values()
+
+
 # --- people without admin rights ---
 
 
@@ -96,15 +185,17 @@ def test_only_admins_can_use_others(url: str):
     [
         *(
             (scheme, "127.0.0.1")
-            for scheme in sorted(PUBLIC & {"ntfy", "mmost", "rocket", "matrix"})
+            for scheme in sorted(PUBLIC)
+            if scheme.rstrip("s") in ("ntfy", "mmost", "rocket", "matrix", "workflow")
         ),
         *(("ntfy", host) for host in ("localhost", "[::1]", "169.254.169.254")),
     ],
 )
 def test_no_url_reaches_a_private_address(httpserver: HTTPServer, scheme: str, host: str):
     port = httpserver.port if "127" in host or "local" in host else 80
-    target = {"ntfy": "desk", "matrix": "#room", "rocket": "a/b", "mmost": "a" * 24}[scheme]
-    userinfo = "desk:word@" if scheme == "matrix" else ""
+    rooms = {"ntfy": "desk", "matrix": "#room", "rocket": "a/b", "mmost": "a" * 24}
+    target = rooms.get(scheme.rstrip("s"), "a" * 32 + "/" + "b" * 43)
+    userinfo = "desk:word@" if scheme.startswith("matrix") else ""
 
     with pytest.raises((ProviderUnavailable, ProviderRejected)):
         apprise_sender.send(

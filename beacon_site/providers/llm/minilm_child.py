@@ -1,7 +1,7 @@
 """The child process that holds the local embedder: `python -m beacon_site.providers.llm.minilm_child`.
 
 It reads one JSON object with `texts` per line, and answers with their vectors: base64 of 32-bit
-floats.  Its first line means that it's ready, or has a `trouble`.
+floats, or with a `trouble`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import ctypes
 import hashlib
-import json
-import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from beacon_site.net.child_loop import Answer, serve
 
 TOKENS = 256  # the model ignores the rest of a text
 THREADS = 2
@@ -75,32 +74,24 @@ def means(session: Any, tokenizer: Any, texts: list[str]) -> bytes:
     return bytes(mean.astype("<f4").tobytes())
 
 
-def main() -> None:
-    """Answer line by line until the input ends."""
-    # Redirect standard output to standard error, so that libraries that print don't corrupt answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-
-    def say(answer: dict[str, str]) -> None:
-        answers.write(json.dumps(answer).encode("ascii") + b"\n")
-        answers.flush()
-
-    trouble = ""
+def _prepare() -> Answer:
+    """Load the model, and return what answers. If a file isn't the reviewed one, it says only that."""
     try:
         session, tokenizer = loaded()
     except NotReviewed as exc:
-        trouble = str(exc)
-    say({})
-    for line in sys.stdin.buffer:
-        if trouble:
-            say({"trouble": trouble})
-        else:
-            texts = json.loads(line)["texts"]
-            made = means(session, tokenizer, texts)
-            say({"vectors": base64.b64encode(made).decode("ascii")})
-            if len("".join(texts)) > QUESTION:
-                give_back_memory()
+        trouble = {"trouble": str(exc)}
+        return lambda _request: trouble
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        texts = request["texts"]
+        made = means(session, tokenizer, texts)
+        if len("".join(texts)) > QUESTION:
+            give_back_memory()
+        return {"vectors": base64.b64encode(made).decode("ascii")}
+
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    # The parent waits for 60 s.  The model is mapped several times, so it has no limit of addresses.
+    serve(_prepare, alarm=150, address_space=0)

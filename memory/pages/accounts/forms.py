@@ -277,13 +277,12 @@ class ProfileForm(ListsTimeZones, _OfUser):
 
 
 class NewPasswordForm(PasswordChangeForm):
-    """A new password, confirmed by the current one."""
+    """A new password and the current one, which the page checks, since it counts failures."""
 
     error_messages = {
         "password_mismatch": gettext_lazy(
             "The two passwords don’t match. Enter the same one twice."
         ),
-        "password_incorrect": gettext_lazy("Wrong current password."),
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -297,6 +296,9 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["new_password2"].label = _("Confirm new password")
         self.fields["new_password2"].help_text = ""
         self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
+
+    def clean_old_password(self) -> str:
+        return str(self.cleaned_data["old_password"])
 
 
 class FirstPasswordForm(_SetPassword):

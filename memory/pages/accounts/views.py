@@ -503,12 +503,11 @@ def password(request: BeaconRequest) -> HttpResponse:
 
 def _is_confirmed(request: BeaconRequest, form: NewPasswordForm | FirstPasswordForm) -> bool:
     """Whether the current password was right, or a person without one has just signed in."""
-    if isinstance(form, FirstPasswordForm):
-        try:
-            methods.check_confirmed(request, "")
-        except InvalidValue as exc:
-            form.add_error(None, str(exc))
-            return False
+    try:
+        methods.check_confirmed(request, form.cleaned_data.get("old_password", ""))
+    except InvalidValue as exc:
+        form.add_error("old_password" if exc.errors else None, str(exc))
+        return False
     return True
 
 

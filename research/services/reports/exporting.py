@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from datetime import date
+from functools import cache, partial
 from typing import Any
 
 from django.conf import settings as site
@@ -17,16 +20,18 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from beacon_site.embedded import places
+from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.net.extract import MIB, ChildFailed, ChildProcess
 from beacon_site.text.cleaning import cell
 from beacon_site.text.markdown import by_direction, render
 from memory.models import ModelCall
 from research.models import Run
 from research.services.reports import page as report_page
 from research.services.reports.delta_rows import SourceRow
-from research.services.reports.pdf_document import as_pdf
-from research.services.reports.word_document import as_docx
+from research.services.reports.pdf_document import Wanted
 from research.services.runs import presenters
 from research.services.runs.reporting import sentences as report_sentences
 
@@ -132,6 +137,56 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+# --- PDF and Word: a hostile or huge report could keep their libraries busy for minutes ---
+
+
+SECONDS = 30.0  # a report of 100,000 characters takes 1 to 10 seconds
+QUEUE_SECONDS = 20.0
+MEMORY_LIMIT = 512 * MIB
+
+
+class CannotExport(Exception):
+    """The report can't be written in this format, or not now. Its text is for the reader."""
+
+
+@cache
+def child(module: str) -> ChildProcess:
+    """Return this process's child that writes documents of one format."""
+    command = (sys.executable, "-m", f"research.services.reports.{module}")
+    return ChildProcess(command, seconds=SECONDS, memory_limit=MEMORY_LIMIT, queue=QUEUE_SECONDS)
+
+
+def _document(module: str, run: Run) -> bytes:
+    """Return the report as a document. Raises CannotExport, which says what to do."""
+    report = run.report
+    note = _(
+        "This PDF has no font for some characters and shows them as □. "
+        "The Word, HTML and Markdown exports have them."
+    )
+    wanted = Wanted(
+        text=report.as_markdown(), title=report.title, subject=run.topic.title,
+        domains=[str(source["domain"]) for source in report.sources],
+        language=get_language() or "en", note=note,
+    )  # fmt: skip
+    try:
+        return base64.b64decode(child(module).ask(wanted)["file"])
+    except ProviderUnavailable as exc:
+        said = _("Other files are being created. The report is unchanged. Try again in a minute.")
+        raise CannotExport(said) from exc
+    except ChildFailed as exc:
+        if exc.reason == "crashed":
+            said = _(
+                "This report can’t be written in this format. It’s unchanged. "
+                "Export it as HTML or Markdown instead."
+            )
+        else:
+            said = _(
+                "Creating this file took too much time or memory, so it was stopped. "
+                "The report is unchanged. Export it as HTML or Markdown instead."
+            )
+        raise CannotExport(said) from exc
+
+
 # --- Exporting ---
 
 
@@ -227,9 +282,9 @@ KINDS: dict[str, tuple[str, Callable[[Run], str | bytes]]] = {
     "report.html": ("text/html; charset=utf-8", as_html),
     "report.docx": (
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        as_docx,
+        partial(_document, "word_document"),
     ),
-    "report.pdf": ("application/pdf", as_pdf),
+    "report.pdf": ("application/pdf", partial(_document, "pdf_document")),
     "sources.csv": ("text/csv; charset=utf-8; header=present", as_csv),
     "references.bib": ("application/x-bibtex; charset=utf-8", as_bibtex),
     "references.ris": ("application/x-research-info-systems; charset=utf-8", as_ris),

@@ -1,4 +1,6 @@
-"""A report as a PDF file, from the same Markdown as its other exports.
+"""The child process that writes a report as PDF: `python -m research.services.reports.pdf_document`.
+
+It gets the same Markdown as the other exports, and what else `as_pdf` names.
 
 Latin, Greek and Cyrillic letters are embedded. Chinese, Japanese and Korean use standard fonts that
 the PDF reader supplies. Characters of other scripts are shown as □, and a note says so.
@@ -6,23 +8,20 @@ the PDF reader supplies. Characters of other scripts are shown as □, and a not
 
 from __future__ import annotations
 
+import base64
 import io
 import re
-import threading
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import groupby
 from operator import contains
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 from xml.sax.saxutils import escape, quoteattr  # only writes XML  # nosec B406
 
-import structlog
-from django.utils.translation import get_language
-from django.utils.translation import gettext as _
-
 from beacon_site.embedded import places
+from beacon_site.net.child_loop import Answer, serve
 from beacon_site.text.cleaning import normal_form
 from beacon_site.text.markdown import tokens_of
 from research.services.reports.file_writer import FileWriter, Line, Piece, Place
@@ -32,14 +31,11 @@ if TYPE_CHECKING:
     from reportlab.pdfgen.canvas import Canvas
     from reportlab.platypus import Flowable
 
-    from research.models import Run
-
 FONTS = places.ASSETS / "static/vendor"
 SANS, BOLD, ITALIC = "source-sans-pdf", "source-sans-pdf-bold", "source-sans-pdf-italic"
 CHINESE, JAPANESE, KOREAN = "STSong-Light", "HeiseiMin-W3", "HYSMyeongJo-Medium"
 # The character sets of these fonts.
 CODECS = {CHINESE: "gbk", JAPANESE: "cp932", KOREAN: "cp949"}
-logger = structlog.get_logger(__name__)
 
 CODE = "Courier"  # of every PDF reader, with the characters of CODE_SET
 CODE_SET = "cp1252"
@@ -65,37 +61,25 @@ _HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 _EAST_ASIAN = re.compile(r"[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")  # fmt: skip
 
 
-class CannotExport(Exception):
-    """The report can't be written in this format, or not now. Its text is for the reader."""
+class Wanted(TypedDict):
+    """What a file of a report is made from. `note` is for characters that a PDF has no font for."""
+
+    text: str  # Markdown
+    title: str
+    subject: str
+    domains: list[str]  # of the sources, in their order
+    language: str
+    note: str
 
 
-_turn = threading.Semaphore(1)  # a long report takes seconds of one processor
-TURN_SECONDS = 20
+def as_pdf(wanted: Wanted) -> bytes:
+    """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers."""
+    from reportlab.platypus import SimpleDocTemplate
 
-
-def as_pdf(run: Run) -> bytes:
-    """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers.
-
-    One is made at a time in each process. Raises CannotExport if others take too long, or if the
-    report can't be laid out on pages.
-    """
-    if not _turn.acquire(timeout=TURN_SECONDS):
-        raise CannotExport(_("Other PDF files are being created. Try again in a minute."))
-    try:
-        return _as_pdf(run)
-    finally:
-        _turn.release()
-
-
-def _as_pdf(run: Run) -> bytes:
-    from reportlab.platypus import SimpleDocTemplate  # only here, since it takes 0.3 s to load
-    from reportlab.platypus.doctemplate import LayoutError
-
-    report = run.report
-    text = report.as_markdown()
+    text, domains = wanted["text"], wanted["domains"]
     tokens = tokens_of(text)
-    first, last = _sources_at(tokens, [str(source["domain"]) for source in report.sources])
-    numbers = range(1, len(report.sources) + 1) if last else ()
+    first, last = _sources_at(tokens, domains)
+    numbers = range(1, len(domains) + 1) if last else ()
     writer = _Writer(_Fonts(text), frozenset(numbers))
     writer.write(tokens[:first])
     writer.at_sources = True
@@ -104,18 +88,11 @@ def _as_pdf(run: Run) -> bytes:
     writer.write(tokens[last:])
     out = io.BytesIO()
     document = SimpleDocTemplate(
-        out, title=report.title, subject=run.topic.title, author="Beacon", creator="Beacon", lang=get_language() or "en",
+        out, title=wanted["title"], subject=wanted["subject"], author="Beacon", creator="Beacon", lang=wanted["language"],
         leftMargin=MARGIN, rightMargin=MARGIN, topMargin=MARGIN, bottomMargin=MARGIN,
     )  # fmt: skip
     document.afterFlowable = _Bookmarks(document)
-    try:
-        document.build(writer.story(), canvasmaker=_numbered_canvas())
-    except (LayoutError, ValueError) as exc:
-        logger.warning("no PDF of a report", run=str(run.pk), why=str(exc)[:300])
-        words = _(
-            "This report can’t be laid out on pages. The Word, HTML and Markdown exports work."
-        )
-        raise CannotExport(words) from exc
+    document.build(writer.story(wanted["note"]), canvasmaker=_numbered_canvas())
     return out.getvalue()
 
 
@@ -212,18 +189,14 @@ class _Writer(FileWriter):
         self.cells = self.headings = 0
         self.at_sources = False
 
-    def story(self) -> list[Flowable]:
-        """Return the flowables, after a note if the fonts lack some characters."""
+    def story(self, note: str) -> list[Flowable]:
+        """Return the flowables, after the note if the fonts lack some characters."""
         if self.flowables:  # nothing follows the last one that it could stay with
             self.flowables[-1].keepWithNext = 0
         if not self.fonts.has_missing:
             return self.flowables
-        said = _(
-            "This PDF has no font for some characters and shows them as □. "
-            "The Word, HTML and Markdown exports have them."
-        )
-        note = self._paragraph(self._markup([Piece(said)]), size=SMALL, colour=MUTED, after=10)
-        return [note, *self.flowables]
+        markup = self._markup([Piece(note)])
+        return [self._paragraph(markup, size=SMALL, colour=MUTED, after=10), *self.flowables]
 
     def heading(self, level: int, line: Line) -> None:
         if sum(_length(piece.text) for piece in line) > LONGEST_HEADING:
@@ -453,3 +426,19 @@ def _numbered_canvas() -> type[Canvas]:
             super().save()
 
     return Numbered
+
+
+# --- The child process ---
+
+
+def _prepare() -> Answer:
+    import reportlab.platypus  # noqa: F401  (takes 0.3 s to load)
+
+    _covered()
+    return lambda request: {
+        "file": base64.b64encode(as_pdf(cast("Wanted", request))).decode("ascii")
+    }
+
+
+if __name__ == "__main__":
+    serve(_prepare, alarm=60)  # the parent waits for 30 s
