@@ -134,6 +134,7 @@ class SharedTopicOut(BaseModel):
     owner: str
     role: Membership.Role
     read_run: int = Field(description="The number of the last run you read. 0: none.")
+    notify: bool = Field(description="Whether your channels and digest tell you of new reports.")
     last_run_at: datetime | None
 
     @classmethod
@@ -147,8 +148,15 @@ class SharedTopicOut(BaseModel):
             owner=str(topic.owner),
             role=Membership.Role(member.role),
             read_run=member.read_run,
+            notify=member.notify,
             last_run_at=topic.last_run_at,
         )
+
+
+class SharedTopicPatch(Body):
+    """Your own choice for a shared topic."""
+
+    notify: bool
 
 
 class SharedChangeOut(BaseModel):
@@ -330,6 +338,17 @@ def mark_shared_read(request: ApiRequest, topic_id: UUID, upto: ReadUpToIn) -> S
         raise not_found(_("This topic has no such report."))
     sharing.mark_read(member, upto.number)
     return Status(204, None)
+
+
+@api.patch(_ONE, auth=ADMIN, response=SharedTopicOut)
+def change_shared_topic(
+    request: ApiRequest, topic_id: UUID, wanted: SharedTopicPatch
+) -> SharedTopicOut:
+    """Turn your own notifications about new reports on or off."""
+    member = _member(request.auth, topic_id)
+    sharing.set_notify(member, wanted=wanted.notify)
+    member.notify = wanted.notify
+    return SharedTopicOut.of(member)
 
 
 @api.delete(_ONE, auth=ADMIN, response={204: None})

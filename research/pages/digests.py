@@ -262,6 +262,7 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
     topic = None
     if named[1] != notice_text.DIGEST:
         topic = Topic.objects.of(channel.owner).filter(pk=named[1]).first()
+        topic = topic or Topic.objects.shared_with(channel.owner).filter(pk=named[1]).first()
         if topic is None:
             return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)
     done = request.method == "POST"
@@ -270,7 +271,7 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
     answer = render(
         request,
         "research/unsubscribe.html",
-        {"address": channel.address, "topic": topic, "done": done},
+        {"address": channel.address, "topic": topic, "owner_id": channel.owner_id, "done": done},
     )
     answer["Referrer-Policy"] = "no-referrer"
     answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"

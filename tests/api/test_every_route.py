@@ -48,7 +48,7 @@ SCOPES = {
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
         undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
-        list_members add_member change_member remove_member mark_shared_read leave_shared_topic
+        list_members add_member change_member remove_member mark_shared_read change_shared_topic leave_shared_topic
         add_comment edit_comment delete_comment edit_shared_settings start_shared_run
     """,
 }
@@ -66,6 +66,7 @@ BODIES: dict[str, Any] = {
     "add_member": {"username": "carol"},
     "change_member": {"role": "commenter"},
     "mark_shared_read": {"number": 2},
+    "change_shared_topic": {"notify": True},
     "add_comment": {"text": "mine"},
     "edit_shared_settings": {"objective": "mine"},
     "edit_comment": {"text": "mine"},

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
@@ -457,3 +458,39 @@ def test_a_member_is_not_notified_unless_they_want_it_and_something_changed(
     cast.set_up(providers, 1, 2, 3)
     run_of(topic)
     assert Delivery.objects.count() == 1
+
+
+@pytest.mark.requirement("R392")
+def test_one_click_unsubscribes_a_member_from_a_shared_topic(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run], server: MailServer, client: Client
+):  # fmt: skip
+    cast.set_up(providers, 1)
+    run_of(topic)
+    [row] = Delivery.objects.all()
+    sending.deliver(row.pk)
+    [mail] = server.mails
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    url = mail["List-Unsubscribe"].strip(" <>")
+    assert url in mail.get_body(("plain",)).get_content()
+
+    answer = client.post(url[url.index("/unsubscribe/") :], {"List-Unsubscribe": "One-Click"})
+
+    member.refresh_from_db()
+    assert answer.status_code == 200 and not member.notify
+    assert "topic’s menu" in answer.content.decode() and not TopicNotices.objects.exists()
+    assert Activity.objects.of(member.user).filter(kind="unsubscribed").exists()
+    sharing.remove_member(member, by=topic.owner.actor)
+    assert client.post(url[url.index("/unsubscribe/") :]).status_code == 404
+
+
+def test_a_report_that_the_member_has_read_is_not_sent(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run]
+):
+    cast.set_up(providers, 1)
+    sharing.mark_read(member, run_of(topic).number or 0)
+    [row] = Delivery.objects.all()
+
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.error) == ("dropped", "You’ve read the report.")

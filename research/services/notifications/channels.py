@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from beacon_site.net import apprise_sender, web_push, webhooks
 from beacon_site.net.address_guard import ForbiddenAddress
 from beacon_site.text.cleaning import one_line
-from memory.models import Activity, Topic, User
+from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from research.models import Channel, Delivery, TopicNotices
@@ -227,6 +227,12 @@ def end_for(channel: Channel, topic: Topic | None) -> None:
         if topic is None:
             if Channel.objects.filter(pk=channel.pk, digest=True).update(digest=False):
                 Activity.log(channel.owner, by, "unsubscribed", subject=channel)
+            return
+        if topic.owner_id != channel.owner_id:  # a member's choice applies to all their channels
+            members = Membership.objects.filter(topic=topic, user=channel.owner, notify=True)
+            if members.update(notify=False):
+                name = channel.name
+                Activity.log(channel.owner, by, "unsubscribed", subject=channel, channel=name)
             return
         chosen, _made = TopicNotices.objects.get_or_create(topic=topic)
         if not chosen.left_out.filter(pk=channel.pk).exists():

@@ -21,6 +21,7 @@ from research.services.reports import exporting
 _SIGNER = signing.Signer(salt="beacon.unsubscribe", sep=".")
 LONGEST_SUBJECT = 150
 DIGEST = "digest"
+NO_FOOT = {"text": "", "url": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ def _report_for_member(delivery: Delivery, run: Run) -> Message:
         "changes": changes,
     }
     body = f"{subject}\n\n{text % {'owner': topic.owner}}"
-    return _plain(delivery, subject, body, url, "report.shared", data)
+    foot = _foot(delivery, str(topic.pk))
+    return _plain(delivery, subject, body, url, "report.shared", data, foot)
 
 
 def _topic(run: Run) -> dict[str, str]:
@@ -190,6 +192,16 @@ def _digest(delivery: Delivery) -> Message:
                 for part in said.parts
             ],
             quiet=[part.topic.title for part in said.quiet],
+            shared=[
+                {
+                    "id": str(part.topic.pk),
+                    "title": part.topic.title,
+                    "url": part.url,
+                    "unread": len(part.runs),
+                    "changes": len(part.items),
+                }
+                for part in said.shared
+            ],
             failed=[
                 {"title": part.topic.title, "error": part.failed.error}
                 for part in said.failed
@@ -200,14 +212,23 @@ def _digest(delivery: Delivery) -> Message:
 
 
 def _plain(
-    delivery: Delivery, subject: str, text: str, url: str, kind: str, data: dict[str, Any]
+    delivery: Delivery,
+    subject: str,
+    text: str,
+    url: str,
+    kind: str,
+    data: dict[str, Any],
+    foot: dict[str, str] = NO_FOOT,
 ) -> Message:
     context = {"subject": subject, "text": text, "url": url, "style": exporting.style()}
+    context["unsubscribe"] = foot["url"]
+    end = f"-- \n{foot['text']}\n" if foot["text"] else ""
     return Message(
         subject=_subject(subject),
-        text=f"{text}\n\n{url}\n",
+        text=f"{text}\n\n{url}\n{end}",
         short=f"{text}\n\n{url}",
         url=url,
+        unsubscribe=foot["url"],
         html=render_to_string(
             "research/mail_plain.html", context | {"language": get_language() or "en"}
         ),
@@ -226,7 +247,7 @@ def _subject(text: str) -> str:
 def _foot(delivery: Delivery, what: str) -> dict[str, str]:
     """Return why the email was sent and how to unsubscribe. Empty for other channels."""
     if delivery.channel.kind != Channel.Kind.EMAIL:
-        return {"text": "", "url": ""}
+        return NO_FOOT
     token = _SIGNER.sign(f"{delivery.channel_id}:{what}")
     url = site.BEACON_URL + reverse("research:unsubscribe", args=[token])
     words = _(
