@@ -153,6 +153,11 @@ def _not_wanted_there(delivery: Delivery) -> str:
             return _("The channel no longer receives digests.")
         if digests.content(delivery.digest).is_empty:
             return _("Everything in this digest is in Trash, read, or no longer shared with you.")
+    if delivery.kind == Kind.COMMENT:
+        if not delivery.channel.comments:
+            return _("The channel no longer receives messages about comments.")
+        if delivery.comment is None:
+            return _("The comment was deleted.")
     if delivery.topic is not None and delivery.topic.owner_id != delivery.owner_id:
         return _not_wanted_by_member(delivery)
     chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
@@ -165,13 +170,14 @@ def _not_wanted_by_member(delivery: Delivery) -> str:
     """Return why a member of the topic shouldn't be notified anymore, or ""."""
     topics = Topic.objects.shared_with(delivery.owner)
     mine = Membership.objects.filter(user=delivery.owner, topic__in=topics)
-    member = mine.filter(topic=delivery.topic_id, notify=True).first()
-    if member is None:
+    member = mine.filter(topic=delivery.topic_id).first()
+    is_comment = delivery.kind == Kind.COMMENT
+    if member is None or not (member.notify or is_comment):
         return _("The topic isn’t shared with you anymore, or you turned its notifications off.")
     report = Report.objects.for_members().filter(run=delivery.run_id).select_related("run").first()
     if report is None:
         return _("The report isn’t shared.")
-    if member.read_run >= (report.run.number or 0):
+    if not is_comment and member.read_run >= (report.run.number or 0):
         return _("You’ve read the report.")
     return ""
 
