@@ -288,6 +288,8 @@ def _member(caller: Caller, topic_id: UUID) -> Membership:
 def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
     """List the topics that other people share with you, latest first."""
     rows = sharing.memberships_of(request.auth.owner)
+    if request.auth.token.topic_ids:
+        rows = rows.filter(topic__in=request.auth.token.topic_ids)
     return listing(rows, wanted, name="shared topics", out=SharedTopicOut.of)
 
 
