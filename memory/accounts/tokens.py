@@ -7,7 +7,7 @@ or expired token stops working everywhere immediately.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from memory.accounts.agents import is_mcp_url
-from memory.models import Activity, Agent, ApiToken, Invitation, User
+from memory.models import Activity, Agent, ApiToken, Invitation, Topic, User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -41,11 +41,13 @@ def issue(
     scopes: Sequence[str],
     by: Actor,
     expires_at: datetime | None = None,
+    topics: Collection[Topic] = (),
 ) -> tuple[ApiToken, str]:
     """Create a token for the owner's agent of this name and return it with its text.
 
-    The agent is created if needed.  Raises InvalidValue for a scope that is unknown or reserved for
-    admins, a name that is empty, too long or reserved, and an expiry date in the past.
+    The agent is created if needed.  With `topics` (of `topics_for`), the token can use only these.
+    Raises InvalidValue for a scope that is unknown, reserved for admins or not possible with
+    topics, a name that is empty, too long or reserved, and an expiry date in the past.
     """
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
@@ -56,6 +58,9 @@ def issue(
         )
     if METRICS in scopes and not owner.is_staff:
         text = _("Only an admin can create tokens that read Beacon’s metrics.")
+        raise _invalid("scopes", text)
+    if topics and {METRICS, CHAT} & set(scopes):
+        text = _("A token for topics can’t have this permission. Choose another, or no topics.")
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
@@ -69,9 +74,16 @@ def issue(
             hash=Invitation.hash_of(text),
             scopes=[scope for scope in SCOPES if scope in scopes],
             expires_at=expires_at,
+            topic_ids=[topic.pk for topic in topics],
         )
         Activity.log(owner, by, "token-made", subject=token)
     return token, text
+
+
+def topics_for(owner: User) -> list[Topic]:
+    """Return the topics to which a token of the owner can be limited, also shared ones."""
+    own = Topic.objects.of(owner).live().order_by("title")
+    return [*own, *Topic.objects.shared_with(owner).order_by("title")]
 
 
 def issue_instead(owner: User, *, instead_of: str, **wanted: Any) -> tuple[ApiToken, str]:

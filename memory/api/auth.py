@@ -20,7 +20,7 @@ from beacon_site.embedded.places import BY_HAND
 from memory.accounts import tokens
 from memory.agents.tools.types import ToolContext
 from memory.api.problems import Problem
-from memory.models import Agent, AgentScope, ApiToken, Session, Trust, User
+from memory.models import Agent, AgentScope, ApiToken, Session, Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.remembered import is_in_scopes, names_excluded
 from memory.services.content.items import checked_scope
@@ -29,6 +29,9 @@ from memory.services.review import trust as review_trust
 from memory.services.review.proposals import check_not_blocked
 
 REALM = 'Bearer realm="Beacon"'
+_REST = "api/v1/"
+# The URLs that a token for topics can use, and the part of each that names the topic.
+_NAMES_TOPIC = {"topics": "slug", "shared-topics": "topic_id", "runs": "run_id"}
 
 
 @dataclass(slots=True)
@@ -68,6 +71,7 @@ class Caller:
                 scope=str(self.agent.actor),
                 place=self.place,
                 trust=review_trust.before(self.agent, Trust.OWNER),
+                only_topics=tuple(self.token.topic_ids),
             )
         return self._context
 
@@ -93,8 +97,35 @@ class Caller:
         return self.by.is_person or self.context().may_read(record)
 
     def may(self, scope: str) -> bool:
-        """Whether the token has the scope; `admin` includes all."""
-        return scope in self.scopes or "admin" in self.scopes
+        """Whether the token has the scope; `admin` includes all, for topics only their own."""
+        is_whole = not self.token.topic_ids or scope not in (tokens.CHAT, tokens.METRICS)
+        return scope in self.scopes or ("admin" in self.scopes and is_whole)
+
+    def check_topics(self, request: HttpRequest) -> None:
+        """Raise Problem if the token is for other topics (404), or the URL isn't of one (403)."""
+        only, match = self.token.topic_ids, request.resolver_match
+        if not only or match is None:
+            return
+        place = match.route.removeprefix(_REST).partition("/")[0]
+        named = match.kwargs.get(_NAMES_TOPIC.get(place, ""))
+        if place not in _NAMES_TOPIC or (named is None and request.method != "GET"):
+            words = _(
+                "This token is only for the topics %(topics)s. It can’t be used for anything else. Ask the user for a token without this limit."
+            )
+            known = Topic.objects.of(self.owner).live().filter(pk__in=only)
+            slugs = ", ".join(known.order_by("slug").values_list("slug", flat=True)) or "-"
+            raise Problem(403, words % {"topics": slugs})
+        if named is None:
+            return  # a list, which contains only these topics
+        mine = Topic.objects.of(self.owner).filter(pk__in=only)
+        found = {
+            "topics": lambda: mine.filter(slug=named).exists(),
+            "shared-topics": lambda: UUID(str(named)) in only,
+            "runs": lambda: mine.filter(runs=named).exists(),
+        }
+        if not found[place]():
+            words = _("This doesn’t exist, or this token isn’t for its topic.")
+            raise Problem(404, words)
 
 
 class ApiRequest(HttpRequest):

@@ -460,6 +460,7 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
                 caller = authenticated(request)
                 check_size(request, LARGER.get(request.path, MOST_BODY))
                 check(caller)
+                caller.check_topics(request)
                 response = once(request, caller, lambda: run(request, *args, **kwargs))
                 if not caller.may("read"):
                     sent = said_in(request) if response.status_code >= 400 else ""

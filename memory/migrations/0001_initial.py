@@ -263,6 +263,12 @@ class Migration(InitialMigration):
                         base_field=models.CharField(max_length=10), default=list, size=None
                     ),
                 ),
+                (
+                    "topic_ids",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.UUIDField(), blank=True, default=list, size=None
+                    ),
+                ),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("expires_at", models.DateTimeField(blank=True, null=True)),
                 ("last_used_at", models.DateTimeField(blank=True, null=True)),

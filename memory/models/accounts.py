@@ -125,6 +125,8 @@ class ApiToken(models.Model):
     agent = models.ForeignKey(Agent, models.CASCADE, related_name="tokens")
     hash = models.CharField(max_length=64, unique=True)
     scopes = ArrayField(models.CharField(max_length=10), default=list)
+    # Only these topics can be used. IDs, so that deleting a topic doesn't open all others.
+    topic_ids = ArrayField(models.UUIDField(), default=list, blank=True)
     created = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

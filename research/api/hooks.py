@@ -24,7 +24,9 @@ from research.models.notifications import LONGEST_NAME, Reports
 from research.services.notifications import channels
 
 api = router("notifications")
-Event = Literal["report.finished", "report.changed", "run.failed", "digest.made"]
+Event = Literal[
+    "report.finished", "report.changed", "run.failed", "digest.made", "report.commented"
+]
 
 
 class HookIn(Body):
@@ -34,7 +36,7 @@ class HookIn(Body):
     events: list[Event] = Field(
         ["report.finished"],
         min_length=1,
-        max_length=4,
+        max_length=5,
         description="report.changed: only reports with changes.",
     )
     name: str = Field("", max_length=LONGEST_NAME, description="Shown in Settings.")
@@ -67,6 +69,7 @@ def _fields(channel: Channel) -> dict[str, Any]:
         "report.changed": channel.reports == Reports.CHANGED,
         "run.failed": channel.failures,
         "digest.made": channel.digest,
+        "report.commented": channel.comments,
     }
     return {
         "id": channel.pk,
@@ -102,6 +105,7 @@ def subscribe_hook(request: ApiRequest, response: HttpResponse, wanted: HookIn) 
             reports=reports,
             failures="run.failed" in wanted.events,
             digest="digest.made" in wanted.events,
+            comments="report.commented" in wanted.events,
         )
     except InvalidValue as exc:
         at_url = exc.errors.get("address")

@@ -134,6 +134,7 @@ class SharedTopicOut(BaseModel):
     owner: str
     role: Membership.Role
     read_run: int = Field(description="The number of the last run you read. 0: none.")
+    notify: bool = Field(description="Whether your channels and digest tell you of new reports.")
     last_run_at: datetime | None
 
     @classmethod
@@ -147,8 +148,15 @@ class SharedTopicOut(BaseModel):
             owner=str(topic.owner),
             role=Membership.Role(member.role),
             read_run=member.read_run,
+            notify=member.notify,
             last_run_at=topic.last_run_at,
         )
+
+
+class SharedTopicPatch(Body):
+    """Your own choice for a shared topic."""
+
+    notify: bool
 
 
 class SharedChangeOut(BaseModel):
@@ -280,6 +288,8 @@ def _member(caller: Caller, topic_id: UUID) -> Membership:
 def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
     """List the topics that other people share with you, latest first."""
     rows = sharing.memberships_of(request.auth.owner)
+    if request.auth.token.topic_ids:
+        rows = rows.filter(topic__in=request.auth.token.topic_ids)
     return listing(rows, wanted, name="shared topics", out=SharedTopicOut.of)
 
 
@@ -330,6 +340,17 @@ def mark_shared_read(request: ApiRequest, topic_id: UUID, upto: ReadUpToIn) -> S
         raise not_found(_("This topic has no such report."))
     sharing.mark_read(member, upto.number)
     return Status(204, None)
+
+
+@api.patch(_ONE, auth=ADMIN, response=SharedTopicOut)
+def change_shared_topic(
+    request: ApiRequest, topic_id: UUID, wanted: SharedTopicPatch
+) -> SharedTopicOut:
+    """Turn your own notifications about new reports on or off."""
+    member = _member(request.auth, topic_id)
+    sharing.set_notify(member, wanted=wanted.notify)
+    member.notify = wanted.notify
+    return SharedTopicOut.of(member)
 
 
 @api.delete(_ONE, auth=ADMIN, response={204: None})

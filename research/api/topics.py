@@ -272,9 +272,9 @@ def _check_title(caller: Caller, title: str | None) -> None:
 def _topics(caller: Caller) -> TopicQuerySet:
     """Return the owner's topics outside the trash, without those hidden from agents if one asks."""
     rows = Topic.objects.of(caller.owner).live().select_related("settings", "schedule", "owner")
-    if caller.by.is_person:
-        return rows
-    return rows.for_agents()
+    if caller.token.topic_ids:
+        rows = rows.filter(pk__in=caller.token.topic_ids)
+    return rows if caller.by.is_person else rows.for_agents()
 
 
 def topic_of(caller: Caller, slug: str) -> Topic:
@@ -387,6 +387,8 @@ def treat_source(
     topics or change their own.
     """
     topic = _topic(request, slug)
+    if rule.everywhere and request.auth.token.topic_ids:
+        raise Problem(403, _("This token is only for some topics, so it can’t set rules for all."))
     if rule.everywhere or rule.act == "mute":
         only_people(request.auth, _("Only a person can mute a source or set rules for all topics."))
     caller = request.auth

@@ -225,12 +225,14 @@ def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
         _check_may_read(scopes)
         reports = Report.objects.of(context.owner).with_number().live()
         reports = reports.filter(run__topic__trashed_at=None).for_agents()
+        if context.only_topics:
+            reports = reports.filter(run__topic__in=context.only_topics)
         reports = reports.select_related("run__topic")
         number = int(cursor or 0)
         rows = list(reports[number : number + MOST_REPORTS + 1])
         context.shown(*rows[:MOST_REPORTS])  # the list contains their titles and summaries
         found = [_report(row) for row in rows[:MOST_REPORTS]]
-        if not number:
+        if not number and not context.only_topics:
             found = [*_files(context), *found]
     goes_on = str(number + MOST_REPORTS) if len(rows) > MOST_REPORTS else None
     return types.ListResourcesResult(resources=found, next_cursor=goes_on)
@@ -296,7 +298,7 @@ def read(caller: Caller, uri: str) -> str:
     """
     with caller.entered() as (context, scopes):
         _check_may_read(scopes)
-        if uri.startswith(FILES):
+        if uri.startswith(FILES) and not context.only_topics:
             return _file_text(context, unquote(uri.removeprefix(FILES)))
         if uri.startswith(REPORTS):
             return _report_text(context, uri.removeprefix(REPORTS))
@@ -332,6 +334,8 @@ def _report_text(context: ToolContext, rest: str) -> str:
         raise NoSuchResource(_not_there(REPORTS + rest))
     reports = Report.objects.of(context.owner).with_number().live().select_related("run__topic")
     reports = reports.filter(run__topic__slug=slug, run__topic__trashed_at=None)
+    if context.only_topics:
+        reports = reports.filter(run__topic__in=context.only_topics)
     if matched[2]:
         reports = reports.filter(run__number=int(matched[2]))
     report = reports.first()

@@ -71,6 +71,7 @@ class Channel(models.Model):
     reports = models.CharField(max_length=8, choices=Reports, default=Reports.EACH)
     failures = models.BooleanField(default=True)
     digest = models.BooleanField(default=True)
+    comments = models.BooleanField(default=True)
     enabled = models.BooleanField(default=True)
     off_because = models.TextField(blank=True)  # why Beacon switched it off
     failed_in_row = models.PositiveIntegerField(default=0)
@@ -160,6 +161,22 @@ class DeliveryQuerySet(OwnedJobQuerySet):
             told, Delivery.Kind.DIGEST, f"digest:{digest.pk}", digest=digest, subject=str(digest)
         )
 
+    def create_for_comment(self, comment: Any) -> int:
+        """Create a row for each channel of the topic's owner and of members who commented before.
+
+        Its author gets none. Call it in the transaction that saves the comment.
+        """
+        report = comment.report
+        topic, run = report.run.topic, report.run
+        writers = report.comments.values("author")
+        people = {*topic.members.filter(user__in=writers).values_list("user", flat=True)}
+        people = (people | {topic.owner_id}) - {comment.author_id}
+        left_out = TopicNotices.objects.filter(topic=topic, left_out__isnull=False)
+        told = Channel.objects.working().filter(owner__in=people, comments=True)
+        told = told.exclude(pk__in=left_out.values("left_out"))
+        fields = _of_run(topic, run) | {"about": f"comment:{comment.pk}"}
+        return self._make(told, Delivery.Kind.COMMENT, **fields)
+
     def create_for_message(
         self, told: Iterable[Channel], about: str, *, subject: str, message: str, **fields: Any
     ) -> int:
@@ -200,6 +217,7 @@ class Delivery(LeasedJob):
         REPORT = "report", gettext_lazy("report")
         FAILURE = "failure", gettext_lazy("failed run")
         DIGEST = "digest", gettext_lazy("digest")
+        COMMENT = "comment", gettext_lazy("comment")
         NOTICE = "notice", gettext_lazy("notice")
         TEST = "test", gettext_lazy("test")
 
@@ -255,6 +273,13 @@ class Delivery(LeasedJob):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.subject}"
+
+    @property
+    def comment(self) -> Any:
+        """Return the comment it announces, or None if it no longer exists."""
+        report = getattr(self.run, "report", None)
+        key = self.about.removeprefix("comment:")
+        return report.comments.filter(pk=key).first() if report is not None else None
 
     def mark_unsure(self, why: str) -> None:
         """End the delivery: the message may or may not have arrived."""

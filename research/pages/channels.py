@@ -100,11 +100,19 @@ class ChannelForm(_TakesRefusals):
         help_text=gettext_lazy("Sent when a run fails or a channel is turned off."),
     )
     digest = forms.BooleanField(label=gettext_lazy("Digest"), required=False, initial=True)
+    comments = forms.BooleanField(
+        label=gettext_lazy("Comments"),
+        required=False,
+        initial=True,
+        help_text=gettext_lazy(
+            "Sent when someone comments on your report, or on one that you commented on."
+        ),
+    )
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
 
     def __init__(self, *args: Any, kind: str, channel: Channel | None = None, **more: Any) -> None:
         if channel is not None:
-            fields = ("name", "reports", "failures", "digest", "enabled")
+            fields = ("name", "reports", "failures", "digest", "comments", "enabled")
             more["initial"] = {name: getattr(channel, name) for name in fields}
             if channel.kind == Channel.Kind.EMAIL:
                 more["initial"]["address"] = channel.address

@@ -260,17 +260,24 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
     if named is None or channel is None:
         return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)
     topic = None
-    if named[1] != notice_text.DIGEST:
+    if named[1] not in (notice_text.DIGEST, notice_text.COMMENTS):
         topic = Topic.objects.of(channel.owner).filter(pk=named[1]).first()
+        topic = topic or Topic.objects.shared_with(channel.owner).filter(pk=named[1]).first()
         if topic is None:
             return render(request, "research/unsubscribe.html", {"unknown": True}, status=404)
     done = request.method == "POST"
     if done:
-        channels.end_for(channel, topic)
+        channels.end_for(channel, topic, named[1])
     answer = render(
         request,
         "research/unsubscribe.html",
-        {"address": channel.address, "topic": topic, "done": done},
+        {
+            "address": channel.address,
+            "topic": topic,
+            "owner_id": channel.owner_id,
+            "is_comments": named[1] == notice_text.COMMENTS,
+            "done": done,
+        },
     )
     answer["Referrer-Policy"] = "no-referrer"
     answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"

@@ -12,7 +12,18 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from memory.models import Conflict, Note, Proposal, Rating, Session, Snapshot, TopicFact, User
+from memory.api.auth import caller_of
+from memory.models import (
+    Conflict,
+    Note,
+    Proposal,
+    Rating,
+    Session,
+    Snapshot,
+    Topic,
+    TopicFact,
+    User,
+)
 from memory.services.content.items import store
 from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
@@ -21,7 +32,7 @@ from memory.services.search import ratings
 from research.api.joined import api
 from research.models import Channel
 from research.services.topics import sharing
-from tests.api.cast import ROOT, Program
+from tests.api.cast import ROOT, Program, problem
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
 from tests.research.factories import make_second_run, make_topic
@@ -48,7 +59,7 @@ SCOPES = {
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
         undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
-        list_members add_member change_member remove_member mark_shared_read leave_shared_topic
+        list_members add_member change_member remove_member mark_shared_read change_shared_topic leave_shared_topic
         add_comment edit_comment delete_comment edit_shared_settings start_shared_run
     """,
 }
@@ -66,6 +77,7 @@ BODIES: dict[str, Any] = {
     "add_member": {"username": "carol"},
     "change_member": {"role": "commenter"},
     "mark_shared_read": {"number": 2},
+    "change_shared_topic": {"notify": True},
     "add_comment": {"text": "mine"},
     "edit_shared_settings": {"objective": "mine"},
     "edit_comment": {"text": "mine"},
@@ -234,3 +246,57 @@ def test_a_get_changes_no_row(alice: User, there: dict[str, Any], say: Say) -> N
 
     assert {name: code for name, code in found.items() if code != 200} == {}
     assert wrote == {}
+
+
+OF_TOPICS = {"slug", "run_id", "topic_id"}
+LISTS = {"list_topics", "list_shared_topics"}
+
+
+@pytest.mark.requirement("R398")
+@pytest.mark.parametrize("scopes", [("read", "write"), ("read", "write", "admin")])
+def test_a_token_for_one_topic_opens_nothing_else(
+    alice: User, there: dict[str, Any], scopes: tuple[str, ...]
+) -> None:
+    other = make_second_run(make_topic(alice, "Another subject")).topic
+    program = Program(alice, *scopes, name="bound", topics=[other])
+    before, there = _of(alice), there | {"key": NOWHERE["item_id"]}
+    seen: dict[str, Any] = {}
+    for name, (method, path, _told) in OPERATIONS.items():
+        of_topic = set(re.findall(r"{(\w+)}", path)) & OF_TOPICS
+        expected = 404 if of_topic else 200 if name in LISTS else 403
+        body = None if method == "GET" else BODIES.get(name, {})
+        answer = program.send(method, address(path, there), body, If_Match="*")
+        if answer.status_code != expected or WORDS.encode() in answer.content:
+            seen[name] = (answer.status_code, answer.content)
+
+    assert seen == {}
+    assert _of(alice) == before
+    assert [one["slug"] for one in program.get("/topics").json()["items"]] == [other.slug]
+    assert "another-subject" in problem(program.get("/notes"), 403)["detail"]
+    Topic.objects.filter(pk=other.pk).delete()  # the limit stays
+    assert program.get("/topics").json()["items"] == []
+    assert problem(program.get("/notes"), 403)
+
+
+@pytest.mark.requirement("R398")
+def test_a_token_for_topics_reads_and_changes_these(alice: User, there: dict[str, Any]) -> None:
+    topics = [
+        Topic.objects.get(slug=there["slug"], owner=alice), Topic.objects.get(pk=there["topic_id"]),
+    ]  # fmt: skip
+    program = Program(alice, "read", "write", "admin", name="bound", topics=topics)
+    path = f"/topics/{there['slug']}"
+    read = {
+        name: program.get(address(path, there)).status_code
+        for name, (method, path, _told) in OPERATIONS.items()
+        if method == "GET" and set(re.findall(r"{(\w+)}", path)) & OF_TOPICS
+    }
+
+    assert {name: code for name, code in read.items() if code != 200} == {}
+    assert program.patch(path, {"objective": "Which?"}, If_Match="*").status_code == 200
+    assert program.post(f"{path}/runs").status_code == 202
+    assert len(program.get("/shared-topics").json()["items"]) == 1
+    rule = {"place": "example.org", "act": "block", "everywhere": True}
+    assert problem(program.patch(f"{path}/sources", rule), 403)
+    assert program.patch(f"{path}/sources", rule | {"everywhere": False}).status_code == 200
+    chat = Client().get("/v1/models", headers={"Authorization": f"Bearer {program.text}"})
+    assert chat.status_code == 403 and not caller_of(program.token).may("metrics")

@@ -47,21 +47,23 @@ def test_a_program_subscribes_gets_signed_reports_and_unsubscribes(
 
 
 @pytest.mark.parametrize(
-    ("events", "reports", "failures", "digest"),
+    ("events", "reports", "failures", "digest", "comments"),
     [
-        (["report.finished"], "each", False, False),
-        (["report.changed", "run.failed"], "changed", True, False),
-        (["report.changed", "report.finished"], "each", False, False),
-        (["digest.made"], "none", False, True),
+        (["report.finished"], "each", False, False, False),
+        (["report.changed", "run.failed"], "changed", True, False, False),
+        (["report.changed", "report.finished"], "each", False, False, False),
+        (["digest.made"], "none", False, True, False),
+        (["report.commented"], "none", False, False, True),
     ],
 )
 def test_the_events_decide_what_is_sent(
-    person: Program, events: list[str], reports: str, failures: bool, digest: bool
+    person: Program, events: list[str], reports: str, failures: bool, digest: bool, comments: bool
 ) -> None:
     person.post("/hooks", {"url": URL, "events": events})
 
     made = Channel.objects.get()
     assert (made.reports, made.failures, made.digest) == (reports, failures, digest)
+    assert made.comments == comments
 
 
 def test_neither_the_path_nor_the_key_is_shown_again(person: Program) -> None:

@@ -17,7 +17,7 @@ from tests.research.factories import make_second_run, make_topic
 
 OF_MEMBERS = {
     "read_shared_topic", "list_shared_reports", "read_shared_report", "read_shared_news",
-    "mark_shared_read", "leave_shared_topic", "list_comments",
+    "mark_shared_read", "change_shared_topic", "leave_shared_topic", "list_comments",
 }  # fmt: skip
 OF_WRITERS = {"add_comment", "edit_comment"}  # a viewer gets 403
 OF_EDITORS = {"read_shared_settings", "edit_shared_settings", "start_shared_run"}
@@ -114,6 +114,16 @@ def test_since_read_differs_for_two_readers(alice: User, bob: User, admin: User)
     ]
 
     assert unread == [[2, 3], [3]]
+
+
+@pytest.mark.requirement("R392")
+def test_a_member_turns_notifications_on_by_rest(member: Membership, bob: User):
+    reader, path = everything(bob), f"/shared-topics/{member.topic_id}"
+    assert reader.get(path).json()["notify"] is False
+
+    assert reader.patch(path, {"notify": True}).json()["notify"] is True
+
+    assert reader.get(path).json()["notify"] is True
 
 
 def test_leaving_ends_access_at_once(member: Membership, bob: User):

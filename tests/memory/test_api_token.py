@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from memory.models import ApiToken, Invitation, User
+from memory.models import ApiToken, Invitation, Topic, User
 
 
 def test_it_prints_the_token_alone(alice: User, capsys: Any) -> None:
@@ -37,6 +37,16 @@ def test_an_unknown_scope_is_named_with_those_that_exist(alice: User, scopes: st
 def test_an_account_that_is_not_there_is_named(db: None) -> None:
     with pytest.raises(CommandError, match="There are no accounts yet"):
         call_command("api_token", "nobody")
+
+
+def test_it_can_be_limited_to_topics(alice: User, capsys: Any):
+    topic = Topic.objects.create(owner=alice, title="Ferries", slug="ferries")
+
+    call_command("api_token", "alice", "--topics", "ferries")
+    with pytest.raises(CommandError, match="no topic trains"):
+        call_command("api_token", "alice", "--topics", "ferries,trains")
+
+    assert [token.topic_ids for token in ApiToken.objects.all()] == [[topic.pk]]
 
 
 @pytest.mark.parametrize("command", ["api_token", "first_account_link", "research"])

@@ -14,6 +14,8 @@ from django.utils import timezone
 from memory.accounts import tokens
 from memory.models import Activity, Agent, ApiToken, Invitation, User
 from memory.services.review import trust
+from research.services.topics import sharing
+from tests.pages.topic_cast import make
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/tokens/"
@@ -170,7 +172,7 @@ def test_the_number_of_queries_does_not_grow_with_tokens(
         token = _token(alice, f"program {number}")
         if number % 2:
             tokens.revoke(token, by=alice.actor)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(7):
         browser.get(PAGE)
 
 
@@ -264,3 +266,26 @@ def test_a_chat_token_comes_with_the_settings_of_openais_clients(browser: Client
     assert token.scopes == ["chat"]
     assert "OPENAI_BASE_URL=http://127.0.0.1:8000/v1" in body
     assert 'class="fold" open' in body
+
+
+@pytest.mark.requirement("R398")
+def test_a_token_is_limited_to_topics_of_ones_own_and_shared_ones(
+    browser: Client, alice: User, bob: User
+) -> None:
+    mine, bobs, shared = make(alice, "Ferries"), make(bob, "A secret"), make(bob, "Trains")
+    sharing.add_member(shared, "alice", "viewer", by=bob.actor)
+    asked = {"name": "desk", "scopes": "read", "days": "90"}
+    page = browser.get(PAGE).content.decode()
+    assert "Ferries" in page and "Trains" in page and "A secret" not in page
+
+    refused = browser.post(PAGE, asked | {"topics": [bobs.pk]})
+    chat = browser.post(PAGE, asked | {"topics": [mine.pk], "scopes": "chat"})
+    assert not ApiToken.objects.exists()
+    assert "aria-invalid" in refused.content.decode()
+    assert "can’t have this permission" in chat.content.decode()
+    shown = browser.post(PAGE, asked | {"topics": [mine.pk, shared.pk]}).content.decode()
+
+    assert set(ApiToken.objects.get().topic_ids) == {mine.pk, shared.pk}
+    assert "only <bdi>Ferries</bdi>, <bdi>Trains</bdi>" in shown
+    shared.members.all().delete()
+    assert "<bdi>a topic you can’t read</bdi>" in browser.get(PAGE).content.decode()

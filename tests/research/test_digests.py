@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory.models import Activity, Topic, User
 from research.models import Delivery, Digest, DigestEntry, DigestSettings, Run
 from research.services.notifications import digests, sending
+from research.services.topics import sharing
 from tests.research.factories import make_item, make_report, make_run, make_topic
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import email, saved_run
@@ -198,6 +199,63 @@ def test_it_is_mailed_in_both_forms(alice: User, chosen: DigestSettings, setting
     assert Activity.objects.filter(kind="digest-made").exists()
 
 
+@pytest.mark.requirement("R392")
+@pytest.mark.parametrize("end", ["", "removed", "turned off", "read", "sensitive"])
+def test_a_members_own_digest_has_the_unread_reports_of_shared_topics_without_their_content(
+    alice: User, bob: User, chosen: DigestSettings, settings: Any, end: str
+):
+    topic = make_topic(bob, "Ferries")
+    member = sharing.add_member(topic, "alice", "viewer", by=bob.actor)
+    sharing.set_notify(member, wanted=True)
+    email(alice)
+    saved_run(topic, "The ferry is late.")
+    sharing.mark_read(member, 1)
+    saved_run(topic, "The ferry is late again.", "It rains.")
+    digests.make_due()
+    digest = Digest.objects.of(alice).get()
+    saved_run(topic, "After the digest.")
+    if end == "removed":
+        sharing.remove_member(member, by=bob.actor)
+    elif end == "turned off":
+        sharing.set_notify(member, wanted=False)
+    elif end == "read":
+        sharing.mark_read(member, 3)
+    elif end == "sensitive":
+        Topic.objects.filter(pk=topic.pk).update(sensitivity="sensitive")
+    with MailServer() as server:
+        use(server, settings)
+        sending.deliver(Delivery.objects.get(digest=digest).pk)
+
+    if end:
+        assert not server.mails and digests.content(digest).is_empty
+        return
+    [mail] = server.mails
+    text, html = (str(part.get_content()) for part in mail.iter_parts())
+    [part] = digests.content(digest).shared
+    assert (len(part.runs), len(part.items)) == (2, 3)
+    assert "2 unread reports, 3 changes" in text and "2 unread reports, 3 changes" in html
+    assert "late" not in text + html and f"/topics/shared/{topic.pk}/" in text
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    sending.forget_topic(topic)
+    assert Delivery.objects.get(digest=digest).request == ""
+
+
+def test_a_member_without_notifications_or_news_gets_no_digest(
+    alice: User, bob: User, chosen: DigestSettings
+):
+    topic = make_topic(bob, "Ferries")
+    member = sharing.add_member(topic, "alice", "viewer", by=bob.actor)
+    saved_run(topic, "The ferry is late.")
+    digests.make_due()
+    sharing.set_notify(member, wanted=True)
+    sharing.mark_read(member, 2)
+    saved_run(topic)  # nothing new
+    due_again()
+    digests.make_due()
+
+    assert not Digest.objects.exists()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     at=st.datetimes(datetime(2026, 1, 1), datetime(2028, 1, 1), timezones=st.just(UTC)),
@@ -226,7 +284,7 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
     digests.make_due()
     digest = Digest.objects.get()
 
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         digests.content(digest)
 
 

@@ -13,15 +13,17 @@ from starlette.responses import Response
 
 from memory.accounts import tokens
 from memory.agents.tools import registry as tools
-from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
+from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Topic, Trust, User
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
 from memory.services.review import trust
 from research.mcp import server, web
 from research.mcp.server import Caller, NoSuchResource
+from research.models import Report, Run
 from research.services.runs.execution import pipeline
 from research.services.runs.execution.starting import create_sample_topic, start_run
 from tests.api.cast import Program
+from tests.research.factories import make_second_run, make_topic
 from tests.research.mcp_cast import token_of
 
 USER_MD = "# User\n\n> Summary: Ann\n\n- Name: Ann\n"
@@ -274,3 +276,38 @@ def test_a_strangers_files_are_their_own(alice: User, bob: User) -> None:
     text = server.read(program(bob), "beacon://files/facts/user.md")
 
     assert "Ann" not in text
+
+
+@pytest.mark.requirement("R398")
+def test_a_token_for_a_topic_calls_only_its_tools_and_sees_only_its_reports(alice: User) -> None:
+    topic, other = (
+        make_second_run(make_topic(alice, name)).topic for name in ("Ferries", "Trains")
+    )
+    save_file(alice, "facts/user.md", USER_MD, by=alice.actor)
+    made = tokens.issue(
+        alice, name="bound", scopes=("read", "write"), by=alice.actor, topics=[topic]
+    )[1]
+    bound = Caller(find=lambda: tokens.find(made))
+    called = {name: server.call(bound, name, {}) for name in tools.REGISTRY}
+
+    refused = {
+        name for name, one in called.items() if "only for some topics" in said(one) and one.is_error
+    }
+    assert set(tools.REGISTRY) - refused == {"research_topic", "get_report"}
+    newest = Report.objects.filter(run__topic=topic).latest("run__number")
+    assert called["get_report"].structured_content["run"] == newest.run_id
+    theirs = Report.objects.filter(run__topic=other).latest("run__number")
+    for name, arguments in (
+        ("get_report", {"run": theirs.run_id}), ("get_report", {"topic": "Trains"}),
+        ("research_topic", {"topic": "Trains"}), ("research_topic", {"topic": "A new one"}),
+    ):  # fmt: skip
+        answer = server.call(bound, name, arguments)
+        assert answer.is_error and "doesn’t exist" in said(answer)
+    assert not Run.objects.unfinished().exists() and Topic.objects.count() == 2
+    listed = {str(one.uri) for one in server.page_of(bound, None).resources}
+    assert listed == {f"beacon://reports/ferries/{number}" for number in (1, 2)}
+    assert newest.title in server.read(bound, "beacon://reports/ferries")
+    for uri in ("beacon://reports/trains", "beacon://files/facts/user.md"):
+        with pytest.raises(NoSuchResource):
+            server.read(bound, uri)
+    assert not server.call(bound, "research_topic", {"topic": "Ferries"}).is_error

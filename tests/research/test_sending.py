@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
@@ -15,7 +16,7 @@ from beacon_site import celery
 from beacon_site.net import mail as net_mail
 from memory.models import Activity, Membership, Topic, User
 from memory.models.errors import InvalidValue
-from research.models import Channel, Delivery, Run, TopicNotices
+from research.models import Channel, Delivery, Report, Run, TopicNotices
 from research.services.notifications import channels, sending
 from research.services.runs.execution import starting
 from research.services.topics import sharing
@@ -457,3 +458,118 @@ def test_a_member_is_not_notified_unless_they_want_it_and_something_changed(
     cast.set_up(providers, 1, 2, 3)
     run_of(topic)
     assert Delivery.objects.count() == 1
+
+
+@pytest.mark.requirement("R392")
+def test_one_click_unsubscribes_a_member_from_a_shared_topic(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run], server: MailServer, client: Client
+):  # fmt: skip
+    cast.set_up(providers, 1)
+    run_of(topic)
+    [row] = Delivery.objects.all()
+    sending.deliver(row.pk)
+    [mail] = server.mails
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    url = mail["List-Unsubscribe"].strip(" <>")
+    assert url in mail.get_body(("plain",)).get_content()
+
+    answer = client.post(url[url.index("/unsubscribe/") :], {"List-Unsubscribe": "One-Click"})
+
+    member.refresh_from_db()
+    assert answer.status_code == 200 and not member.notify
+    assert "topic’s menu" in answer.content.decode() and not TopicNotices.objects.exists()
+    assert Activity.objects.of(member.user).filter(kind="unsubscribed").exists()
+    sharing.remove_member(member, by=topic.owner.actor)
+    assert client.post(url[url.index("/unsubscribe/") :]).status_code == 404
+
+
+def test_a_report_that_the_member_has_read_is_not_sent(
+    topic: Topic, member: Membership, providers: Providers, run_of: Callable[[Topic], Run]
+):
+    cast.set_up(providers, 1)
+    sharing.mark_read(member, run_of(topic).number or 0)
+    [row] = Delivery.objects.all()
+
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.error) == ("dropped", "You’ve read the report.")
+
+
+# --- comments -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def discussed(topic: Topic, bob: User, admin: User) -> Report:
+    """A report that Bob commented on, and that the admin and Carol can comment on."""
+    carol = User.objects.create_user("carol")
+    for person in (bob, admin, carol):
+        sharing.add_member(topic, person.username, "commenter", by=topic.owner.actor)
+    report = saved_run(topic, "A fact.").report
+    sharing.add_comment(report, "Is it?", author=bob)
+    for person in (topic.owner, bob, admin, carol):
+        email(person, f"{person.username}@example.org")
+    return report
+
+
+def sent_for_comment(report: Report, author: User) -> list[Delivery]:
+    made = sharing.add_comment(report, "A secret thought.", author=author)
+    return list(Delivery.objects.filter(about=f"comment:{made.pk}").order_by("owner__username"))
+
+
+@pytest.mark.requirement("R397")
+def test_a_comment_notifies_the_owner_and_earlier_commenters_but_not_its_author(
+    topic: Topic, discussed: Report, admin: User, bob: User, server: MailServer, client: Client
+):
+    rows = sent_for_comment(discussed, admin)
+
+    assert [row.owner.username for row in rows] == ["alice", "bob"]
+    for row in rows:
+        sending.deliver(row.pk)
+    to_owner, to_bob = (mail.get_body(("plain",)).get_content() for mail in server.mails)
+    assert f"admin commented on a report of “{topic}”" in to_owner
+    assert "secret thought" not in to_owner + to_bob
+    assert f"/topics/{topic.slug}/runs/{discussed.run_id}/#comment-" in to_owner
+    assert f"/topics/shared/{topic.pk}/runs/{discussed.run_id}/#comment-" in to_bob
+    assert [row.owner.username for row in sent_for_comment(discussed, topic.owner)] == [
+        "admin", "bob",
+    ]  # fmt: skip
+    url = server.mails[1]["List-Unsubscribe"].strip(" <>")
+    answer = client.post(url[url.index("/unsubscribe/") :], {"List-Unsubscribe": "One-Click"})
+    assert "emails about comments" in answer.content.decode()
+    desk = Channel.objects.of(bob).get()
+    assert (desk.comments, desk.digest, desk.reports) == (False, True, "each")
+    assert [row.owner.username for row in sent_for_comment(discussed, admin)] == ["alice"]
+
+
+@pytest.mark.parametrize("end", ["removed", "off", "deleted", "sensitive", "left out"])
+def test_a_comment_that_nobody_should_hear_of_anymore_is_not_sent(
+    topic: Topic, discussed: Report, admin: User, bob: User, end: str
+):
+    alices, bobs = sent_for_comment(discussed, admin)
+    if end == "removed":
+        sharing.remove_member(topic.members.get(user=bob), by=topic.owner.actor)
+    elif end == "off":
+        Channel.objects.of(bob).update(comments=False)
+    elif end == "deleted":
+        sharing.delete_comment(discussed.comments.latest("created"), by=admin.actor)
+    elif end == "sensitive":
+        Report.objects.filter(pk=discussed.pk).update(sensitivity="sensitive")
+    else:
+        channels.end_for(alices.channel, topic)
+        bobs = alices
+        assert sent_for_comment(discussed, bob)[0].owner != topic.owner
+
+    sending.deliver(bobs.pk)
+
+    bobs.refresh_from_db()
+    assert (bobs.state, bool(bobs.error)) == ("dropped", True)
+
+
+def test_an_unsent_message_about_a_comment_survives_notifications_that_are_off(
+    topic: Topic, discussed: Report, admin: User, server: MailServer
+):
+    for row in sent_for_comment(discussed, admin):  # no member has notify on
+        sending.deliver(row.pk)
+
+    assert len(server.mails) == 2

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -91,7 +92,8 @@ class ToolContext:
     that was read, on which a write is based.  Each record read counts as a use in `place`
     (default: the source). `agent` has the caller's settings; `is_isolated` marks a sub-agent with
     its own content store. `asked_by` names the agent that gets the answer, if it isn't the caller,
-    so that a record kept from it isn't read for it.
+    so that a record kept from it isn't read for it. If `only_topics` has IDs, only tools that are
+    `for_topics` can be called, and only for these topics.
     """
 
     owner: User
@@ -106,6 +108,7 @@ class ToolContext:
     agent: Agent | None = None
     is_isolated: bool = False
     asked_by: str = ""
+    only_topics: tuple[UUID, ...] = ()
 
     def as_it_was(self, typed: str) -> AbstractContextManager[Any]:
         """Read everything inside as of the date. Raises InvalidValue for an invalid or future one."""
@@ -200,6 +203,7 @@ class MemoryTool:
     arguments: type[Arguments]
     run: Callable[[ToolContext, Any], ToolResult]
     writes: bool = False
+    for_topics: bool = False  # a token that is only for topics can call it
 
 
 def refused(code: str, text: str, **data: Any) -> ToolResult:

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from memory.accounts import tokens
 from memory.management.base import MigratedCommand, account_named
-from memory.models import User
+from memory.models import Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 
@@ -27,14 +27,24 @@ class Command(MigratedCommand):
             default="read,write",
             help="read, write, admin, chat and (for admins only) metrics, separated by commas",
         )
+        parser.add_argument(
+            "--topics", default="", help="only these topics, by slug, separated by commas"
+        )
         parser.add_argument("--name", default="cli", help="the agent's name (default: cli)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = account_named(options["username"], User.objects.filter(is_active=True))
         scopes = options["scopes"].replace(",", " ").split()
+        slugs = options["topics"].replace(",", " ").split()
+        topics = list(Topic.objects.of(owner).live().filter(slug__in=slugs))
+        if len(topics) < len(set(slugs)):
+            known = {topic.slug for topic in topics}
+            raise CommandError(
+                f"There’s no topic {', '.join(sorted(set(slugs) - known))}. No token was created."
+            )
         try:
             _token, text = tokens.issue(
-                owner, name=options["name"], scopes=scopes, by=Actor.person(owner)
+                owner, name=options["name"], scopes=scopes, by=Actor.person(owner), topics=topics
             )
         except InvalidValue as exc:
             raise CommandError(str(exc)) from exc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -24,7 +25,7 @@ from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
 from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
-from memory.models import Agent, User
+from memory.models import Agent, Topic, User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
 from memory.pages.shared.responses import CleanTextField
@@ -390,14 +391,34 @@ class TokenForm(forms.Form, _TakesRefusals):
         ],
         initial="365",
     )
+    topics = forms.MultipleChoiceField(
+        label=gettext_lazy("Only these topics"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy(
+            "The app then sees and changes only these topics, with their facts, runs, reports and sources. Select none for all of your memory."
+        ),
+    )
 
-    def __init__(self, *args: Any, is_staff: bool = False, **more: Any) -> None:
-        """Also offer admins the site's metrics."""
+    def __init__(
+        self, *args: Any, is_staff: bool = False, topics: Sequence[Topic] = (), **more: Any
+    ) -> None:
+        """Also offer admins the site's metrics, and limits to `topics`."""
         super().__init__(*args, **more)
+        self.offered = topics
+        choices = [(str(topic.pk), topic.title) for topic in topics]
+        cast(forms.MultipleChoiceField, self.fields["topics"]).choices = choices
+        if not topics:
+            del self.fields["topics"]
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
             told = gettext_lazy("Read Beacon’s metrics (Prometheus), but no one’s memory")
             field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
+
+    @property
+    def wanted_topics(self) -> list[Topic]:
+        wanted = set(self.cleaned_data.get("topics", ()))
+        return [topic for topic in self.offered if str(topic.pk) in wanted]
 
     @property
     def wanted_scopes(self) -> list[str]:

@@ -564,6 +564,7 @@ def token_list(request: BeaconRequest) -> HttpResponse:
                     name=form.cleaned_data["name"],
                     scopes=form.wanted_scopes,
                     expires_at=form.expires_at,
+                    topics=form.wanted_topics,
                     by=request.actor,
                 )
                 submitted.remember(str(token.pk))
@@ -575,7 +576,8 @@ def token_list(request: BeaconRequest) -> HttpResponse:
 
 
 def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
-    return TokenForm(data, is_staff=request.user.is_staff)
+    topics = tokens.topics_for(request.user)
+    return TokenForm(data, is_staff=request.user.is_staff, topics=topics)
 
 
 def _tokens_page(
@@ -586,6 +588,9 @@ def _tokens_page(
     now = timezone.now()
     rows = list(mine.usable(now).order_by("agent__name", "-created", "-pk"))
     ended = mine.exclude(pk__in=[row.pk for row in rows])[:MOST_ENDED]
+    topics = {topic.pk: topic.title for topic in form.offered}
+    for row in rows:
+        row.topics = [topics.get(pk, _("a topic you can’t read")) for pk in row.topic_ids]  # type: ignore[attr-defined]
     context: dict[str, Any] = {
         "form": form,
         "rows": rows,

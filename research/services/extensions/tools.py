@@ -75,6 +75,9 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     topic = _topic(context, title)
     if topic is not None and not context.may_read(topic):
         return refused("refused", _("Agents can’t research this. Ask the user to do it."))
+    if topic is None and context.only_topics:
+        text = _("Topic “%(topic)s” doesn’t exist, or this token isn’t for it.")
+        return refused("not_found", text % {"topic": shorten(title, 80)})
     if topic is None and not _may_make(context, title):
         text = _(
             "Topic “%(topic)s” doesn’t exist. Because you’ve read untrusted text, only the user "
@@ -95,10 +98,12 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
 
 
 def _topic(context: ToolContext, name: str) -> Topic | None:
-    """Return the owner's topic with this title or slug."""
-    return Topic.objects.titled(context.owner, name) or (
+    """Return the owner's topic with this title or slug, if the caller's token is for it."""
+    found = Topic.objects.titled(context.owner, name) or (
         Topic.objects.of(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
     )
+    is_other = found is not None and context.only_topics and found.pk not in context.only_topics
+    return None if is_other else found
 
 
 def _may_make(context: ToolContext, title: str) -> bool:
@@ -192,6 +197,8 @@ def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
     )
     hidden = Q(topic__sensitivity=Sensitivity.SENSITIVE) | Q(topic__trust=Trust.QUARANTINED)
     runs = runs.exclude(hidden)
+    if context.only_topics:
+        runs = runs.filter(topic__in=context.only_topics)
     if asked.run is not None:
         runs = runs.filter(pk=asked.run)
     if asked.topic:
@@ -254,12 +261,14 @@ TOOLS = (
         TopicArguments,
         _research,
         writes=True,
+        for_topics=True,
     ),
     MemoryTool(
         "get_report",
         "Read a report by its run or topic (default: the newest), or check its run's progress.",
         ReportArguments,
         _report,
+        for_topics=True,
     ),
 )
 

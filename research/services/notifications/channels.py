@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from beacon_site.net import apprise_sender, web_push, webhooks
 from beacon_site.net.address_guard import ForbiddenAddress
 from beacon_site.text.cleaning import one_line
-from memory.models import Activity, Topic, User
+from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from research.models import Channel, Delivery, TopicNotices
@@ -29,7 +29,7 @@ from research.services.notifications import sending
 Kind = Channel.Kind
 MOST_CHANNELS = 20  # per person
 MOST_TESTS = 20  # per person and hour
-TOLD = ("reports", "failures", "digest", "enabled")
+TOLD = ("reports", "failures", "digest", "comments", "enabled")
 
 
 def check_address(kind: str, address: str, *, by: User) -> str:
@@ -216,8 +216,8 @@ def choose(topic: Topic, *, by: Actor, left_out: Iterable[Channel], **told: Any)
     return chosen
 
 
-def end_for(channel: Channel, topic: Topic | None) -> None:
-    """Unsubscribe this channel from a topic, or from digests if `topic` is None.
+def end_for(channel: Channel, topic: Topic | None, field: str = "digest") -> None:
+    """Unsubscribe this channel from a topic, or turn off its `field` if `topic` is None.
 
     Used by the unsubscribe link in each email. The owner sees it in the settings of the topic or
     channel, and in Activity.
@@ -225,8 +225,14 @@ def end_for(channel: Channel, topic: Topic | None) -> None:
     by = Actor("address", channel.address[:150])
     with transaction.atomic():
         if topic is None:
-            if Channel.objects.filter(pk=channel.pk, digest=True).update(digest=False):
+            if Channel.objects.filter(pk=channel.pk, **{field: True}).update(**{field: False}):
                 Activity.log(channel.owner, by, "unsubscribed", subject=channel)
+            return
+        if topic.owner_id != channel.owner_id:  # a member's choice applies to all their channels
+            members = Membership.objects.filter(topic=topic, user=channel.owner, notify=True)
+            if members.update(notify=False):
+                name = channel.name
+                Activity.log(channel.owner, by, "unsubscribed", subject=channel, channel=name)
             return
         chosen, _made = TopicNotices.objects.get_or_create(topic=topic)
         if not chosen.left_out.filter(pk=channel.pk).exists():

@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from django.conf import settings as site
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -21,7 +22,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import without_citations
 from beacon_site.text.dates import zone_of
-from memory.models import Activity, Topic, User
+from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import (
     Delivery,
@@ -140,8 +141,9 @@ def _take(chosen: DigestSettings, at: datetime) -> bool:
 def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     """Create the digest of a slot with its deliveries, or return None if it would be empty.
 
-    It's empty if there were no runs. Unless the person wants quiet digests too, it's also empty if
-    no run changed anything or failed. Those runs go into the next digest.
+    It's empty if there were no runs and no new reports that others share. Unless the person wants
+    quiet digests too, it's also empty if no run changed anything or failed. Those runs go into the
+    next digest.
     """
     owner = chosen.owner
     if Digest.objects.of(owner).filter(slot=slot).exists():
@@ -154,7 +156,9 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
         run.status == Run.Status.FAILED or not _report_of(run) or not run.report.is_quiet
         for run in runs
     )
-    if not runs or not (told or chosen.even_if_quiet):
+    news = _unread_of(owner, now).filter(created__gt=since, is_quiet=False)
+    told = told or news.exists()
+    if not told and not (runs and chosen.even_if_quiet):
         return None
     digest: Digest = Digest.objects.create(owner=owner, slot=slot, since=since, created=now)
     DigestEntry.objects.bulk_create(
@@ -171,6 +175,14 @@ def _runs(owner: User, since: datetime) -> Any:
     ended = Run.objects.of(owner).kept().filter(status__in=ENDED, finished_at__gt=since)
     found = ended.filter(digest_entry=None, topic__trashed_at=None)
     return found.exclude(topic__notices__in_digest=False).order_by("finished_at", "pk")
+
+
+def _unread_of(owner: User, until: datetime) -> Any:
+    """Return the reports after the person's own mark, of shared topics that may notify them."""
+    topics = Topic.objects.shared_with(owner)
+    mine = Membership.objects.filter(user=owner, notify=True, topic__in=topics)
+    mine = mine.filter(topic=OuterRef("run__topic"), read_run__lt=OuterRef("run__number"))
+    return Report.objects.for_members().filter(Exists(mine), created__lte=until)
 
 
 def _report_of(run: Run) -> Report | None:
@@ -201,9 +213,14 @@ class Item:
 
 @dataclass(slots=True)
 class TopicPart:
-    """One topic in a digest."""
+    """One topic in a digest.
+
+    Of one that another person shares, no message has the content. A person who is no longer a
+    member can't read it on the topic's page.
+    """
 
     topic: Topic
+    is_shared: bool = False
     runs: list[Run] = field(default_factory=list)  # saved runs, the newest last
     items: list[Item] = field(default_factory=list)
     summary: str = ""  # of a first report
@@ -214,6 +231,8 @@ class TopicPart:
     @property
     def url(self) -> str:
         """Return the full URL of the newest run, or of the topic."""
+        if self.is_shared:
+            return site.BEACON_URL + reverse("research:shared-topic", args=[self.topic.pk])
         last = self.runs[-1] if self.runs else self.failed
         return run_url(last) if last else site.BEACON_URL
 
@@ -225,17 +244,18 @@ class TopicPart:
 
 @dataclass(slots=True)
 class Content:
-    """The content of a digest: topics with changes, quiet ones, and failures."""
+    """The content of a digest: topics with changes, quiet ones, failures, and what others share."""
 
     parts: list[TopicPart] = field(default_factory=list)
     quiet: list[TopicPart] = field(default_factory=list)
     failed: list[TopicPart] = field(default_factory=list)
+    shared: list[TopicPart] = field(default_factory=list)
     withheld: int = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no topics left, because all have been moved to Trash."""
-        return not (self.parts or self.quiet or self.failed)
+        """Whether nothing is left of it: all is in Trash, read, or no longer shared."""
+        return not (self.parts or self.quiet or self.failed or self.shared)
 
     @property
     def changes(self) -> int:
@@ -257,6 +277,9 @@ class Content:
             said.append(_("%(n)d quiet") % {"n": len(self.quiet)})
         if self.failed:
             said.append(_("%(n)d failed") % {"n": len(self.failed)})
+        if unread := sum(len(part.runs) for part in self.shared):
+            words = ngettext("%(n)d unread shared report", "%(n)d unread shared reports", unread)
+            said.append(words % {"n": unread})
         return " · ".join(said) or _("nothing new")
 
 
@@ -271,7 +294,7 @@ def digest_url(digest: Digest) -> str:
 
 
 def content(digest: Digest) -> Content:
-    """Return the digest's current content in five queries, without what is in Trash.
+    """Return the digest's current content in seven queries, without what is in Trash.
 
     If a topic ran several times since the last digest, each fact appears once, in its current form.
     """
@@ -304,8 +327,22 @@ def content(digest: Digest) -> Content:
         parts=[part for part in ordered if part.has_content],
         quiet=[part for part in ordered if part.runs and not part.has_content],
         failed=[part for part in ordered if part.failed],
+        shared=_shared(digest),
         withheld=sum(part.withheld for part in ordered),
     )
+
+
+def _shared(digest: Digest) -> list[TopicPart]:
+    """Return the shared topics whose reports until the digest are unread."""
+    reports = _unread_of(digest.owner, digest.created).values("run")
+    runs = Run.objects.filter(pk__in=reports).select_related("topic", "report")
+    parts: dict[Any, TopicPart] = {}
+    for run in runs.order_by("number"):
+        parts.setdefault(run.topic_id, TopicPart(run.topic, is_shared=True)).runs.append(run)
+    rows = _rows_of(run.pk for part in parts.values() for run in part.runs)
+    for part in parts.values():
+        part.items = _merged_changes(part.runs, rows)
+    return sorted(parts.values(), key=lambda part: part.topic.title.casefold())
 
 
 def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:

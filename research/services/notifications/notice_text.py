@@ -20,7 +20,8 @@ from research.services.reports import exporting
 
 _SIGNER = signing.Signer(salt="beacon.unsubscribe", sep=".")
 LONGEST_SUBJECT = 150
-DIGEST = "digest"
+DIGEST, COMMENTS = "digest", "comments"  # fields of a channel that an email can turn off
+NO_FOOT = {"text": "", "url": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def compose(delivery: Delivery) -> Message:
         subject = _("%(title)s: the run failed") % {"title": run.topic.title}
         more = {"topic": _topic(run), "run": _run(run), "error": why}
         return _plain(delivery, subject, text, digests.run_url(run), "run.failed", more)
+    if delivery.kind == Delivery.Kind.COMMENT and run is not None:
+        return _comment(delivery, run)
     if digest is not None:
         return _digest(delivery)
     if delivery.kind == Delivery.Kind.TEST:
@@ -115,7 +118,7 @@ def _report_for_member(delivery: Delivery, run: Run) -> Message:
     topic, report = run.topic, run.report
     changes = len(digests.items_of([run]).get(run.pk, ([], 0))[0])
     subject = headline(report, run, changes)
-    url = site.BEACON_URL + reverse("research:shared-topic-report", args=[topic.pk, run.pk])
+    url = _shared_url(run)
     text = _("%(owner)s shares this topic with you. To stop these messages, use the topic’s menu.")
     data = {
         "topic": {"id": str(topic.pk), "title": topic.title, "owner": str(topic.owner)},
@@ -124,7 +127,33 @@ def _report_for_member(delivery: Delivery, run: Run) -> Message:
         "changes": changes,
     }
     body = f"{subject}\n\n{text % {'owner': topic.owner}}"
-    return _plain(delivery, subject, body, url, "report.shared", data)
+    foot = _foot(delivery, str(topic.pk))
+    return _plain(delivery, subject, body, url, "report.shared", data, foot)
+
+
+def _comment(delivery: Delivery, run: Run) -> Message:
+    """Announce a comment, without its text for the same reason."""
+    comment = delivery.comment
+    name = comment.name if comment is not None else ""
+    told = {"name": name, "title": run.topic.title, "run": run}
+    url = digests.run_url(run)
+    if run.topic.owner_id != delivery.owner_id:
+        url = _shared_url(run)
+    url += f"#comment-{comment.pk}" if comment is not None else ""
+    data = {
+        "topic": {"id": str(run.topic_id), "title": run.topic.title},
+        "run": {"number": run.number, "url": url},
+        "author": name,
+    }
+    subject = _("%(title)s: %(name)s commented (%(run)s)") % told
+    text = _("%(name)s commented on a report of “%(title)s” (%(run)s).") % told
+    foot = _foot(delivery, COMMENTS)
+    return _plain(delivery, subject, text, url, "report.commented", data, foot)
+
+
+def _shared_url(run: Run) -> str:
+    page = reverse("research:shared-topic-report", args=[run.topic_id, run.pk])
+    return site.BEACON_URL + page
 
 
 def _topic(run: Run) -> dict[str, str]:
@@ -190,6 +219,16 @@ def _digest(delivery: Delivery) -> Message:
                 for part in said.parts
             ],
             quiet=[part.topic.title for part in said.quiet],
+            shared=[
+                {
+                    "id": str(part.topic.pk),
+                    "title": part.topic.title,
+                    "url": part.url,
+                    "unread": len(part.runs),
+                    "changes": len(part.items),
+                }
+                for part in said.shared
+            ],
             failed=[
                 {"title": part.topic.title, "error": part.failed.error}
                 for part in said.failed
@@ -200,14 +239,23 @@ def _digest(delivery: Delivery) -> Message:
 
 
 def _plain(
-    delivery: Delivery, subject: str, text: str, url: str, kind: str, data: dict[str, Any]
+    delivery: Delivery,
+    subject: str,
+    text: str,
+    url: str,
+    kind: str,
+    data: dict[str, Any],
+    foot: dict[str, str] = NO_FOOT,
 ) -> Message:
     context = {"subject": subject, "text": text, "url": url, "style": exporting.style()}
+    context["unsubscribe"] = foot["url"]
+    end = f"-- \n{foot['text']}\n" if foot["text"] else ""
     return Message(
         subject=_subject(subject),
-        text=f"{text}\n\n{url}\n",
+        text=f"{text}\n\n{url}\n{end}",
         short=f"{text}\n\n{url}",
         url=url,
+        unsubscribe=foot["url"],
         html=render_to_string(
             "research/mail_plain.html", context | {"language": get_language() or "en"}
         ),
@@ -226,7 +274,7 @@ def _subject(text: str) -> str:
 def _foot(delivery: Delivery, what: str) -> dict[str, str]:
     """Return why the email was sent and how to unsubscribe. Empty for other channels."""
     if delivery.channel.kind != Channel.Kind.EMAIL:
-        return {"text": "", "url": ""}
+        return NO_FOOT
     token = _SIGNER.sign(f"{delivery.channel_id}:{what}")
     url = site.BEACON_URL + reverse("research:unsubscribe", args=[token])
     words = _(
@@ -236,7 +284,10 @@ def _foot(delivery: Delivery, what: str) -> dict[str, str]:
 
 
 def ended_by(token: str) -> tuple[str, str] | None:
-    """Return the channel and topic (or DIGEST) of an unsubscribe token, or None if invalid."""
+    """Return the channel of an unsubscribe token, and its topic, DIGEST or COMMENTS.
+
+    Return None if the token is invalid.
+    """
     try:
         channel, _colon, what = _SIGNER.unsign(token).partition(":")
     except signing.BadSignature:

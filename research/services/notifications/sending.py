@@ -32,7 +32,7 @@ from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import zone_of
-from memory.models import Activity, Topic, User
+from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import Channel, Delivery, RemovedRun, Report, TopicNotices
 from research.services.notifications import digests, notice_text
@@ -152,7 +152,12 @@ def _not_wanted_there(delivery: Delivery) -> str:
         if not delivery.channel.digest:
             return _("The channel no longer receives digests.")
         if digests.content(delivery.digest).is_empty:
-            return _("Everything in this digest is in Trash.")
+            return _("Everything in this digest is in Trash, read, or no longer shared with you.")
+    if delivery.kind == Kind.COMMENT:
+        if not delivery.channel.comments:
+            return _("The channel no longer receives messages about comments.")
+        if delivery.comment is None:
+            return _("The comment was deleted.")
     if delivery.topic is not None and delivery.topic.owner_id != delivery.owner_id:
         return _not_wanted_by_member(delivery)
     chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
@@ -163,11 +168,17 @@ def _not_wanted_there(delivery: Delivery) -> str:
 
 def _not_wanted_by_member(delivery: Delivery) -> str:
     """Return why a member of the topic shouldn't be notified anymore, or ""."""
-    topics = Topic.objects.shared_with(delivery.owner).filter(pk=delivery.topic_id)
-    if not topics.filter(members__user=delivery.owner, members__notify=True).exists():
+    topics = Topic.objects.shared_with(delivery.owner)
+    mine = Membership.objects.filter(user=delivery.owner, topic__in=topics)
+    member = mine.filter(topic=delivery.topic_id).first()
+    is_comment = delivery.kind == Kind.COMMENT
+    if member is None or not (member.notify or is_comment):
         return _("The topic isn’t shared with you anymore, or you turned its notifications off.")
-    if not Report.objects.for_members().filter(run=delivery.run_id).exists():
+    report = Report.objects.for_members().filter(run=delivery.run_id).select_related("run").first()
+    if report is None:
         return _("The report isn’t shared.")
+    if not is_comment and member.read_run >= (report.run.number or 0):
+        return _("You’ve read the report.")
     return ""
 
 
@@ -380,6 +391,8 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
 def forget_topic(topic: Topic) -> None:
     """Clear stored digest texts that contain the topic, before it is deleted."""
     _forget(digest__entries__run__topic=topic)
+    # Digests of members name it by its ID, which is in the URL of its page.
+    _forget(kind=Kind.DIGEST, request__contains=str(topic.pk))
 
 
 def forget_run(record: Report | RemovedRun, _by: Actor) -> None:

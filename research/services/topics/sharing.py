@@ -30,7 +30,7 @@ from beacon_site.text.cleaning import clean, one_line
 from memory.models import Activity, Membership, Source, Topic, TopicFact, Undo, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
-from research.models import Comment, DeltaItem, Report, Run
+from research.models import Comment, Delivery, DeltaItem, Report, Run
 from research.models.reports import ReportQuerySet, link_of
 from research.services.reports import page as report_page
 from research.services.reports import since_read
@@ -275,6 +275,8 @@ def discussion_of(report: Report, topic: Topic, reader: User, role: str = "") ->
 def add_comment(report: Report, text: str, *, author: User) -> Comment:
     """Add a comment by someone who can write one (`topic_for`).
 
+    The owner and those who commented before are notified.
+
     Raises InvalidValue for an empty or long text, LimitReached if the report has Comment.MOST
     comments, and NotNow if the author wrote Comment.MOST_AN_HOUR within the hour.
     """
@@ -290,6 +292,7 @@ def add_comment(report: Report, text: str, *, author: User) -> Comment:
             )
         made = Comment.objects.create(report=report, author=author, name=str(author), text=text)
         Activity.log(report.owner, author.actor, "report-commented", subject=report)
+        Delivery.objects.create_for_comment(made)
     return made
 
 
