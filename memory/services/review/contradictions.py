@@ -28,7 +28,6 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.models.file_format import (
     MOUNTED,
     digest_of,
-    mounted_of,
     statements_found,
     statements_of,
 )
