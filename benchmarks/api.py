@@ -1,6 +1,6 @@
 """How fast the REST interface answers: recall at a steady rate, and remembering.
 
-    .venv/bin/python benchmarks/api.py [--size 100000] [--rate 20] [--seconds 60] [--writes 200]
+    .venv/bin/python -m benchmarks.api [--size 100000] [--rate 20] [--seconds 60] [--writes 200]
 
 It creates one owner's space of memories (as benchmarks/recall.py does) in its own embedded Postgres
 with Beacon's default settings, starts web and worker as `make up` does, and sends HTTP requests with
@@ -17,8 +17,10 @@ under 50 ms (p50), both with a busy worker.  Otherwise the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -38,6 +40,7 @@ MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
 WORDS = (1, 2, 3, 4, 5, 6, 7, 8)
 WARM = 40  # requests before the clock runs
 THREADS = 32
+HOOK, HOOKS = "clients/claude-code/hooks/beacon_hook.py", 100
 COLUMNS = ("p50 ms", "p95 ms", "p99 ms", "cpu ms", "failed")
 
 
@@ -83,6 +86,7 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
         with _runs_one_after_another(owner) as carried_out:
             rows.append(_rows(client, texts, asked, spent, "worker busy with runs"))
         print(f"{len(carried_out)} sample runs were carried out meanwhile")
+        _hook_row(base, token, texts, folder)
     recall, remember = rows[-1]
     return int(recall > MOST_RECALL or remember > MOST_REMEMBER)
 
@@ -208,6 +212,28 @@ def _rows(
         _row(f"POST {path}, {beside}", took, (spent.now() - before) / asked.writes, bad)
         slowest = max(slowest, statistics.median(took))
     return p95, slowest
+
+
+def _hook_row(base: str, token: str, texts: list[str], folder: Path) -> None:
+    """Print how long the hook for a prompt takes, as an agent starts it, and how often it added nothing."""
+    from benchmarks.memories import questions
+
+    stored = folder / ".config/beacon-memory/hooks.json"
+    stored.parent.mkdir(parents=True)
+    stored.write_text(json.dumps({"claude-code": {"url": base, "token": token}}))
+    stored.chmod(0o600)
+    command = [sys.executable, "-I", "-S", str(ROOT / HOOK), "claude-code"]
+    taken, silent = [], 0
+    for question in questions(texts, 6, HOOKS):
+        given = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": question}
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, input=json.dumps(given), env={"HOME": str(folder)}, text=True,
+            capture_output=True, check=True,
+        )  # fmt: skip
+        taken.append((time.perf_counter() - began) * 1000)
+        silent += not done.stdout
+    _row("prompt hook, with the start of its process", taken, 0.0, silent)
 
 
 def _writes() -> dict[str, Callable[[str], dict[str, Any]]]:

@@ -32,7 +32,11 @@ class MemoryConfig(AppConfig):
         topics.Topic.ON_RENAME.append(bm25.topic_renamed)
         topics.Topic.ON_PURGE.append(bm25.topic_purged)
         search_index.Recalled.ON_FOLLOW += [embedding.follow, contradictions.follow]
-        files.MemoryFile.ON_CHANGE += [mirror.write_out, agent_folders.write_out]
+        files.MemoryFile.ON_CHANGE += [
+            mirror.write_out,
+            agent_folders.write_out,
+            contradictions.close_edited,
+        ]
         remembered.Remembered.BEFORE_PURGE.append(traces.prepare)
         accounts.FIRST_ROWS += [identity.make_first_notes, reading.make_first_files]
         accounts.LAST_ACTS += [

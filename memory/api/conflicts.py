@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from uuid import UUID
 
+from django.db.models import OuterRef, Subquery
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field
 
@@ -13,7 +14,8 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.models import Conflict
+from memory.models import Conflict, MemoryFile
+from memory.models.file_format import statements_found
 from memory.models.notes import MOST_CONTENT
 from memory.services.review import conflicts as conflict_services
 
@@ -40,11 +42,24 @@ class ResolveIn(Body):
 
 
 class SideOut(BaseModel):
-    """One of the two records. Its text is at its own URL."""
+    """One of the two records. Its text is at its own URL, and only some lines of a memory file are
+    meant.
+    """
 
     type: str
     id: UUID
     version: int = Field(description="The version when the conflict was found or resolved.")
+    path: str = Field("", description="The path of a memory file.")
+    lines: list[int] = Field([], description="The lines of a memory file, counted from 1.")
+
+    @classmethod
+    def of(cls, one: Conflict, side: str) -> Self:
+        named = {name: getattr(one, f"{side}_{name}") for name in ("type", "id", "version")}
+        path = getattr(one, f"{side}_path", None)
+        if path is None:
+            return cls(**named)
+        said = statements_found(getattr(one, f"{side}_content"), one.digests_of(side))
+        return cls(path=path, lines=[statement.place + 1 for statement in said], **named)
 
 
 class ConflictOut(BaseModel):
@@ -70,15 +85,14 @@ class ConflictOut(BaseModel):
             name: getattr(one, name)
             for name in cls.model_fields.keys() - {"left", "right", "reason"}
         }
-        left = SideOut(type=one.left_type, id=one.left_id, version=one.left_version)
-        right = SideOut(type=one.right_type, id=one.right_id, version=one.right_version)
+        left, right = (SideOut.of(one, side) for side in ("left", "right"))
         return cls(left=left, right=right, reason=one.get_reason_display(), **fields)
 
 
 @api.get("", auth=ADMIN, response=Listing[ConflictOut])
 def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listing[ConflictOut]:
     """List conflicts, oldest first. Only open ones, unless you ask for others."""
-    mine = Conflict.objects.of(request.auth.owner)
+    mine = _with_files(Conflict.objects.of(request.auth.owner))
     rows = mine.standing() if wanted.state == "open" else mine
     if wanted.state == "settled":
         rows = rows.filter(state="settled")
@@ -93,12 +107,12 @@ def resolve_conflict(request: ApiRequest, conflict_id: UUID, body: ResolveIn) ->
     one = _conflict(request.auth, conflict_id)
     seen = (body.left_version or one.left_version, body.right_version or one.right_version)
     try:
-        done = conflict_services.settle(
+        conflict_services.settle(
             one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated
         )
     except (conflict_services.AlreadyResolved, conflict_services.StaleConflict) as exc:
         raise Problem(409, str(exc)) from exc
-    return ConflictOut.of(done)
+    return ConflictOut.of(_conflict(request.auth, conflict_id))
 
 
 @api.post(_ONE + "/reopen", auth=ADMIN, response=ConflictOut)
@@ -109,12 +123,23 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
         conflict_services.undo_change(one, by=request.auth.by)
     except conflict_services.AlreadyResolved as exc:
         raise Problem(409, str(exc)) from exc
-    return ConflictOut.of(one)
+    return ConflictOut.of(_conflict(request.auth, conflict_id))
 
 
 def _conflict(caller: Caller, key: UUID) -> Conflict:
-    found: Conflict | None = Conflict.objects.of(caller.owner).filter(pk=key).first()
+    rows = _with_files(Conflict.objects.of(caller.owner))
+    found: Conflict | None = rows.filter(pk=key).first()
     if found is None:
         raise not_found(_("This conflict doesn’t exist, or it isn’t yours."))
     found.owner = caller.owner
     return found
+
+
+def _with_files(rows: Any) -> Any:
+    """Add the path and text of the sides that are memory files, in the same query."""
+    added: dict[str, Any] = {}
+    for side in ("left", "right"):
+        file = MemoryFile.objects.filter(owner=OuterRef("owner"), pk=OuterRef(f"{side}_id"))
+        for field in ("path", "content"):
+            added[f"{side}_{field}"] = Subquery(file.values(field)[:1])
+    return rows.annotate(**added)

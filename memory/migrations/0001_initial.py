@@ -601,6 +601,7 @@ class Migration(InitialMigration):
                 ("settled_by", models.CharField(blank=True, max_length=200)),
                 ("settled_at", models.DateTimeField(blank=True, null=True)),
                 ("results", models.JSONField(blank=True, default=list)),
+                ("lines", models.JSONField(blank=True, default=list)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "owner",
@@ -622,6 +623,7 @@ class Migration(InitialMigration):
                     models.UniqueConstraint(
                         django.db.models.functions.comparison.Least("left_id", "right_id"),
                         django.db.models.functions.comparison.Greatest("left_id", "right_id"),
+                        models.F("lines"),
                         condition=models.Q(("state", "open")),
                         name="conflict_open_once_a_pair",
                     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from django.apps import apps
@@ -22,9 +22,12 @@ from memory.models.errors import InvalidValue
 from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 
 # The types whose records can be in conflict.
-CONFLICT_TYPES = ("note", "observation", "topicfact")
+CONFLICT_TYPES = ("note", "observation", "topicfact", "memoryfile")
 MOST_NEAR = 500  # open near-duplicates per owner, since a longer list is too much to work through
 LONGEST_SOURCE, LONGEST_LABEL = 200, 120
+MOST_PAIRS = 30  # repeated statements of one conflict; more of them are found after it's resolved
+
+Lines = Sequence[tuple[str, str]]
 
 
 class ConflictQuerySet(OwnedQuerySet):
@@ -74,18 +77,24 @@ class ConflictQuerySet(OwnedQuerySet):
         source: str = "",
         reason: str = "",
         by: Actor = MAINTENANCE,
+        lines: Lines = (),
     ) -> Conflict | None:
         """Create a conflict between two of the owner's records, or return the existing one.
 
         `left` is the existing record and `right` the new one. `source` names what found the
-        conflict (`run:12`), and `reason` is a `Conflict.Reason`. An open conflict of the same pair is
+        conflict (`run:12`), and `reason` is a `Conflict.Reason`. If a side is a file, `lines` are the
+        digests of the statements of both sides, in pairs. An open conflict of the same pair is
         returned as it is, and so is a resolved one while neither side has changed. Returns None if a side is no longer active, or if too many near-duplicates are open. Raises
         InvalidValue for records that can't be in conflict: a record with itself, another owner's
         record, or a soul, agent or user note.
         """
         _check_pair(owner, kind, left, right)
         with transaction.atomic():
-            known = self._known(owner, left, right)
+            known, lines = (
+                self._known_lines(owner, kind, left, right, lines)
+                if lines
+                else (self._known(owner, left, right), ())
+            )
             if known is not None:
                 return known
             if not _both_active(left, right) or (
@@ -94,9 +103,10 @@ class ConflictQuerySet(OwnedQuerySet):
                 return None
             try:
                 with transaction.atomic():
-                    return self._make(owner, kind, left, right, source, reason, by)
+                    return self._make(owner, kind, left, right, source, reason, by, lines)
             except IntegrityError:  # a concurrent writer created the open conflict
-                found: Conflict | None = self.of(owner).open().between(left.pk, right.pk).first()
+                pair = self.of(owner).open().between(left.pk, right.pk)
+                found: Conflict | None = pair.filter(lines=[list(one) for one in lines]).first()
                 return found
 
     def _known(self, owner: Any, left: Versioned, right: Versioned) -> Conflict | None:
@@ -107,6 +117,32 @@ class ConflictQuerySet(OwnedQuerySet):
             return found
         last: Conflict | None = pair.exclude(settled_how=Conflict.How.GONE).last()
         return last if last is not None and not last.has_changed_since() else None
+
+    def _known_lines(
+        self, owner: Any, kind: str, left: Versioned, right: Versioned, lines: Lines
+    ) -> tuple[Conflict | None, Lines]:
+        """Return the conflict that has these lines already, and those that are new.
+
+        New repeated lines join the open conflict. Once both of two files were kept, their repeated
+        lines are meant.
+        """
+        rows = list(
+            self.of(owner).between(left.pk, right.pk).exclude(settled_how=Conflict.How.GONE)
+        )
+        by_lines = {pair: row for row in rows for pair in row.lines_from(left.pk)}
+        fresh = [one for one in dict.fromkeys(lines) if one not in by_lines][:MOST_PAIRS]
+        if not fresh:
+            return by_lines[lines[-1]], ()
+        if kind == Conflict.Kind.NEAR_DUPLICATE:
+            for row in (one for one in rows if one.kind == kind):
+                is_meant = row.settled_how == Conflict.How.BOTH and row.left_type == row.right_type
+                if is_meant or (row.is_open and len(row.lines) >= MOST_PAIRS):
+                    return row, ()
+                if row.is_open:
+                    row.lines = [*row.lines, *map(list, row.turned(fresh, left.pk))][:MOST_PAIRS]
+                    row.save(update_fields=["lines"])
+                    return row, ()
+        return None, fresh
 
     def _is_full(self, owner: Any) -> bool:
         near = self.of(owner).open().filter(kind=Conflict.Kind.NEAR_DUPLICATE)
@@ -121,6 +157,7 @@ class ConflictQuerySet(OwnedQuerySet):
         source: str,
         reason: str,
         by: Actor,
+        lines: Lines,
     ) -> Conflict:
         topics = [getattr(side, "topic_id", None) for side in (left, right)]
         made: Conflict = self.create(
@@ -135,6 +172,7 @@ class ConflictQuerySet(OwnedQuerySet):
             topic_ids=list(dict.fromkeys(key for key in topics if key is not None)),
             source=one_line(clean(source)[0])[:LONGEST_SOURCE],
             reason=reason,
+            lines=[list(one) for one in lines],
         )
         if kind == Conflict.Kind.CONTRADICTION:
             # There are many near-duplicates, and none is urgent. Logging each would flood the log.
@@ -180,7 +218,7 @@ def _why_gone(conflict: Conflict, sides: Mapping[Any, Any]) -> str:
             return "struck"
         if getattr(side, "superseded_by_id", None) or getattr(side, "retired_as", "") == "replaced":
             return "replaced"
-    return ""
+    return "edited" if conflict.lines else ""
 
 
 def _check_pair(owner: Any, kind: str, left: Versioned, right: Versioned) -> None:
@@ -226,7 +264,8 @@ class Conflict(models.Model):
     """Two of an owner's records that a person should compare.
 
     `left` is the existing record and `right` the new one. The versions are those at creation, or
-    those after it was resolved. `results` lists each revision of the resolution in order, as
+    those after it was resolved. If a side is a memory file, `lines` says which statements are meant:
+    pairs of digests, `[left, right]` (memory.services.review.file_lines). `results` lists each revision of the resolution in order, as
     `[record type, record, version]`, for undo.
     """
 
@@ -273,6 +312,7 @@ class Conflict(models.Model):
     settled_by = models.CharField(max_length=200, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
     results = models.JSONField(default=list, blank=True)
+    lines = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[ConflictQuerySet] = ConflictQuerySet.as_manager()  # type: ignore[assignment]
@@ -283,6 +323,7 @@ class Conflict(models.Model):
             models.UniqueConstraint(
                 Least("left_id", "right_id"),
                 Greatest("left_id", "right_id"),
+                F("lines"),
                 condition=Q(state="open"),
                 name="conflict_open_once_a_pair",
             ),
@@ -305,6 +346,23 @@ class Conflict(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state == self.State.OPEN
+
+    def lines_from(self, left_id: Any) -> list[tuple[str, str]]:
+        """Return the pairs of digests, with those of the record `left_id` first."""
+        return self.turned([(left, right) for left, right in self.lines], left_id)
+
+    def turned(self, lines: Lines, left_id: Any) -> list[tuple[str, str]]:
+        """Return the pairs the other way round if `left_id` isn't this conflict's left side."""
+        return list(lines) if self.left_id == left_id else [(two, one) for one, two in lines]
+
+    def digests_of(self, side: str) -> list[str]:
+        """Return the digests of a side's statements (`left` or `right`)."""
+        return [pair[side == "right"] for pair in self.lines]
+
+    def same_pairs(self) -> ConflictQuerySet:
+        """Return the conflicts of the same two records about the same lines."""
+        rows = type(self).objects.of(self.owner_id).between(self.left_id, self.right_id)
+        return rows.filter(lines=self.lines)
 
     def has_changed_since(self) -> bool:
         """Whether a side's text has changed since the conflict was created or resolved."""
@@ -353,8 +411,7 @@ class Conflict(models.Model):
         rows = list(gone.select_related("owner").order_by("-settled_at"))
         sides = _sides_of(rows)
         for one in rows:
-            pair = cls.objects.of(one.owner).between(one.left_id, one.right_id)
-            if not pair.open().exists():
+            if not one.same_pairs().open().exists():
                 one.open_again()
                 label = one.log_label(sides)
                 Activity.log(one.owner, by, "conflict-reopened", subject=one, label=label)

@@ -21,6 +21,7 @@ from django.utils.text import slugify
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from beacon_site.text import contradictions
 from beacon_site.text.cleaning import clean, cut, plain, shorten, width
 from memory.models.errors import InvalidValue
 
@@ -671,3 +672,51 @@ def _marked(line: str) -> str:
 
 def _comparable(lines: Iterable[str]) -> str:
     return "\n".join(plain(line) for line in lines)
+
+
+# --- statements ---
+
+# A table's row, a quote, an import of another file, or a line that only leads to another file.
+_NO_STATEMENT = re.compile(
+    r"^\s*(?:\||>|@\S+\s*$|<!--)|^\s*(?:[-*+]\s+)?\[[^]\n]*\]\([^)\n]*\.mdc?\)"
+)
+
+
+class Statement(NamedTuple):
+    """A statement of a file, and the position of its line, counted from 0.
+
+    A conflict names it by its digest, so that no second copy of the text is stored.
+    """
+
+    text: str
+    place: int
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.text)
+
+
+def digest_of(statement: str) -> str:
+    return hashlib.sha256(statement.encode()).hexdigest()[:16]
+
+
+def statements_of(text: str) -> list[Statement]:
+    """Return a file's statements, without front matter, code, tables, quotes and the summary line."""
+    front, summary = _FRONT_MATTER.match(text), summary_place(text)
+    start = text.count("\n", 0, front.end()) if front else 0
+    return [
+        Statement(one, place)
+        for place, line in open_lines(text)
+        if place >= start and place != summary and not _NO_STATEMENT.match(line)
+        for one in contradictions.statements(line)
+    ]
+
+
+def statements_found(text: str, digests: Iterable[str]) -> list[Statement]:
+    """Return the statements with these digests that the text still has, each once."""
+    wanted = set(digests)
+    found: dict[str, Statement] = {}
+    for one in statements_of(text):
+        if one.digest in wanted:
+            found.setdefault(one.digest, one)
+    return sorted(found.values(), key=lambda one: one.place)

@@ -279,7 +279,10 @@ class Section(Recalled):
         ]  # fmt: skip
         cls.objects.bulk_create(fresh)
         again = cls.objects.filter(pk__in=[row.pk for row, _place, _one in changed])
-        cls.follow([*again, *fresh])
+        written = [*again, *fresh]
+        for row in written:
+            row.file = file
+        cls.follow(written)
 
     @classmethod
     def _place(cls, rows: list[tuple[_Known, int, SectionText]]) -> None:

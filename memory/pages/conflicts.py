@@ -22,9 +22,10 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
 from beacon_site.web.http import BeaconRequest
-from memory.models import Conflict, Topic, Use, User, origins
+from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
 from memory.models.conflicts import sides_by_type
 from memory.models.errors import MemoryRefused
+from memory.models.file_format import statements_found
 from memory.pages.shared.responses import (
     KEEP_SECRETS,
     in_inbox,
@@ -77,6 +78,7 @@ class Side:
 
     name: str
     record: Any
+    text: str = ""
     noun: str = ""
     url: str = ""
     pieces: Sequence[text_diff.Piece] = ()
@@ -84,10 +86,7 @@ class Side:
     origin: origins.Origin | None = None
     uses: int = 0
     is_changed: bool = False
-
-    @property
-    def text(self) -> str:
-        return str(getattr(self.record, "text", "") or getattr(self.record, "content", ""))
+    line: int = 0
 
     @property
     def version(self) -> int:
@@ -109,6 +108,16 @@ class Side:
         """Return the source's own words, if they differ from the fact's."""
         quote = str(getattr(self.record, "quote", ""))
         return quote if quote.strip() and quote.strip() != self.text.strip() else ""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it's a statement of a memory file, or several that the other side repeats."""
+        return isinstance(self.record, MemoryFile)
+
+    @property
+    def place(self) -> str:
+        """Return the first line of a file's statements."""
+        return _("%(path)s, line %(line)s") % {"path": self.record.path, "line": self.line}
 
     @property
     def is_fact(self) -> bool:
@@ -135,7 +144,17 @@ class Row:
     def can_be_dated(self) -> bool:
         """Whether keeping both can add its date to either: facts already show theirs."""
         is_contradiction = self.conflict.kind == Conflict.Kind.CONTRADICTION
-        return is_contradiction and not (self.left.is_fact and self.right.is_fact)
+        return is_contradiction and not all(one.is_fact or one.is_file for one in self.sides)
+
+    @property
+    def has_file(self) -> bool:
+        """Whether a side is in a memory file, where a decision changes lines."""
+        return self.left.is_file or self.right.is_file
+
+    @property
+    def can_be_merged(self) -> bool:
+        """Whether both can become one text: several lines of a file can't."""
+        return len(self.conflict.lines) < 2
 
     @property
     def merged_text(self) -> str:
@@ -182,7 +201,9 @@ def _records(owner: User, pairs: Sequence[Conflict]) -> dict[Any, Any]:
     for name, keys in sides_by_type(pairs).items():
         model = MODELS.get(name)
         if model is not None:
-            rows = model.objects.of(owner).filter(pk__in=keys).select_related("topic")
+            rows = model.objects.of(owner).filter(pk__in=keys)
+            if model is not MemoryFile:
+                rows = rows.select_related("topic")
             found |= {row.pk: row for row in rows}
     return found
 
@@ -198,14 +219,22 @@ def _side(
     if record is None:
         return Side(name, None)
     kind = kind_of(record.record_type())
+    is_file, line = isinstance(record, MemoryFile), 0
+    if is_file:
+        said = statements_found(record.content, conflict.digests_of(name))
+        line = said[0].place + 1 if said else 1
     return Side(
         name,
         record,
+        text=conflict_services.words_of(conflict, name, record),
+        line=line,
         noun=str(kind.noun),
         url=kind.address(record),
         origin=named.get(record.source),
         uses=uses.get(record.pk, 0),
-        is_changed=conflict.is_open and record.version > getattr(conflict, f"{name}_version"),
+        is_changed=conflict.is_open
+        and not is_file
+        and record.version > getattr(conflict, f"{name}_version"),
     )
 
 
@@ -236,6 +265,8 @@ SAID = {
     "right": gettext_lazy("Kept the newer one. The other moved to Trash."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
+    "left-line": gettext_lazy("Kept the earlier one. The other line was removed from its file."),
+    "right-line": gettext_lazy("Kept the newer one. The other line was removed from its file."),
 }
 
 
@@ -309,7 +340,9 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if done.settled_how == Conflict.How.GONE:
         messages.info(request, _("Already resolved: one of the two no longer exists."))
     else:
-        messages.success(request, str(SAID[how]), extra_tags=_undo_tag(request, done.settled_at))
+        is_line = {"left": found.right_type, "right": found.left_type}.get(how) == "memoryfile"
+        said = SAID[f"{how}-line" if is_line else how]
+        messages.success(request, str(said), extra_tags=_undo_tag(request, done.settled_at))
     return redirect_to(request, _next_address(request))
 
 

@@ -372,6 +372,7 @@ def groups_of(
     Without a search, the latest contradictions are shown. With one, those among the results.
     """
     pairs = Conflict.objects.of(user).standing().filter(kind=Conflict.Kind.CONTRADICTION)
+    pairs = pairs.filter(lines=[])  # a file isn't a row of the list
     rows = {row.record.pk: row for row in found.rows}
     if is_searched:
         pairs = pairs.about(rows)

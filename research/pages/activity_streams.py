@@ -477,6 +477,7 @@ _GONE = {
     "replaced": _L("conflict resolved because one of the two was replaced"),
     "trashed": _L("conflict resolved because one of the two was moved to Trash"),
     "deleted": _L("conflict resolved because one of the two was deleted permanently"),
+    "edited": _L("conflict resolved because its line in the file was changed"),
 }
 _SUBJECTS = {
     **SUBJECTS,

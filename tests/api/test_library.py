@@ -122,6 +122,15 @@ def test_the_same_text_is_stored_once(agent: Program) -> None:
     )
 
 
+def test_a_page_clipped_again_and_again_is_stored_once_and_then_refused(
+    agent: Program, settings: Any
+) -> None:
+    settings.BEACON_API_REQUESTS_PER_MINUTE = 20
+    statuses = [agent.post("/library", {"text": "It sails."}).status_code for _ in range(60)]
+    assert LibraryDocument.objects.count() == 1
+    assert set(statuses[1:]) == {422, 429}
+
+
 def test_who_reviews_everything_lets_no_agent_add(alice: Any, agent: Program) -> None:
     ReviewLevel.objects.create(owner=alice, kind="default", level="hold all")
     problem(agent.post("/library", {"text": "It sails."}), 403)

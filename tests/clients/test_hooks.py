@@ -22,7 +22,9 @@ from beacon_memory import command, hook, hook_settings
 from beacon_memory.errors import BeaconError
 
 from memory.accounts import tokens
-from memory.models import Observation, Trust, User
+from memory.models import MemoryFile, Observation, Trust, User
+from memory.services.files import agent_folders
+from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
 from tests.memory.tool_cast import accept_all
 
@@ -238,6 +240,27 @@ class TestOnServer:
         after = beacon("claude-code", start).stdout
 
         assert "Mondays" in before and "Tuesdays" in after and "Mondays" not in after
+
+    def test_a_corrected_line_of_claudes_own_memory_reaches_its_next_session(
+        self, beacon: Call, alice: User, home: Path, settings: Any
+    ) -> None:
+        alice.is_staff = True
+        alice.save()
+        memory = home / ".claude/projects/-srv-api/memory/MEMORY.md"
+        memory.parent.mkdir(parents=True)
+        memory.write_text("# API\n\n- The billing queue lives in Kafka.\n")
+        settings.BEACON_AGENT_DIRS = {"claude": str(home / ".claude")}
+        agent_folders.catch_up()
+        prompt = recorded("UserPromptSubmit", prompt="Where does the billing queue live?")
+        before = beacon("claude-code", prompt).stdout
+
+        file = MemoryFile.objects.get(path__endswith="MEMORY.md")
+        corrected = file.content.replace("Kafka", "Postgres")
+        save_file(alice, file.path, corrected, by=alice.actor, seen=file.version)
+        after = beacon("claude-code", {**prompt, "session_id": "next"}).stdout
+
+        assert memory.read_text() == corrected  # what Claude Code itself reads
+        assert "Kafka" in before and "Postgres" in after and "Kafka" not in after
 
     def test_answers_after_reading_the_web_are_external(
         self, beacon: Call, alice: User, tmp_path: Path

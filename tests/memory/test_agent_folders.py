@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import subprocess
 from pathlib import Path
@@ -26,6 +27,7 @@ from memory.models.file_format import checked_path
 from memory.models.remembered import Lock
 from memory.services.files import agent_folders
 from memory.services.files.agent_folders import Layout, layout_of, listed
+from memory.services.files.mirror_disk import Disk
 from memory.services.files.saving import append_to, save_file
 from memory.services.search.recall import recall
 
@@ -372,6 +374,37 @@ def test_a_folder_that_disappears_keeps_its_files_here(root: Path, alice: User) 
     root.with_name("away").rename(root)
     assert sync().problem == ""
     assert (root / "CLAUDE.md").read_text() == "# Edited meanwhile\n"
+
+
+def test_a_folder_that_cannot_be_written_keeps_the_edit_here_until_it_can(
+    root: Path, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync()
+    text = stored().content + "- Lint.\n"
+
+    def refuse(*_given: Any) -> None:
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Disk, "write", refuse)
+    save_file(alice, HOME, text, by=alice.actor, seen=1)
+    assert sync().problem == "read-only" and stored().content == text
+    assert (root / "CLAUDE.md").read_text() != text
+
+    monkeypatch.undo()
+    assert sync().problem == "" and (root / "CLAUDE.md").read_text() == text
+
+
+def test_of_more_files_than_the_limit_the_rest_is_named_and_none_is_moved_to_trash(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = root / "projects/-srv-api/memory"
+    for number in range(5):
+        (memory / f"{number}.md").write_text(f"{number}")
+    sync()
+    monkeypatch.setattr(agent_folders, "MOST_FILES", 3)
+    folder = sync()
+    assert "many" in {code for _path, code in folder.skipped}
+    assert MemoryFile.objects.live().mounted().count() == 7
 
 
 def test_a_folder_that_becomes_empty_at_once_is_taken_for_missing(root: Path) -> None:

@@ -214,6 +214,58 @@ def test_a_conversation_keeps_its_branch_its_dates_and_its_address(
     assert "1 message in a discarded branch isn’t imported" in whys
 
 
+def test_one_conversation_without_a_list_is_read_too(alice: User, tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(CHAT))
+    assert take_in(alice, path).documents == 1
+    assert LibraryDocument.objects.get().url == "https://chatgpt.com/c/c-1"
+
+
+def test_custom_instructions_are_imported_once_and_without_what_chatgpt_says_about_them(
+    alice: User, tmp_path: Path
+) -> None:
+    told = {"content_type": "user_editable_context",
+            "user_profile": "The user provided this. Think quietly:\n```Runs a fleet.```",
+            "user_instructions": "How to respond:\n```Briefly.```"}  # fmt: skip
+    own = {"user_context_message_data": {"about_user_message": "Runs a fleet.", "about_model_message": "Briefly."}}  # fmt: skip
+    for number, metadata in enumerate([own, {}]):
+        said = message("user", "", content=told, metadata=metadata)
+        chat = {"id": f"c-{number}", "current_node": "a", "mapping": {"a": {"message": said}}}
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps([{**chat, "create_time": 1}]))
+        take_in(alice, path)
+    assert sorted(one.after["content"] for one in Proposal.objects.all()) == [
+        "Briefly.",
+        "Runs a fleet.",
+    ]
+
+
+def test_what_was_said_aloud_to_claude_is_read(alice: User, tmp_path: Path) -> None:
+    spoken = {"type": "voice_note", "transcript": "When does it sail?"}
+    message = {"sender": "human", "text": "", "content": [spoken]}
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{"uuid": "u", "name": "Aloud", "chat_messages": [message]}]))
+    assert take_in(alice, path).documents == 1
+    assert "When does it sail?" in LibraryDocument.objects.get().text
+
+
+def test_entries_of_gemini_without_a_question_say_nothing_and_files_are_named(
+    alice: User, tmp_path: Path
+) -> None:
+    entries = [
+        {"header": "Gemini Apps", "title": "Used Gemini Apps", "time": "2025-05-03T12:02:00Z"},
+        {"header": "Gemini-Apps", "title": "Eingegebener Prompt: Wie tief?", "time": "2025-05-03T12:01:00Z"},
+        {"header": "Gemini Apps", "title": "Prompted Read this", "time": "2025-05-03T12:00:00Z",
+         "attachedFiles": ["plan.pdf"]},
+    ]  # fmt: skip
+    path = tmp_path / "MyActivity.json"
+    path.write_text(json.dumps(entries))
+    take_in(alice, path)
+    text = LibraryDocument.objects.get().text
+    assert "Read this\n\n[file: plan.pdf]" in text and "\n\nWie tief?\n" in text
+    assert "Used" not in text and "Eingegebener" not in text
+
+
 def test_claudes_projects_and_memories_can_be_files_of_their_own(
     alice: User, tmp_path: Path
 ) -> None:

@@ -74,7 +74,8 @@ _GEMINI = re.compile(r"\bGemini\b|Bard\Z")  # "Gemini Apps", "Gemini-Apps", "App
 _ACTIVITY = re.compile(
     r"(?:.*/)?(?:My ?Activity|[^/]*Gemini[^/]*/[^/]+)\.(?:json|html)\Z", re.IGNORECASE
 )
-_ASKED = re.compile(r"\A(?:Prompted|Asked(?::| Gemini| Bard)?)\s+")
+_ASKED = re.compile(r"\A(?:Prompted|Asked(?::| Gemini| Bard)?|(?:Eingegebener Prompt|Запит):)\s+")
+_NOT_ASKED = re.compile(r"\A(?:Used (?:Gemini|Bard)|Gave feedback)\b")  # without an answer
 # What separates and holds the entries of Takeout's HTML form.
 _CELL, _PART = '<div class="outer-cell', '<div class="content-cell'
 _CELL_HEADER = re.compile(r'<p class="mdl-typography--title">(.{1,200}?)</p>', re.DOTALL)
@@ -345,34 +346,33 @@ def _conversation(
 
 def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
     discarded, instructions = 0, set()
-    with open_file() as file:
-        for number, one in enumerate(_values(file, "item"), start=1):
-            where = _("%(file)s, conversation %(n)d") % {"file": name, "n": number}
-            mapping = one.get("mapping") if isinstance(one, dict) else None
-            if not isinstance(mapping, dict):
-                yield Problem(where, _("it has no messages"))
-                continue
-            branch = _branch(mapping, one.get("current_node"))
-            kept = {id(node) for node in branch}
-            discarded += sum(
-                1 for node in mapping.values() if id(node) not in kept and _is_said(_message(node))
-            )
-            said = []
-            for message in filter(None, map(_message, branch)):
-                at = _when(message.get("create_time"))
-                text = _chatgpt_text(message)
-                for told in _instructions(message):
-                    if told not in instructions:
-                        instructions.add(told)
-                        yield Memory(where, told, at, ("custom-instructions",))
-                if message.get("recipient") == "bio" and text:
-                    yield Memory(where, text, at)
-                elif _is_said(message) and text:
-                    role = _field(message, "author").get("role")
-                    said.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
-            key = one.get("conversation_id") or one.get("id")
-            at = _when(one.get("update_time")) or _when(one.get("create_time"))
-            yield _conversation(where, one.get("title"), said, "https://chatgpt.com/c/", key, at)
+    for number, one in enumerate(_one_or_more(open_file), start=1):
+        where = _("%(file)s, conversation %(n)d") % {"file": name, "n": number}
+        mapping = one.get("mapping") if isinstance(one, dict) else None
+        if not isinstance(mapping, dict):
+            yield Problem(where, _("it has no messages"))
+            continue
+        branch = _branch(mapping, one.get("current_node"))
+        kept = {id(node) for node in branch}
+        discarded += sum(
+            1 for node in mapping.values() if id(node) not in kept and _is_said(_message(node))
+        )
+        said = []
+        for message in filter(None, map(_message, branch)):
+            at = _when(message.get("create_time"))
+            text = _chatgpt_text(message)
+            for told in _instructions(message):
+                if told not in instructions:
+                    instructions.add(told)
+                    yield Memory(where, told, at, ("custom-instructions",))
+            if message.get("recipient") == "bio" and text:
+                yield Memory(where, text, at)
+            elif _is_said(message) and text:
+                role = _field(message, "author").get("role")
+                said.append(_said(_("You") if role == "user" else "ChatGPT", text, at))
+        key = one.get("conversation_id") or one.get("id")
+        at = _when(one.get("update_time")) or _when(one.get("create_time"))
+        yield _conversation(where, one.get("title"), said, "https://chatgpt.com/c/", key, at)
     if discarded:
         words = ngettext(
             "%(n)d message in a discarded branch isn’t imported",
@@ -383,13 +383,24 @@ def _chatgpt(name: str, open_file: Opener) -> Iterator[Item]:
 
 
 def _instructions(message: dict[str, Any]) -> list[str]:
-    """Return the custom instructions in a message: those of 2024 and later, or those of 2023."""
+    """Return the custom instructions in a message.
+
+    The person's own words are in the metadata. Without it they are in the content, where ChatGPT
+    explains them to the model and puts them between backticks.
+    """
+    own = _field(_field(message, "metadata"), "user_context_message_data")
+    given = [own.get(name) for name in ("about_user_message", "about_model_message")]
     content = _field(message, "content")
-    is_current = content.get("content_type") == "user_editable_context"
-    older = _field(_field(message, "metadata"), "user_context_message_data")
-    given = [content.get(name) for name in ("user_profile", "user_instructions") if is_current]
-    given += [older.get(name) for name in ("about_user_message", "about_model_message")]
-    return [text.strip() for text in given if isinstance(text, str) and text.strip()]
+    if not any(given) and content.get("content_type") == "user_editable_context":
+        given = [content.get(name) for name in ("user_profile", "user_instructions")]
+    found = [_between_backticks(text) for text in given if isinstance(text, str)]
+    return [text for text in found if text]
+
+
+def _between_backticks(text: str) -> str:
+    _before, mark, rest = text.partition("```")
+    inner = rest.rpartition("```")[0] if mark else ""
+    return (inner or text).strip()
 
 
 def _branch(mapping: dict[str, Any], current: Any) -> list[Any]:
@@ -528,6 +539,8 @@ def _blocks(content: Any) -> str:
     for block in _listed(content):
         if block.get("type") == "text":
             said.append(str(block.get("text") or ""))
+        elif block.get("type") == "voice_note":
+            said.append(str(block.get("transcript") or block.get("text") or ""))
         elif block.get("type") == "tool_use":
             said.append(_("[tool: %(name)s]") % {"name": one_line(str(block.get("name") or "?"))})
     return "\n\n".join(filter(str.strip, said))
@@ -550,6 +563,8 @@ def _gemini(name: str, open_file: Opener) -> Iterator[Item]:
             yield one
             continue
         at, asked, answers = one
+        if _NOT_ASKED.match(asked) and not any(answers):
+            continue
         if said and (at and at.date()) != (last and last.date()):
             yield _gemini_day(name, said, last)
             said = []
@@ -570,7 +585,11 @@ def _gemini_records(_name: str, open_file: Opener) -> Iterator[_GeminiEntry]:
         for one in _values(file, "item"):
             if isinstance(one, dict) and _is_gemini(one.get("header")):
                 answers = [_plain(each.get("html")) for each in _listed(one.get("safeHtmlItem"))]
-                yield _when(one.get("time")), str(one.get("title") or ""), answers
+                asked, names = str(one.get("title") or ""), one.get("attachedFiles")
+                for file_name in names if isinstance(names, list) else []:
+                    told = {"name": one_line(str(file_name))}
+                    asked += "\n\n" + _("[file: %(name)s]") % told
+                yield _when(one.get("time")), asked, answers
 
 
 def _gemini_cells(name: str, open_file: Opener) -> Iterator[_GeminiEntry | Problem]:

@@ -38,7 +38,7 @@ from memory.models import (
     User,
 )
 from memory.models.actors import SYSTEM
-from memory.models.conflicts import CONFLICT_TYPES
+from memory.models.conflicts import CONFLICT_TYPES, MOST_PAIRS
 from memory.models.content import SNAPSHOT_FORMAT
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import (
@@ -271,13 +271,23 @@ def conflict_problem(conflict: Conflict) -> str:
     results = conflict.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
         return _("“%(field)s” isn’t valid") % {"field": "results"}
+    lines: list[Any] = conflict.lines if isinstance(conflict.lines, list) else [None]
+    if len(lines) > MOST_PAIRS or not all(map(_is_pair, lines)):
+        return _("“%(field)s” isn’t valid") % {"field": "lines"}
     return ""
+
+
+def _is_pair(one: Any) -> bool:
+    """Whether the value is two digests of statements."""
+    if not isinstance(one, list) or len(one) != 2:
+        return False
+    return all(isinstance(digest, str) and len(digest) == 16 for digest in one)
 
 
 def resolve_duplicate_conflict(conflict: Conflict, taking_in: Any) -> None:
     """Resolve an imported conflict that is already open here."""
-    here = Conflict.objects.of(taking_in.owner).between(conflict.left_id, conflict.right_id)
-    if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
+    conflict.owner = taking_in.owner
+    if conflict.is_open and conflict.same_pairs().open().exclude(pk=conflict.pk).exists():
         conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
         conflict.settled_by, conflict.settled_at = str(taking_in.by), timezone.now()
 

@@ -32,7 +32,7 @@ from memory.services.notes.saving import chain
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
 from memory.services.records.kinds import kind_of
-from memory.services.review.conflicts import MODELS
+from memory.services.review.conflicts import MODELS, words_of
 from memory.services.review.quarantine import reason_of
 
 TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
@@ -68,7 +68,8 @@ class Pair:
 
     @property
     def text(self) -> str:
-        return str(getattr(self.other, "text", "") or getattr(self.other, "content", ""))
+        side = "left" if self.conflict.left_id == self.other.pk else "right"
+        return words_of(self.conflict, side, self.other)
 
     @property
     def noun(self) -> str:
@@ -88,7 +89,9 @@ def pairs_of(record: Any) -> list[Pair]:
     for name, model in MODELS.items():
         keys = [key for kind, key in others.values() if kind == name]
         if keys:
-            mine = model.objects.of(record.owner).filter(pk__in=keys).select_related("topic")
+            mine = model.objects.of(record.owner).filter(pk__in=keys)
+            if name != "memoryfile":
+                mine = mine.select_related("topic")
             loaded |= {one.pk: one for one in mine}
     pairs = []
     for one, (_kind, key) in others.items():

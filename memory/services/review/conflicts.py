@@ -24,6 +24,7 @@ from django.utils.translation import ngettext
 from memory.models import (
     Activity,
     Conflict,
+    MemoryFile,
     Note,
     Observation,
     Remembered,
@@ -37,11 +38,14 @@ from memory.models import (
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.conflicts import active_rows, label_of
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.file_format import statements_found
 from memory.models.history import as_json
+from memory.services.files.saving import rows_held, save_file
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.observations.saving import CANDIDATES, LONGEST, edit_observation, is_near
 from memory.services.records import history as record_history
+from memory.services.review import file_lines
 from memory.services.search import bm25
 
 SECONDS = 10.0  # per search; the latest records are compared first
@@ -119,7 +123,9 @@ def day_ago() -> Any:
 # --- resolving ---
 
 How = Conflict.How
-MODELS: dict[str, Any] = {"note": Note, "observation": Observation, "topicfact": TopicFact}
+MODELS: dict[str, Any] = {
+    "note": Note, "observation": Observation, "topicfact": TopicFact, "memoryfile": MemoryFile,
+}  # fmt: skip
 MOST_TOLD = 3
 
 
@@ -164,7 +170,7 @@ def settle(
             raise AlreadyResolved(
                 _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
-        if sides is None:
+        if sides is None or _lost_lines(row, sides):
             Conflict.resolve_automatically([row], by=by)
             row.refresh_from_db()
             return row
@@ -196,6 +202,9 @@ def held_sides(row: Conflict) -> tuple[Any, Any] | None:
     facts = [key for name, key in wanted if name == "topicfact"]
     topics = TopicFact.objects.filter(owner=row.owner_id, pk__in=facts).values("topic_id")
     list(Topic.objects.filter(pk__in=topics).order_by("pk").select_for_update(of=("self",)))
+    files = MemoryFile.objects.of(row.owner).filter(pk__in=[key for _name, key in wanted])
+    for path in sorted(files.values_list("path", flat=True)):
+        rows_held(row.owner, path)
     found = {}
     for name, key in sorted(wanted, key=str):
         rows = active_rows(name).filter(owner=row.owner_id, pk=key)
@@ -205,6 +214,22 @@ def held_sides(row: Conflict) -> tuple[Any, Any] | None:
         record.owner = row.owner
         found[key] = record
     return found[row.left_id], found[row.right_id]
+
+
+def words_of(conflict: Conflict, side: str, record: Any) -> str:
+    """Return what a side says: the record's text or, of a file, the statements that are meant."""
+    if isinstance(record, MemoryFile):
+        found = statements_found(record.content, conflict.digests_of(side))
+        return "\n".join(one.text for one in found)
+    return str(getattr(record, "text", "") or getattr(record, "content", ""))
+
+
+def _lost_lines(row: Conflict, sides: tuple[Any, Any]) -> bool:
+    """Whether a side is a file that no longer says it."""
+    return any(
+        isinstance(record, MemoryFile) and not words_of(row, name, record)
+        for name, record in zip(("left", "right"), sides, strict=True)
+    )
 
 
 def _perform(
@@ -264,6 +289,13 @@ class _Resolution:
         """Whether the two can't both be true; otherwise they say the same."""
         return self.row.kind == Conflict.Kind.CONTRADICTION
 
+    def edit_lines(self, file: MemoryFile, why: str, words: str = "") -> None:
+        """Remove the file's statements, or write `words` in their place; this also writes to disk."""
+        digests = self.row.digests_of("left" if file.pk == self.row.left_id else "right")
+        text = file_lines.rewritten(file, digests, words)
+        seen = file.version
+        save_file(self.row.owner, file.path, text, seen=seen, join=False, why=why, **self.told)
+
 
 def _keep_left(act: _Resolution) -> list[Any]:
     return _keep(act, *act.sides)
@@ -290,7 +322,9 @@ def _put_away(act: _Resolution, record: Any, why: str) -> None:
 
     A wrong fact is marked as wrong, so that no run repeats it; a duplicate is retired.
     """
-    if not isinstance(record, TopicFact):
+    if isinstance(record, MemoryFile):
+        act.edit_lines(record, why)
+    elif not isinstance(record, TopicFact):
         record.trash(why=why, **act.told)
     elif act.is_contradiction:
         fields = {"state": TopicFact.State.STRUCK, "touched_by_person": True}
@@ -302,8 +336,11 @@ def _put_away(act: _Resolution, record: Any, why: str) -> None:
 def _vouch(act: _Resolution, record: Any, *, is_kept: bool) -> None:
     """Give the record the person's trust; a fact counts as checked now.
 
-    If runs couldn't change the fact that it replaces, they can't change this one either.
+    If runs couldn't change the fact that it replaces, they can't change this one either. A file has
+    its trust as a whole, so a line of it gets none.
     """
+    if isinstance(record, MemoryFile):
+        return
     fields: dict[str, Any] = {"trust": Trust.OWNER}
     if isinstance(record, TopicFact):
         fields["confirmed_at"] = timezone.now()
@@ -322,7 +359,7 @@ def _keep_both(act: _Resolution) -> list[Any]:
                     trust=record.trust,
                     confirmed_at=timezone.now(),
                 )
-        elif act.dated:
+        elif act.dated and not isinstance(record, MemoryFile):
             day = date_format(timezone.localtime(record.created), "j F Y")
             told = {"text": record.content.rstrip(), "day": day}
             _rewrite(act, record, _("%(text)s (as of %(day)s)") % told)
@@ -345,6 +382,8 @@ def _merge(act: _Resolution) -> list[Any]:
     why = _("merged to resolve a conflict")
     if isinstance(right, TopicFact):  # not marked as wrong, since the merged text replaces it
         right.change(why=why, **act.told, **_RETIRED)
+    elif isinstance(right, MemoryFile):
+        act.edit_lines(right, why)
     else:
         right.trash(why=why, **act.told)
     _rewrite(act, left, act.text, joined_with=right)
@@ -356,6 +395,9 @@ def _rewrite(act: _Resolution, record: Any, text: str, *, joined_with: Any = Non
     why = _("changed to resolve a conflict")
     if isinstance(record, TopicFact):
         record.edit(text, by=act.by, expected_version=record.version)
+        return
+    if isinstance(record, MemoryFile):
+        act.edit_lines(record, why, text)
         return
     more: dict[str, Any] = {}
     if joined_with is not None:
@@ -476,8 +518,7 @@ def undo_change(conflict: Conflict, *, by: Actor) -> None:
     with transaction.atomic():
         held_sides(conflict)
         row = held(conflict)
-        pair = Conflict.objects.of(row.owner).between(row.left_id, row.right_id)
-        if pair.open().exists() or row.settled_how == Conflict.How.GONE:
+        if row.same_pairs().open().exists() or row.settled_how == Conflict.How.GONE:
             # This conflict or a later one of the same pair is already open.
             raise AlreadyResolved(_("This conflict is already open. Nothing was changed."))
         _undo_all(row, by)

@@ -2,19 +2,20 @@
 
 A person sees it while typing and after saving. A task stores the pair as a conflict, so that it
 reaches the Inbox for every writer. What runs find isn't compared with what other runs found: a
-topic's facts are compared when the run saves them.
+topic's facts are compared when the run saves them. Mounted files of agents are compared by their
+statements, which also shows what they repeat.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -24,18 +25,28 @@ from beacon_site.text.terms import query_terms
 from beacon_site.worker_threads import BACKGROUND
 from memory.models import Conflict, MemoryFile, Note, Observation, Section, User
 from memory.models.actors import MAINTENANCE, Actor
+from memory.models.file_format import (
+    MOUNTED,
+    digest_of,
+    statements_found,
+    statements_of,
+)
 from memory.models.remembered import Trust
+from memory.services.observations.saving import is_near
+from memory.services.review import file_lines
 from memory.services.search import bm25_sql
 from memory.services.search.kinds import KINDS
 
 TYPES = ("note", "observation", "fact", "section")  # the kinds of memory that are compared
 MOST_ASKED = 8  # statements of a text that are looked up
 NEAREST = 60  # records of each type that a statement is compared with
+NEAREST_OF_FILE = 12  # for a mounted file, all of whose statements are compared
 MOST_KNOWN = 50
 AT_ONCE = 200  # records of one write; after an import, upkeep compares the latest
 MOST_CHECKED = 500  # records that upkeep compares
 WAIT = 10.0  # seconds without messages after the broker didn't accept one
 _RUN = "run:"
+_NAMES: dict[type[Model], str] = {Note: "note", Observation: "observation", Section: "section"}
 _down_until = 0.0
 
 
@@ -79,36 +90,39 @@ def also_known(owner: User, text: str, *, but: Any = None, limit: int = MOST_KNO
     `but` is the record that has the text. This takes a fixed number of queries.
     """
     asked = texts.statements(text)[:MOST_ASKED]
-    keys = _nearest(owner, asked)
     found: list[Known] = []
-    rows = {name: _rows(owner, name).in_bulk(ids) for name, ids in keys.items() if ids}
-    for name, ids in keys.items():
-        for key in ids:
-            record = rows[name].get(key)
-            if record is None or (but is not None and key == but.pk) or _is_part_of(record, but):
-                continue
-            of_record = KINDS[name].content(record)
-            different = next(
-                (one for mine in asked for one in texts.differences(of_record, mine)), None
-            )
-            if different is not None:
-                found.append(Known(record, name, different.old, different.new, different.kind))
+    for name, record in _records_near(owner, asked, NEAREST):
+        if but is not None and (record.pk == but.pk or _file_of(record) == but):
+            continue
+        of_record = KINDS[name].content(record)
+        different = next(
+            (one for mine in asked for one in texts.differences(of_record, mine)), None
+        )
+        if different is not None:
+            found.append(Known(record, name, different.old, different.new, different.kind))
     return found[:limit]
 
 
-def _is_part_of(record: Any, file: Any) -> bool:
-    return (
-        isinstance(record, Section) and isinstance(file, MemoryFile) and record.file_id == file.pk
-    )
+def _records_near(owner: User, asked: Sequence[str], most: int) -> Iterator[tuple[str, Any]]:
+    """Yield the type and record of what shares most words with the statements."""
+    keys = _nearest(owner, asked, most)
+    for name, ids in keys.items():
+        rows = _rows(owner, name).in_bulk(ids) if ids else {}
+        yield from ((name, rows[key]) for key in ids if key in rows)
 
 
-def _nearest(owner: User, asked: Sequence[str]) -> dict[str, list[Any]]:
+def _file_of(record: Any) -> MemoryFile | None:
+    """Return the file of a section."""
+    return record.file if isinstance(record, Section) else None
+
+
+def _nearest(owner: User, asked: Sequence[str], most: int) -> dict[str, list[Any]]:
     """Return the ids of the records that share most words with the statements: a few queries."""
     language = bm25_sql.language_of(owner)
     words = [query_terms(one, language) for one in asked]
     spaces = bm25_sql.spaces_of(owner, TYPES, (term for some in words for term in some))
     pairs = [(space, some) for some in words for space in spaces]
-    jobs = [bm25_sql.Job(space, some, bm25_sql.EXACT, NEAREST) for space, some in pairs]
+    jobs = [bm25_sql.Job(space, some, bm25_sql.EXACT, most) for space, some in pairs]
     found: dict[str, dict[Any, None]] = {name: {} for name in TYPES}
     for (space, _some), hits in zip(pairs, bm25_sql.ranked(jobs), strict=True):
         found[space.record_type] |= dict.fromkeys(hit.record_id for hit in hits)
@@ -137,29 +151,90 @@ def report(record: Any, *, by: Actor = MAINTENANCE) -> list[Conflict]:
     """Store a conflict with each record that this one contradicts, and return them.
 
     A pair that is open already, or that a person resolved and that hasn't changed since, is
-    returned as it is. Lines of memory files can't be in a conflict.
+    returned as it is. Lines of memory files are compared by `report_lines`.
     """
     if not _is_compared(record):
         return []
-    found = []
-    for known in also_known(record.owner, record.content, but=record):
-        if known.type == "section":
+    kind = Conflict.Kind.CONTRADICTION
+    found = [
+        Conflict.objects.note(record.owner, kind, known.record, record, reason=known.kind, by=by)
+        for known in also_known(record.owner, record.content, but=record)
+        if known.type != "section"
+    ]
+    return [pair for pair in found if pair is not None]
+
+
+def report_lines(record: Any) -> list[Conflict]:
+    """Store what a section of a mounted file contradicts and repeats, or a record in mounted files.
+
+    Contradictions are one conflict for each pair of statements, and repetitions one for all of them.
+    """
+    if not _is_compared(record):
+        return []
+    own, found = _file_of(record) or record, []
+    for other, pairs in _file_pairs(record):
+        repeated = [pair for pair, reason in pairs.items() if reason == Conflict.Reason.SIMILAR]
+        groups = [(Conflict.Kind.CONTRADICTION, [one]) for one in pairs if one not in repeated]
+        groups += [(Conflict.Kind.NEAR_DUPLICATE, repeated)] if repeated else []
+        for kind, lines in groups:
+            reason = pairs[lines[0]]
+            found.append(
+                Conflict.objects.note(record.owner, kind, other, own, reason=reason, lines=lines)
+            )
+    return [pair for pair in found if pair is not None]
+
+
+Pairs = dict[tuple[str, str], str]  # the reason, by the digests of two statements
+
+
+def _file_pairs(record: Any) -> list[tuple[Any, Pairs]]:
+    """Return what a mounted file contradicts and repeats, or a record in mounted files.
+
+    Each with the pairs of statements, those of the other side first.
+    """
+    file, mine = _file_of(record), _said(record)
+    near = list(_records_near(record.owner, mine, NEAREST_OF_FILE))
+    files = {one.file_id: one.file for _name, one in near if isinstance(one, Section)}
+    scopes = file_lines.scopes_of(record.owner, [*files.values(), *([file] if file else [])])
+    found: dict[Any, tuple[Any, Pairs]] = {}
+    for _name, one in near:
+        its = _file_of(one)
+        if file is None and (its is None or not its.mounted_folder):
             continue
-        pair = Conflict.objects.note(
-            record.owner,
-            Conflict.Kind.CONTRADICTION,
-            known.record,
-            record,
-            reason=known.kind,
-            by=by,
-        )
-        if pair is not None:
-            found.append(pair)
+        if its is not None and (its == file or not file_lines.is_compared(its)):
+            continue
+        if its and file and not file_lines.can_conflict(its, file, scopes):
+            continue
+        if pairs := _different_or_same(_said(one), mine):
+            other = its or one
+            found.setdefault(other.pk, (other, {}))[1].update(pairs)
+    return list(found.values())
+
+
+def _said(record: Any) -> list[str]:
+    """Return the statements of a record or a section."""
+    if isinstance(record, Section):
+        return [one.text for one in statements_of(record.content)]
+    return texts.statements(record.search_text())
+
+
+def _different_or_same(theirs: Sequence[str], ours: Sequence[str]) -> Pairs:
+    """Return the reason by pair of digests, for statements that differ in a value or say the same."""
+    found: Pairs = {}
+    for mine in ours:
+        for one in theirs:
+            reason: str = next((it.kind for it in texts.differences(one, mine)), "")
+            if not reason and file_lines.can_be_repeated(mine) and is_near(one, mine):
+                reason = Conflict.Reason.SIMILAR
+            if reason:
+                found[digest_of(one), digest_of(mine)] = reason
     return found
 
 
 def _is_compared(record: Any) -> bool:
     """Whether the record is a statement of a person or an agent, not of a run or a web page."""
+    if isinstance(record, Section):
+        return bool(record.file.mounted_folder) and record.file.trashed_at is None
     if not isinstance(record, Note | Observation) or record.trashed_at is not None:
         return False
     if record.source.startswith(_RUN) or record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
@@ -171,9 +246,24 @@ def _is_compared(record: Any) -> bool:
     return bool(is_active and record.kind not in Note.IDENTITY and not is_generated)
 
 
+def close_edited(owner_id: int, path: str) -> None:
+    """Close the conflicts of a changed file whose statements are no longer in it."""
+    open_pairs = Conflict.objects.of(owner_id).open().exclude(lines=[])
+    file = MemoryFile.objects.of(owner_id).live().at(path).first()
+    if file is None:
+        return
+    gone = [
+        one
+        for one in open_pairs.about([file.pk]).select_related("owner")
+        for side in (["left"] if one.left_id == file.pk else ["right"])
+        if not statements_found(file.content, one.digests_of(side))
+    ]
+    Conflict.resolve_automatically(gone, by=MAINTENANCE)
+
+
 def follow(records: Iterable[Any]) -> None:
     """Compare written records in a task after the commit. If the message is lost, upkeep does it."""
-    asked = [[one.record_type(), str(one.pk)] for one in records if _is_compared(one)]
+    asked = [[_NAMES[type(one)], str(one.pk)] for one in records if _is_compared(one)]
     if asked:
         transaction.on_commit(lambda: _send(asked[:AT_ONCE]))
 
@@ -191,12 +281,18 @@ def _send(asked: list[list[str]]) -> None:
 
 def report_each(asked: Iterable[Sequence[str]]) -> int:
     """Compare these records, named by type and id; return the number of their conflicts."""
-    models: dict[str, Any] = {"note": Note, "observation": Observation}
+    models: dict[str, Any] = {name: model for model, name in _NAMES.items()}
     number = 0
     for name, key in asked:
-        record = models[name].objects.filter(pk=key).select_related("owner").first()
-        number += len(report(record)) if record is not None else 0
+        related = ("owner", "file") if name == "section" else ("owner",)
+        record = models[name].objects.filter(pk=key).select_related(*related).first()
+        number += _report_all(record) if record is not None else 0
     return number
+
+
+def _report_all(record: Any) -> int:
+    is_section = isinstance(record, Section)
+    return len([*([] if is_section else report(record)), *report_lines(record)])
 
 
 def report_since(owner: User, since: datetime) -> int:
@@ -205,7 +301,10 @@ def report_since(owner: User, since: datetime) -> int:
     for model in (Note, Observation):
         rows = model.objects.of(owner).filter(updated__gte=since, trashed_at=None)
         rows = rows.exclude(source__startswith=_RUN).select_related("owner")
-        number += sum(len(report(one)) for one in rows.order_by("-updated")[:MOST_CHECKED])
+        number += sum(_report_all(one) for one in rows.order_by("-updated")[:MOST_CHECKED])
+    sections = Section.objects.of(owner).filter(updated__gte=since, file__trashed_at=None)
+    sections = sections.filter(file__path__startswith=MOUNTED).select_related("owner", "file")
+    number += sum(_report_all(one) for one in sections.order_by("-updated")[:MOST_CHECKED])
     return number
 
 
