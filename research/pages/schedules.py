@@ -218,11 +218,13 @@ def _weeks(
     since: datetime,
     until: datetime,
 ) -> tuple[list[Week], CostTotal]:
-    """Return the month's weeks with their entries, and the total cost of their runs."""
+    """Return the weeks that aren't over, with their entries, and the total cost of their runs."""
     today, total = timezone.localdate(), CostTotal()
     grid = calendar.Calendar().monthdatescalendar(first.year, first.month)
     weeks = [
-        Week([Day(day, day.month != first.month, day == today) for day in week]) for week in grid
+        Week([Day(day, day.month != first.month, day == today) for day in week])
+        for week in grid
+        if week[-1] >= today or first < today.replace(day=1)  # past weeks have no upcoming runs
     ]
     by_day = {day.day: (week, day) for week in weeks for day in week.days if not day.is_other}
     for one in schedules:

@@ -24,6 +24,7 @@ from django.views.decorators.http import (
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.providers.search import sample
+from beacon_site.text.canonical_urls import domain_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -44,6 +45,7 @@ from memory.services.notes.saving import write_note
 from memory.services.records import traces
 from memory.services.topic_memory import agent_memory
 from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
+from research.models.reports import link_of
 from research.pages.report_list import counts_of
 from research.pages.responses import confirm_read, not_now
 from research.services.facts import affected
@@ -55,6 +57,7 @@ from research.services.runs.execution.starting import (
     loaded_at,
     start_run,
 )
+from research.services.runs.search import known_pages
 from research.services.topics import acts, sharing
 from research.services.topics import listing as topic_list
 from research.services.topics import page as topic_page
@@ -370,13 +373,17 @@ def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
 @require_safe
 @login_required
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the memory as seed 000's JSON, and what upcoming prompts would include."""
+    """Show what the next run looks for, reads again, knows and skips. The prompt and JSON are folded."""
     found = _topic(request, slug)
     loaded, memory = topic_memory.load(found), agent_memory(found)
+    again = known_pages.links_of(found, loaded.memory)
+    titles = dict(found.sources.filter(link__in=again).values_list("link", "title"))
     return _show(
         request,
         "memory",
         found,
+        known=loaded.memory,
+        again=[(link_of(link), titles.get(link) or link, domain_of(link)) for link in again],
         memory_json=_as_text(memory),
         prompt=loaded.memory.as_prompt() if loaded.memory else "",
         problem=loaded.problem,

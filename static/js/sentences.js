@@ -2,7 +2,9 @@
 // button opens the form. Without scripts, the list of sentences below the report links to it.
 (() => {
   const lineOf = () => document.querySelector("[data-sentences]");
-  const sentences = () => [...document.querySelectorAll("article.report .said[id]")];
+  // A sentence in a closed fold can't have the focus.
+  const sentences = () =>
+    [...document.querySelectorAll("article.report .said[id]")].filter((one) => one.checkVisibility?.() ?? true);
   let button = null;
 
   const partsOf = (key) => document.querySelectorAll(`article.report .said[data-s="${key}"]`);

@@ -477,7 +477,7 @@ def _fill(visitor: Visitor, section: str, **fields: str) -> None:
 
 
 def _wrong_model(visitor: Visitor) -> None:
-    _fill(visitor, "model", base_url="me@h/v1?x", secret="typed", price_in="-1")
+    _fill(visitor, "model", base_url="me@h/v1?x", secret="typed")
     visitor.page.locator("#connection_model [aria-invalid]").first.wait_for()
 
 

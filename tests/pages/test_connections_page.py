@@ -36,8 +36,18 @@ def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
     body = browser.get(PAGE).content.decode()
 
     assert "Without a model" in body
-    assert "Search services that need no setup" in body
+    assert "need no setup" in body
     assert "Topics that don’t select their own services search Feeds, Library." in body
+
+
+def test_prices_are_asked_for_once_there_is_a_model(browser: Client) -> None:
+    assert "model-price_in" not in browser.get(PAGE).content.decode()
+
+    body = save(browser, base_url="http://h/v1", model="m")
+    assert "model-price_in" in body and "not set, so costs are unknown" in body
+
+    body = save(browser, base_url="http://h/v1", model="m", price_in="0.15", price_out="0.6")
+    assert "USD 0.15 in, USD 0.6 out per million tokens" in body
 
 
 @pytest.mark.parametrize("secret", ["k\r\nX-Evil: 1", "ключ-длинный"])

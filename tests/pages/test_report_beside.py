@@ -45,7 +45,7 @@ def test_hits_are_grouped_with_what_became_of_each(browser: Client, run: Run):
 def test_the_memory_changes_of_the_run_stand_alongside(browser: Client, run: Run):
     memory = section(page(browser, run), "memory-changes")
 
-    learnt, confirmed, contradicted, retired = memory.split("<h3>")[1:]
+    learnt, confirmed, contradicted, retired = memory.split("<h4>")[1:]
     assert "Version 18.1 repairs" in learnt
     assert "came with version 18" in confirmed
     assert "off by default" in contradicted

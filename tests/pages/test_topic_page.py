@@ -13,6 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Activity, SeenUrl, Source, Topic
 from memory.models.actors import RESEARCH
+from research.models import TopicSettings
 from research.services.schedules import scheduling
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
@@ -115,11 +116,11 @@ def test_the_number_of_queries_is_fixed(
         )
     make_sources(topic, 60)
 
-    # The memory's tab reads it just as a run would: in a savepoint, and again as JSON.  The
+    # The memory's tab reads it just as a run would: in a savepoint, its pages, and again as JSON.
     # What is read asks for runs, changes, facts, sources, remarks, notes and lines of memory.
     # Facts over time also show where the selected fact comes from, and what depends on it.
     with django_assert_max_num_queries(
-        {"": 20, "memory/": 15, "facts/": 24, "facts/?view=list": 14}.get(tab, 12)
+        {"": 20, "memory/": 18, "facts/": 24, "facts/?view=list": 14}.get(tab, 12)
     ):
         browser.get(HOME + tab)
 
@@ -315,6 +316,21 @@ def test_what_enters_the_next_prompt_is_shown_word_for_word(browser: Client, top
 
     assert "Version 18.1 repairs index corruption after a crash." in body
     assert "Marked by the owner as wrong or unwanted" in body
+
+
+def test_what_the_next_run_does_comes_before_its_prompt(browser: Client, topic: Topic):
+    make_second_run(topic)
+    TopicSettings.objects.filter(topic=topic).update(
+        focus="Index corruption", block_domains=["spam.example"]
+    )
+    make_sources(topic, 2)
+    Source.objects.filter(topic=topic).update(times_cited=1, last_run=2)
+
+    shown = browser.get(HOME + "memory/").content.decode()
+
+    places = ["Index corruption", ">Known facts", ">Read again", "spam.example", ">Prompt</h2>"]
+    assert sorted(places, key=shown.index) == places
+    assert "The next run reads" in shown and 'class="fold-row">' in shown
 
 
 def test_memory_is_ended_and_revived_by_hand_with_undo(browser: Client, topic: Topic):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -211,12 +212,13 @@ class DeltaRow:
     marks: SafeString
     source: ItemSource | None
     previous: ItemSource | None = None
+    is_joined: bool = False  # `now` has the old words deleted and the new ones inserted
 
     @property
     def is_beside(self) -> bool:
         """Whether the old sentence is shown next to the new one."""
         listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
-        return self.item.status in listed and bool(self.item.previous_text)
+        return self.item.status in listed and bool(self.item.previous_text) and not self.is_joined
 
     @property
     def settled(self) -> str:
@@ -248,6 +250,11 @@ class DeltaParts:
     withheld: list[DeltaRow] = field(default_factory=list)
     unasked: list[DeltaRow] = field(default_factory=list)
     items: list[DeltaItem] = field(default_factory=list)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """Return how many changes of each kind are listed, in their order."""
+        return list(Counter(str(row.item.status) for row in self.listed).items())
 
 
 def changed_of(items: list[DeltaItem], sources: Sequence[SourceRow]) -> DeltaParts:
@@ -287,9 +294,13 @@ def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") 
         marks = SafeString("")
         before_at = before_at or (now_at and replace(now_at, published_at=None))
         now_at = None
-    elif item.status == DeltaItem.Status.CHANGED:
-        before, now = marked_words(item.previous_text, item.sentence)
-    return DeltaRow(item, before, now, marks, now_at, before_at)
+    joined = None
+    if item.status == DeltaItem.Status.CHANGED:
+        joined = in_one(item.previous_text, item.sentence)
+        if joined is None:
+            before, now = marked_words(item.previous_text, item.sentence)
+    is_joined = joined is not None
+    return DeltaRow(item, before, joined or now, marks, now_at, before_at, is_joined)
 
 
 def unbroken(text: str) -> SafeString:

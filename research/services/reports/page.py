@@ -136,6 +136,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     two more if the topic watches parts of pages.
     """
     found = article(run)
+    found |= _with_lead(found)
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
     found_hits = list(run.hits.defer("snippet"))
     hits = _groups(found_hits, None if in_full else MOST_HITS)
@@ -167,6 +168,21 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "previous": _neighbour(run, -1),
         "next": _neighbour(run, 1),
     }
+
+
+def _with_lead(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the body without its first paragraph, which the page shows above the changes.
+
+    A report written without a model begins with its first changes, so it has no such summary.
+    """
+    report, body = found["report"], found["body"]
+    first, end, rest = body.partition("</p>")
+    if not report.delta or report.places_changes or report.is_extractive:
+        return {"lead": ""}
+    if not end or not re.match("<p[ >]", first):
+        return {"lead": ""}
+    # Safe HTML was cut after a paragraph.
+    return {"lead": mark_safe(first + end), "body": mark_safe(rest.lstrip())}  # noqa: S308  (see above)  # nosec B308, B703
 
 
 def _follow_ups(steps: Iterable[Any]) -> list[Any]:

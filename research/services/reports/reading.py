@@ -723,11 +723,7 @@ def _changed(topic: Topic, one: Merged, book: SourceBook, runs: Mapping[int, Col
         trail=_trail(topic, one, runs),
     )
     if item.status == Status.CHANGED:
-        joined = delta_rows.in_one(item.previous_text, item.sentence)
-        if joined is None:
-            line.beside = row
-        else:
-            line.html = joined
+        line.beside = None if row.is_joined else row
     elif item.status == Status.CONTRADICTED:
         line.html = format_html('{} <mark class="against">{}</mark>', row.before or "", row.now)
     line.source = next(iter(sources.values()), None)

@@ -16,8 +16,9 @@ from django.db.models import Q
 from beacon_site.net.fetch import PageFetcher, WebPage
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import canonical_url, domain_of
-from memory.models import ContentItem, LibraryDocument, Source, Trust
+from memory.models import ContentItem, LibraryDocument, Source, Topic, Trust
 from memory.models.library import ADDRESS, page_of
+from memory.services.topic_memory import TopicMemory
 from research.models import Hit
 from research.services.runs.context import inputs
 from research.services.runs.context.run_context import RunContext
@@ -39,28 +40,32 @@ class ConditionalFetcher(Protocol):
 
 def links(work: RunContext) -> list[str]:
     """Return the URLs of the pages that facts and the latest reports cite, facts first."""
-    memory = inputs.known(work)
+    return links_of(work.topic, inputs.known(work))
+
+
+def links_of(topic: Topic, memory: TopicMemory | None) -> list[str]:
+    """Return the pages that a run of the topic with this memory reads again."""
     if memory is None:
         return []
     found = [fact.url for fact in memory.facts if _may_open(fact.url)]
     cited = Source.objects.filter(
-        topic=work.topic, times_cited__gt=0, last_run__gt=memory.run_count - LATELY
+        topic=topic, times_cited__gt=0, last_run__gt=memory.run_count - LATELY
     ).order_by("-last_run", "-times_cited", "pk")
     found += [link for link in cited.values_list("link", flat=True)[:MOST] if _may_open(link)]
     unique: dict[str, str] = {}
     for link in found:
         unique.setdefault(page_of(link), link)
-    return _as_they_are_now(work, list(unique.values()))[:MOST]
+    return _as_they_are_now(topic, list(unique.values()))[:MOST]
 
 
 def _may_open(link: str) -> bool:
     return sample.is_sample_url(link) or link.startswith(_OPENABLE)
 
 
-def _as_they_are_now(work: RunContext, found: Sequence[str]) -> list[str]:
+def _as_they_are_now(topic: Topic, found: Sequence[str]) -> list[str]:
     """Return the URLs, with library documents in their current version."""
     keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
-    documents = LibraryDocument.objects.readable_by(work.topic.owner).live().filter(pk__in=keys)
+    documents = LibraryDocument.objects.readable_by(topic.owner).live().filter(pk__in=keys)
     now = {str(one.pk): one.address for one in documents.defer("text")}
     result = []
     for link in found:
