@@ -141,7 +141,7 @@ class StrikeForm(forms.Form):
     """Why a fact is wrong (optional)."""
 
     why = CleanTextField(
-        label=gettext_lazy("Why is it wrong or unwanted?"), required=False, max_length=300
+        label=gettext_lazy("Reason"), required=False, max_length=300
     )
 
 
