@@ -179,8 +179,8 @@ class OverTime:
     @property
     def slots(self) -> list[str]:
         """Return the heading at each position of the date line, the present last."""
-        return [_("What Beacon knew before Run #%(number)d") % {"number": self.runs[0].number}] + [
-            _("What Beacon knew on %(day)s, after Run #%(number)d")
+        return [_("Known before Run #%(number)d") % {"number": self.runs[0].number}] + [
+            _("Known on %(day)s, after Run #%(number)d")
             % {"day": day_of(run.at), "number": run.number}
             for run in self.runs[:-1]
         ] + [_("What Beacon knows now")]  # fmt: skip
