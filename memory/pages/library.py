@@ -179,6 +179,7 @@ class EditDocumentForm(AsksAboutSecrets):
 PAGE = 50
 MOST_FOUND = 50
 BEGINNING = 240  # characters of a document in the list
+_ONLY_LINK = re.compile(r"<?https?://\S+")
 CHECK_SECONDS = 8.0  # how long a person waits for a check of the folder; the task does the rest
 SHOWN = LONGEST  # characters of a document on its page
 KINDS = {
@@ -279,9 +280,11 @@ def _page(request: BeaconRequest, documents: Any) -> dict[str, Any]:
 
 
 def _beginning(document: Any) -> str:
-    """Return the first whole words, without Markdown syntax and the title, which is shown above."""
+    """Return the first whole words, without Markdown syntax, the title, and links above the text."""
     lines = [plain(line) for line in document.beginning.splitlines() if line.strip()]
-    if lines and lines[0].rstrip(".") == document.title.rstrip("."):
+    while lines and (
+        lines[0].rstrip(".") == document.title.rstrip(".") or _ONLY_LINK.fullmatch(lines[0])
+    ):
         del lines[0]
     said = one_line(" ".join(lines))
     is_cut = len(document.beginning) == BEGINNING

@@ -14,7 +14,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
@@ -22,19 +21,16 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.web.http import BeaconRequest
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.recall import rows_of
 from memory.pages.shared.responses import redirect_back, refused
 from memory.pages.shared.undo import offer, undoes
-from memory.services.records.kinds import kind_of
 from memory.services.search import names
-from memory.services.search.about import About, Mention, Reader, about
-from memory.services.search.bm25_sql import language_of
+from memory.services.search.about import About, Reader, about
 from memory.services.search.kinds import KINDS
-from memory.services.search.snippets import marked, passage
 
 MOST_SHOWN = 200  # names of the list
 MOST_MONTHS = 12
 LONGEST_LABEL = 15  # characters on the map
-LONGEST_PASSAGE = 240
 WIDTH, HEIGHT = 280, 290  # of the map, whose labels need most of the width
 MOST_LINES = 12  # between two of its names; more can't be told apart
 ACROSS, DOWN = 40, 112  # of its ellipse
@@ -93,7 +89,11 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         "aliases": found.group.names[1:],
         "tabs": _tabs(found, types),
         "type": types[0] if types else "",
-        "rows": _rows(found, language_of(request.user)),
+        "rows": rows_of(
+            request.user,
+            [(one.type, one.record) for one in found.mentions],
+            " ".join(found.group.names),
+        ),
         "months": months,
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
@@ -114,18 +114,6 @@ def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]
         label = str(TYPES.get(type, type))
         tabs.append((label, number, about_url(name, type=type), type in types))
     return tabs
-
-
-def _rows(found: About, language: str) -> list[tuple[Mention, str, SafeString]]:
-    """Return the records with their type and the passage that contains the name."""
-    words = " ".join(found.group.names)
-    rows = []
-    for mention in found.mentions:
-        text = KINDS[mention.type].content(mention.record)
-        said = passage(text, words, LONGEST_PASSAGE, language)
-        kind = str(kind_of(mention.record.record_type()).noun)
-        rows.append((mention, kind, marked(said, words, language)))
-    return rows
 
 
 # --- map ---

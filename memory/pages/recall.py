@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
@@ -54,6 +55,7 @@ from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
 from memory.pages.shared.responses import list_of, redirect_back, refused
 from memory.services import topic_memory
+from memory.services.search import related
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import MOST_TEXT
@@ -82,7 +84,6 @@ SHOWS: dict[str, tuple[str | Promise, RecallOptions]] = {
     "fact": (gettext_lazy("Topic facts"), {"types": ["fact"]}),
     "report": (gettext_lazy("Reports"), {"types": ["report"]}),
 }
-_TAGS = {"lesson": "info", "rule": "info"}  # the same as in the lists of notes and observations
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def _limit(text: str) -> int:
 
 @dataclass(slots=True)
 class MemoryRow:
-    """One memory as a row: a mark for who it's from, a line of text, one chip, who, and when."""
+    """One memory as a row: a mark for who it's from, a line of text, its kind, who, and when."""
 
     type: str
     record: Any
@@ -149,8 +150,9 @@ class MemoryRow:
     url: str
     mark: Mark
     origin: origins.Origin | None = None
-    place: str = ""  # the file of a section, or the topic of a fact
+    place: str = ""  # the file of a section
     why: str = ""  # what it contradicts
+    note: str = ""  # a second line
     hit: RecallHit | None = None
     uses: int = 0
     lanes: list[dict[str, Any]] = field(default_factory=list)
@@ -176,16 +178,16 @@ class MemoryRow:
         named = {
             "finding": _("finding"), "insight": _("insight"), "lesson": _("lesson"),
             "log": _("log"), "summary": _("summary"), "rule": _("rule"),
-            "soul": _("soul"), "agent": _("agent"), "user": _("user"),
-            "fact": _("topic fact"), "report": _("report"),
+            "soul": _("soul"), "agent": _("persona"), "user": _("Profile"),
+            "fact": _("fact"), "report": _("report"),
             "section": _("file"), "file": _("file"),
         }  # fmt: skip
         name = self.category or self.type
         return named.get(name, name)
 
     @property
-    def chip(self) -> tuple[str, str]:
-        """Return the text and the class of its one chip: what matters most about it."""
+    def state(self) -> tuple[str, str] | None:
+        """Return the text and the class of its tag, if something about it is out of the ordinary."""
         if self.why:
             return self.why, "contra"
         if self.record.trust == Trust.QUARANTINED:
@@ -196,15 +198,18 @@ class MemoryRow:
             return _("changed since then"), "warn"
         if self.stale:
             return _("stale"), "warn"
-        if self.record.trust == Trust.EXTERNAL and self.type != "fact":
-            return _("external"), "warn"
         if self.hit is not None and self.hit.replaces:
             return _("replaces an older one"), "info"
-        return self.kind, _TAGS.get(self.category, "")
+        return None
 
     @property
     def who(self) -> str:
-        return self.place or (self.origin.words if self.origin else "")
+        """Return who wrote it: you, the name of an agent, a run with its topic, or a file."""
+        if self.place or self.origin is None:
+            return self.place
+        if self.origin.kind == "agent":
+            return self.origin.text.partition(":")[2]
+        return capfirst(self.origin.words)
 
     @property
     def checked_at(self) -> datetime | None:
@@ -263,7 +268,7 @@ def _found_rows(
     query = " ".join([page.question.words, *page.question.phrases])
     language = language_of(user)
     stale = topic_memory.stale_days([hit.record for hit in hits if hit.type == "fact"])
-    rows = _rows(user, [(hit.type, hit.record) for hit in hits], query, language)
+    rows = rows_of(user, [(hit.type, hit.record) for hit in hits], query, language)
     for row, hit in zip(rows, hits, strict=True):
         row.hit, row.uses = hit, uses.get(hit.id, 0)
         row.rating = control_of(page.question.words, mode, hit)
@@ -280,7 +285,7 @@ def _found_rows(
     return rows
 
 
-def _rows(
+def rows_of(
     user: User, records: Sequence[tuple[str, Any]], query: str = "", language: str = ""
 ) -> list[MemoryRow]:
     """Return the records as rows: a fixed number of queries."""
@@ -288,6 +293,9 @@ def _rows(
     keys = [record.pk for _type, record in records if not isinstance(record, MemoryFile)]
     first = Revision.objects.of(user).filter(record_id__in=keys, version=1).order_by("id")
     writers = dict(first.values_list("record_id", "actor"))
+    if files := [record.pk for name, record in records if name == "file"]:
+        last = Revision.objects.of(user).filter(record_id__in=files).order_by("record_id", "-id")
+        writers |= dict(last.distinct("record_id").values_list("record_id", "actor"))
     sources = {record.source for _type, record in records}
     places = origins.of(user, sources | set(writers.values()))
     rows = []
@@ -295,10 +303,8 @@ def _rows(
         record.owner = user
         writer = writers.get(record.pk, "")
         row = _row(name, record, query, language, writer)
-        by = writer if writer.startswith("agent:") else record.source
-        row.origin = places.get(by)
-        if name in ("section", "file"):
-            row.origin, row.place = None, row.place
+        is_by_writer = name == "file" or writer.startswith("agent:") or record.source == "explicit"
+        row.origin = places.get(writer if is_by_writer else record.source)
         rows.append(row)
     return rows
 
@@ -310,14 +316,12 @@ def _row(name: str, record: Any, query: str, language: str, writer: str) -> Memo
         mark = mark_of(record, writer)
         return MemoryRow(name, record, "", line, record.updated, record.get_absolute_url(), mark)
     kind = KINDS[name]
-    line = marked(passage(one_line(kind.content(record)), query, LINE, language), query, language)
+    line = marked(passage(kind.content(record), query, LINE, language), query, language)
     at = record.file.updated if name == "section" else record.created
     mark = mark_of(record, writer)
     row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark)
     if name == "section":
         row.place = record.file.path
-    elif name in ("fact", "report"):
-        row.place = kind.title(record)
     return row
 
 
@@ -344,7 +348,7 @@ def everything(user: User, cursor: str = "") -> SearchResults:
     found.sort(key=lambda one: one[:2], reverse=True)
     shown = found[:PAGE]
     after = cursor_of(*shown[-1][:2]) if len(found) > PAGE else None
-    rows = _rows(user, [(name, record) for _at, _pk, name, record in shown])
+    rows = rows_of(user, [(name, record) for _at, _pk, name, record in shown])
     return SearchResults(rows, [], 0, (), next_cursor=after)
 
 
@@ -383,7 +387,7 @@ def groups_of(
     days: dict[str, MemoryGroup] = {}
     for row in found.rows:
         if row.record.pk not in top:
-            title = _("Best match") if found.is_ranked else _day_of(row.at)
+            title = _("Best match") if found.is_ranked else day_of(row.at)
             days.setdefault(title, MemoryGroup(title)).rows.append(row)
     return [*groups, *days.values()]
 
@@ -406,7 +410,7 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
         if keys:
             kept = _listed_rows(user, name).filter(pk__in=keys)
             missing += [(name, one) for one in kept]
-    rows = dict(known) | {row.record.pk: row for row in (_rows(user, missing) if missing else [])}
+    rows = dict(known) | {row.record.pk: row for row in (rows_of(user, missing) if missing else [])}
     group = MemoryGroup(_("These contradict each other"), is_disputed=True)
     for key, (_kind, why) in wanted.items():
         if key in rows:
@@ -417,7 +421,8 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
     return group
 
 
-def _day_of(at: datetime) -> str:
+def day_of(at: datetime) -> str:
+    """Return the heading of a day: “Today”, “Yesterday”, “Monday”, “3 May 2026”."""
     day, today = timezone.localtime(at).date(), timezone.localdate()
     if day == today:
         return _("Today")
@@ -592,7 +597,7 @@ def memory_panel(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     rows = _listed_rows(request.user, type) if type == "file" else None
     rows = KINDS[type].rows(request.user, timezone.now()) if rows is None else rows
     row = get_object_or_404(rows, pk=pk)
-    [shown] = _rows(request.user, [(type, row)])
+    [shown] = rows_of(request.user, [(type, row)])
     if not request.htmx:
         return redirect(shown.url)
     if type in record_page.TYPES:
@@ -655,3 +660,57 @@ def recall_file(request: BeaconRequest, kind: str) -> HttpResponse:
     answer = HttpResponse(write(hits), content_type=media_type)
     answer["Content-Disposition"] = f'attachment; filename="beacon-recall-{kind}"'
     return answer
+
+
+# --- related memories ---
+
+MOST_RELATED = 30
+
+
+def related_rows(record: Any, limit: int = related.USUAL) -> list[MemoryRow]:
+    """Return the records related to this one as rows with the reasons, each text only once."""
+    known, found = {one_line(related.text_of(record)).casefold()}, []
+    for one in related.related_to(record, limit=2 * limit):
+        text = one_line(KINDS[one.type].content(one.record)).casefold()
+        if text not in known:
+            known.add(text)
+            found.append(one)
+    rows = rows_of(record.owner, [(one.type, one.record) for one in found[:limit]])
+    for row, one in zip(rows, found, strict=False):
+        row.note = one.why
+    return rows
+
+
+def record_of(owner: Any, type: str, pk: UUID) -> Any:
+    """Return the owner's record that recall can return, or a file.  Raises Http404."""
+    if type == "file":
+        rows: Any = MemoryFile.objects.of(owner).live()
+    elif type in KINDS:
+        rows = KINDS[type].rows(owner, timezone.now())
+    else:
+        raise Http404
+    record = get_object_or_404(rows, pk=pk)
+    record.owner = owner
+    return record
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request", "HX-Target")
+def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
+    """Show the records nearest to one record of any type, with the reasons.
+
+    A record's page gets the first few after itself, since ranking takes most of its time.
+    """
+    if request.htmx.target == "record-related" and type in record_page.TYPES:
+        record = get_object_or_404(record_page.TYPES[type].objects.of(request.user), pk=pk)
+        record.owner = request.user
+        context = {"related": related_rows(record), "related_url": request.path}
+        return render(request, "memory/_record_related.html", context)
+    record = record_of(request.user, type, pk)
+    context = {
+        "title": record.path if type == "file" else KINDS[type].title(record),
+        "url": record.get_absolute_url() if type == "file" else KINDS[type].url(record),
+        "related": related_rows(record, MOST_RELATED),
+    }
+    return render(request, "memory/related.html", context)

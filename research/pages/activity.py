@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -39,6 +39,7 @@ from beacon_site.web.http import BeaconRequest
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
 from memory.pages.agents import agents_to_choose
+from memory.pages.recall import day_of
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
@@ -233,6 +234,10 @@ class Group:
     def first(self) -> Line:
         """Return the newest line, which says who acted and in which run."""
         return self.lines[0]
+
+    @property
+    def at(self) -> datetime:
+        return self.first.at
 
     @property
     def since(self) -> datetime | None:
@@ -566,6 +571,7 @@ def _activity_page(
         "bar": bar,
         "wanted": wanted,
         "entries": entries,
+        "days": [(day, list(some)) for day, some in groupby(entries, lambda one: day_of(one.at))],
         "lines": lines,
         "next_cursor": next_cursor,
         "filters": exported.urlencode() if is_agents else bar.state,

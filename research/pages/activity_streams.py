@@ -368,6 +368,7 @@ LOG_WORDS = {
     "conflict-settled": _L("conflict resolved"),
     "connection-changed": _L("connection changed"),
     "held": _L("held for review"),
+    "export-asked": _L("export started"),
     "follow-up-failed": _L("a follow-up step failed"),
     "disk-edit-refused": _L("edit on disk not imported"),
     "disk-file-restored": _L("rewritten to disk"),
@@ -491,7 +492,7 @@ _SUBJECTS = {
     "proposal": _L("proposal"),
     "conflict": _L("conflict"),
     "step": _L("step"),
-    "reflection": _L("finished work"),
+    "reflection": _L("reflection"),
     "checkedsentence": _L("sentence of a report"),
     "correction": _L("sentence of a report"),
 }
@@ -511,6 +512,7 @@ _OWN_ACTORS = {
     "maintenance": _L("maintenance"),
     "system": _L("Beacon"),
     "disk": _L("an edit on disk"),
+    "import": _L("an import"),
 }
 _SAYS = frozenset({"content", "text", "body", "value"})
 

@@ -140,9 +140,7 @@ class CorrectionForm(FactForm):
 class StrikeForm(forms.Form):
     """Why a fact is wrong (optional)."""
 
-    why = CleanTextField(
-        label=gettext_lazy("Why is it wrong or unwanted?"), required=False, max_length=300
-    )
+    why = CleanTextField(label=gettext_lazy("Reason"), required=False, max_length=300)
 
 
 # --- a topic's facts ---

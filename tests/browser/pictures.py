@@ -90,7 +90,7 @@ class Walk:
         """Step 5: mark a fact as wrong."""
         self.visitor.goto(f"{TOPIC}facts/?view=list")
         self.page.locator("summary", has_text="Mark as wrong").first.click()
-        self.page.get_by_label("Why is it wrong").first.fill("not what I want to know")
+        self.page.get_by_label("Reason").first.fill("not what I want to know")
         self.visitor.press("Mark as wrong")
         expect(self.page.locator("#facts .struck")).to_have_count(1)
         self.take("facts")

@@ -46,7 +46,7 @@ def test_a_file_is_condensed_compared_restored_and_locked(
     expect(page.locator("article.file-text li", has_text="Fares are stale")).to_have_count(2)
 
     visitor.follow("History")
-    expect(page.locator("main")).to_contain_text("restored version 2")
+    expect(page.locator("main")).to_contain_text("Restored version 2")
     visitor.goto(f"{PAGE}blame/")
     expect(page.locator("ol.blame")).to_contain_text("version 2")  # whose lines they were
     expect(page.locator("ol.blame")).not_to_contain_text("restored")

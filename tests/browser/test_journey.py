@@ -160,7 +160,7 @@ def test_facts_are_added_edited_struck_and_taken_back(visitor: Visitor) -> None:
     page.keyboard.press("Control+Enter")
     expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])
     page.locator("summary", has_text="Mark as wrong").click()
-    page.get_by_label("Why is it wrong").fill("an old figure")
+    page.get_by_label("Reason").fill("an old figure")
     visitor.press("Mark as wrong")
     expect(page.locator("#facts .struck")).to_have_text(["The barrage makes 254 MW."])
     # The two acts before this one still offer their own.

@@ -53,10 +53,10 @@ def test_a_fact_shows_its_source_host_quote_and_when_it_was_confirmed(
     assert "Expires in 30 days" in body
 
 
-def test_a_confirmed_fact_names_the_run_without_a_stray_comma(browser: Client, fact: TopicFact):
+def test_a_confirmed_fact_names_the_run_and_when(browser: Client, fact: TopicFact):
     TopicFact.objects.filter(pk=fact.pk).update(first_run=1, confirmed_run=3)
 
-    assert "confirmed by Run #3</span>" in page(browser)
+    assert "confirmed by Run #3, <time" in page(browser)
 
 
 def test_a_source_that_is_no_web_address_is_shown_and_not_linked(browser: Client, topic: Topic):

@@ -147,7 +147,7 @@ def test_a_struck_fact_is_shown_as_wrong(topic: Topic, facts: list[TopicFact]) -
 
 def test_the_page_at_a_date(browser: Client, topic: Topic, facts: list[TopicFact]) -> None:
     text = browser.get(address(topic, f"?as_of={day(25)}")).content.decode()
-    assert re.search(r"As known: <output[^>]*>[^<]*after Run #1<", text)
+    assert re.search(r"<output[^>]*>Known on [^<]*, after Run #1<", text)
     assert "1 current fact<" in text and "2 added later" in text
     assert text.count('class="later"') >= 2
     panel = text.partition('class="sheet fact-panel"')[2]

@@ -77,7 +77,7 @@ def test_the_pages_take_a_fixed_number_of_queries(
 ) -> None:
     for n in range(40):
         note(alice, f"We met Ada Lovelace and Bob{n} Smith at Hetzner, number {n}.")
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         browser.get(ABOUT, {"name": "Hetzner"})
     with django_assert_max_num_queries(9):
         browser.get(NAMES)

@@ -73,7 +73,7 @@ def hits(browser: Client, **asked: str) -> list[Any]:
 @pytest.mark.requirement("R80")
 def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note):
     html = browser.get(RECALL, {"q": "pilot lines"}).content.decode()
-    assert '<span class="tag ">log</span>' in html
+    assert '<span class="memory-kind">Log</span>' in html
     assert "Why these?" in html
     assert "<mark>pilot</mark> <mark>line</mark>" in html
     assert "matched stems:" in html

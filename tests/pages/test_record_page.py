@@ -51,7 +51,7 @@ def test_it_says_where_it_was_used_with_a_link(browser: Client, alice: Any) -> N
 def test_without_a_run_an_origin_is_still_told(browser: Client, alice: Any) -> None:
     one = observation(alice, source="run:999:heuristic")
     html = text_of(browser.get(one.get_absolute_url()))
-    assert "run 999 (deleted), without a model" in html
+    assert "Run 999 (deleted), without a model" in html
 
 
 def test_a_finding_names_its_page_site_quote_and_the_state_of_its_fact(

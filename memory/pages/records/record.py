@@ -9,6 +9,7 @@ from typing import Any
 from django.http import Http404
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -213,24 +214,31 @@ class RecordPage:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Who a record is from, as a letter: you, an agent, or the web."""
+    """Who a record is from: your letter, or the symbol of an agent or of the web."""
 
     letter: str
     look: str
     words: str
 
+    def __str__(self) -> str:
+        """Return it as HTML, on one line since lists have one in each row."""
+        icon = f"#i-{self.look}"
+        shown = self.letter or format_html('<svg class="icon"><use href="{}"></use></svg>', icon)
+        span = '<span class="memory-mark {}" title="{}" aria-hidden="true">{}</span>'
+        return format_html(span, self.look, self.words, shown)
+
 
 def mark_of(record: Any, writer: str = "") -> Mark:
     """Return the mark of a record; `writer` is the actor of its first version, if it's known."""
     if record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
-        return Mark("w", "web", _("from the web"))
-    kind, _colon, name = (writer or record.source).partition(":")
+        return Mark("", "web", _("from the web"))
+    kind = (writer or record.source).partition(":")[0]
     if kind == "agent" and record.trust != Trust.OWNER:
-        return Mark(name[:1].casefold() or "a", "agent", _("written by an agent"))
+        return Mark("", "agent", _("written by an agent"))
     if kind in ("run", "research"):
-        return Mark("w", "web", _("found by a run"))
+        return Mark("", "web", _("found by a run"))
     if record.trust == Trust.AGENT:
-        return Mark("b", "agent", _("written by Beacon or an agent"))
+        return Mark("", "agent", _("written by Beacon or an agent"))
     return Mark(record.owner.get_username()[:1].casefold(), "you", _("written by you"))
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -22,7 +22,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
-from memory.models import BulkAct, MemoryFile, Note, Observation, Remembered, Revision
+from memory.models import BulkAct, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock
 from memory.pages.records import bulk, saved_views
@@ -63,10 +63,9 @@ from memory.services.records import kinds as record_kinds
 from memory.services.records import traces
 from memory.services.records.kinds import kind_of, models
 from memory.services.search.bm25_sql import language_of
-from memory.services.search.kinds import KINDS
 from memory.services.search.names import known_in
 from memory.services.search.query import MOST_TEXT
-from memory.services.search.related import USUAL, Related, related_to, text_of
+from memory.services.search.related import text_of
 
 
 def _asked(data: Any) -> list[UUID]:
@@ -489,54 +488,10 @@ def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpRespons
     return redirect(address)
 
 
-# --- related memories ---
-
-MOST_RELATED = 30
 MOST_NAMES = 12
-FILE = "file"
-
-
-def related_rows(record: Any, limit: int = USUAL) -> list[tuple[Related, str]]:
-    """Return the records related to this one, each with its type in words, for its owner."""
-    found = related_to(record, limit=limit)
-    return [(one, str(kind_of(one.record.record_type()).noun)) for one in found]
-
-
-def record_of(owner: Any, type: str, pk: UUID) -> Any:
-    """Return the owner's record that recall can return, or a file.  Raises Http404."""
-    if type == FILE:
-        rows: QuerySet[Any] = MemoryFile.objects.of(owner).live()
-    elif type in KINDS:
-        rows = KINDS[type].rows(owner, timezone.now())
-    else:
-        raise Http404
-    record = get_object_or_404(rows, pk=pk)
-    record.owner = owner
-    return record
 
 
 def names_of(record: Any) -> list[str]:
     owner = record.owner
     found = known_in(owner, names_in(text_of(record), language_of(owner)))
     return [one.name for one in found[:MOST_NAMES]]
-
-
-@require_safe
-@login_required
-@vary_on_headers("HX-Request", "HX-Target")
-def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
-    """Show the records nearest to one record of any type, with the reasons.
-
-    A record's page gets the first few after itself, since ranking takes most of its time.
-    """
-    if request.htmx.target == "record-related" and type in record_page.TYPES:
-        record = _record(request, type, pk)
-        context = {"related": related_rows(record), "related_url": request.path}
-        return render(request, "memory/_record_related.html", context)
-    record = record_of(request.user, type, pk)
-    context = {
-        "title": record.path if type == FILE else KINDS[type].title(record),
-        "url": record.get_absolute_url() if type == FILE else KINDS[type].url(record),
-        "related": related_rows(record, MOST_RELATED),
-    }
-    return render(request, "memory/related.html", context)

@@ -61,7 +61,7 @@ class LevelsForm(forms.Form):
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("follow the rule for everything else")), *levels],
+                choices=[(USUAL, _("same as everything else")), *levels],
                 initial=own.get(kind, USUAL),
             )
         usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)

@@ -135,11 +135,12 @@ class OverTime:
 
     @property
     def slots(self) -> list[str]:
-        """Return what each position of the date line is called, the present last."""
-        return [_("before Run #%(number)d") % {"number": self.runs[0].number}] + [
-            _("%(day)s, after Run #%(number)d") % {"day": day_of(run.at), "number": run.number}
+        """Return the heading at each position of the date line, the present last."""
+        return [_("Known before Run #%(number)d") % {"number": self.runs[0].number}] + [
+            _("Known on %(day)s, after Run #%(number)d")
+            % {"day": day_of(run.at), "number": run.number}
             for run in self.runs[:-1]
-        ] + [_("now")]  # fmt: skip
+        ] + [_("What Beacon knows now")]  # fmt: skip
 
     @property
     def place(self) -> str:

@@ -942,8 +942,7 @@ class _Margins:
         }
         self._external = _("external")
         self._states = {
-            "same": format_html('<span class="ok">{}</span>', _("quoted word for word ✓")),
-            "other": format_html('<span class="ok">{}</span>', _("quote verified ✓")),
+            "verified": format_html('<span class="ok">{}</span>', _("quote verified ✓")),
             "snippet": format_html("<span>{}</span>", _("from the search result")),
             "missing": format_html(
                 '<span><span class="tag warn">! {}</span></span>', _("quote not found")
@@ -995,7 +994,7 @@ class _Margins:
     def _state_of(self, line: Line, quote: Quote) -> SafeString:
         if not line.is_verified:
             return self._states["snippet" if quote.in_snippet else "missing"]
-        state = self._states["other" if line.shows_quote else "same"]
+        state = self._states["verified"]
         if not quote.page:
             return state
         return format_html('{} <a href="{}">{}</a>', state, quote.page, self._saved_page)
