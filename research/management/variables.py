@@ -301,7 +301,7 @@ VARIABLES = {
             "BEACON_CONTENT_DAYS",
             "the number of days after which items that agents and runs put in the content store go "
             "to Trash. Items that a person stored, pinned or locked stay, and so do items that a "
-            "report cites. `0` keeps everything ([how](../content-store.md#how-long-it-is-kept))",
+            "report cites. `0` keeps everything ([how](../content-store.md#retention))",
         ),
         Variable(
             "BEACON_RUNS_PER_HOUR",
