@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test test-slow coverage faults attacks screenshots pictures docs languages bench lint dist sbom lock audit vendor help
+.PHONY: up down test test-slow test-long coverage faults attacks screenshots pictures docs languages bench lint dist sbom lock audit vendor help
 
 help: ## list all targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -20,6 +20,9 @@ test: ## run the fast tests on temporary servers (ARGS="-k word" selects some)
 
 test-slow: ## run the slow tests: real processes, browser, faults, attacks (ARGS as above)
 	@$(RUN) test-slow $(ARGS)
+
+test-long: ## run the slow tests and those marked long, each page in every look (an hour; ARGS as above)
+	@$(RUN) test-long $(ARGS)
 
 coverage: ## run the fast tests and fail if they execute less than 95 % of memory and research
 	@$(RUN) coverage $(ARGS)

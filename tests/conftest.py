@@ -20,6 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from beacon_site import celery
 from beacon_site.db import leased_jobs
+from beacon_site.net import browser as chromium_of_runs
 from memory.services.llm import connections
 from tests import kept_users
 from tests.attacks import figures as attacks
@@ -44,7 +45,7 @@ hypothesis.settings.load_profile("beacon")
 Say = Callable[[str, str, str], None]
 
 
-MEASURED = ("BEACON_TEST_FAULTS", "BEACON_TEST_ATTACKS")
+MEASURED = ("BEACON_TEST_FAULTS", "BEACON_TEST_ATTACKS", "BEACON_TEST_LONG")
 TESTS = Path(__file__).resolve().parent
 SLOW_FOLDERS = ("attacks", "browser", "contract", "faults")
 SHARED_SITE_FOLDERS = ("tests/browser", "tests/faults")
@@ -56,7 +57,7 @@ def pytest_collection_modifyitems(
 ) -> Iterator[None]:
     """Add the tests without guards, mark what is slow, and leave out what isn't asked for.
 
-    Tests marked `long` run only in `make faults` and `make attacks`. Browser tests are skipped on
+    Tests marked `long` run only in `make test-long`, `make faults` and `make attacks`. Browser tests are skipped on
     a machine without a browser, but fail there under CI.
     """
     add_twins(items)
@@ -163,6 +164,13 @@ def _many_sign_ins() -> None:
 def _messages_may_pile_up() -> None:
     """No worker takes tests' messages, so a test can always start another run."""
     celery.MOST_WAITING = 1_000_000
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _pages_arent_queued_behind_other_test_processes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    chromium_of_runs.LOCK_FOLDER = tmp_path_factory.mktemp("chromium")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -42,6 +42,7 @@ LIMITS = Limits(whole_seconds=30.0, slow_seconds=float("inf"), wire_bytes=20 * M
 LOAD_SECONDS = 15.0  # then the page is read as it is
 QUIET_SECONDS = 1.0  # without any request, after the page has loaded
 QUEUE_SECONDS = 90.0
+LOCK_FOLDER = Path(tempfile.gettempdir())
 MEMORY_LIMIT = 1536 * MIB  # of all processes, with shared memory divided among them
 LONGEST_MESSAGE = 24 * MIB
 CHECK_SECONDS = 0.2
@@ -148,7 +149,7 @@ def _only_one() -> Iterator[None]:
     if not _turn.acquire(timeout=QUEUE_SECONDS):
         raise _busy()
     try:
-        path = Path(tempfile.gettempdir(), f"beacon-browser-{os.getuid()}.lock")
+        path = LOCK_FOLDER / f"beacon-browser-{os.getuid()}.lock"
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)) as file:
             while not _locked(file):
                 if time.monotonic() > until:

@@ -167,10 +167,8 @@ JUDGED = tuple(row for row in WRITES if row not in DECIDED)
 LOOSEST = (ACCEPT, "nothing")
 ENDS = {"nothing", *FROM_OUTSIDE}
 SHORT = {(RISKY, "an agent's note by REST")}
-QUICK = [
-    pytest.param(*cell, marks=() if cell in SHORT or cell[1] in ENDS else pytest.mark.long)
-    for cell in EVERY
-]
+SHORT |= {cell for cell in EVERY if cell[1] == "nothing" or (cell[0] == RISKY and cell[1] in ENDS)}
+QUICK = [pytest.param(*cell, marks=() if cell in SHORT else pytest.mark.long) for cell in EVERY]
 ONCE = [pytest.param(*cell, marks=() if cell == LOOSEST else pytest.mark.long) for cell in EVERY]
 
 

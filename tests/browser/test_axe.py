@@ -1,8 +1,8 @@
 """Every page in its states against WCAG 2.2 AA, light and dark, at 1280 and 320 px.
 
-The 300 places take over ten minutes in all four looks.  The gate goes to each of them, and looks at
-each page in its first state, and in every third other one, at 1280 px in light or at 320 px in dark
-by turns; with BEACON_TEST_AXE=full each is checked in all.
+The 300 places take over ten minutes in all four looks.  `make test-slow` looks at each page in its
+first state, and in every fourth other one, at 1280 px in light or at 320 px in dark by turns.  In
+`make test-long` each is checked in all.
 BEACON_TEST_PLACES="conflict digest" looks only at the places whose name contains one of the words.
 """
 
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-FULL = os.environ.get("BEACON_TEST_AXE") == "full"
+FULL = os.environ.get("BEACON_TEST_LONG") == "full"
 WANTED = os.environ.get("BEACON_TEST_PLACES", "").split()
 
 
@@ -101,8 +101,10 @@ def test_no_page_has_a_barrier_an_error_a_foreign_request_or_a_sideways_scroll(
     looks = 0
     for number, place in enumerate(chosen(places(cast), WANTED)):
         page = _page_of(place)
-        is_looked_at = FULL or bool(WANTED) or page not in pages or number % 3 == 0
+        is_looked_at = FULL or bool(WANTED) or page not in pages or number % 4 == 0
         pages.add(page)
+        if not is_looked_at and place.act is None:
+            continue  # an act can set up what later places show
         looks += is_looked_at
         is_wide = looks % 2 == 0
         checker.look(

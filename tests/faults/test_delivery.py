@@ -48,6 +48,7 @@ def test_a_message_delivered_four_times_at_once_makes_one_run(
     assert calls == [(1, 2, 1)] * 6
 
 
+@pytest.mark.long
 def test_a_message_delivered_again_during_and_after_its_run_changes_nothing(
     beacon: Site, outside: Outside, say: Say
 ):
@@ -115,6 +116,7 @@ def test_several_beats_start_one_run_a_slot(beacon: Site, say: Say, beats: int, 
     assert {run.status for run in runs} == {"succeeded"}
 
 
+@pytest.mark.long
 def test_a_worker_told_to_stop_during_four_runs_lets_go_of_them_and_all_resume(
     beacon: Site, outside: Outside, say: Say
 ):

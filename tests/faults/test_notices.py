@@ -27,6 +27,7 @@ def _again(beacon: Site) -> None:
         beacon.send(DELIVER, key, queue="reflect", times=3)
 
 
+@pytest.mark.long
 def test_killed_between_handing_over_and_noting_it_no_mail_comes_twice(
     httpserver: HTTPServer, say: Say
 ):

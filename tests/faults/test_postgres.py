@@ -117,6 +117,7 @@ def _stored(broken: Broken, text: str) -> int:
     return int(broken.site.value(query, text))
 
 
+@pytest.mark.long
 def test_an_edit_while_postgres_restarts_is_saved_or_refused_whole_and_saved_the_next_time(
     broken: Broken, say: Say
 ):
@@ -167,6 +168,7 @@ def test_an_edit_that_postgres_restarts_under_is_refused_whole_and_saved_the_nex
     assert _stored(broken, text) == 1
 
 
+@pytest.mark.long
 def test_connections_cut_behind_the_pages_are_made_anew_unseen(broken: Broken, say: Say):
     title = "Harbour pools"
     broken.site.act("topics", title)

@@ -104,7 +104,7 @@ def talk(site: Site, *arguments: str, **variables: str) -> dict[str, Any]:
     ("first", "second", "knows"),
     [
         ("-", "-", True),
-        ("-", "index", False),
+        pytest.param("-", "index", False, marks=[pytest.mark.long, pytest.mark.faults]),
         pytest.param("-", "read", False, marks=[pytest.mark.long, pytest.mark.faults]),
         pytest.param("store", "-", False, marks=[pytest.mark.long, pytest.mark.faults]),
     ],

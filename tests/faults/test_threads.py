@@ -40,6 +40,7 @@ def _at_the_model(beacon: Site, outside: Outside) -> list[Gate]:
     return gates
 
 
+@pytest.mark.long
 def test_runs_in_a_killed_process_continue_in_the_next(beacon: Site, outside: Outside, say: Say):
     gates = _at_the_model(beacon, outside)
     beacon.kill("worker")

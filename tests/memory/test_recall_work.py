@@ -175,7 +175,7 @@ def remember(owner: Any, number: int, *, seed: int) -> None:
     observe(owner, [text() for _ in range(number)])
 
 
-@pytest.fixture(params=[400, pytest.param(4_000, marks=pytest.mark.slow)])
+@pytest.fixture(params=[400, pytest.param(4_000, marks=[pytest.mark.slow, pytest.mark.long])])
 def size(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

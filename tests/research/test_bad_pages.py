@@ -363,7 +363,13 @@ def test_a_changelog_rewritten_from_the_top(site: Site):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_at_end", [False, True], ids=["at its beginning", "at its end"])
+@pytest.mark.parametrize(
+    "is_at_end",
+    [
+        pytest.param(False, id="at its beginning"),
+        pytest.param(True, id="at its end", marks=pytest.mark.long),
+    ],
+)
 def test_a_document_of_five_megabytes(site: Site, is_at_end: bool):
     filling = "".join(
         f"<p>Stop number {n} of Halden is used by {1000 + n} people a day, who come from the hill"

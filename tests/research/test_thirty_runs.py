@@ -107,6 +107,7 @@ def check_citations(run: Run) -> None:
     assert cited == read
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("R13", "R15", "R16", "R20", "R26", "R28", "R48", "R49")
 def test_thirty_runs_over_1500_addresses_keep_their_books(
