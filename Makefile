@@ -12,10 +12,10 @@ help: ## list all targets
 up: ## run Beacon until Ctrl-C (BEACON_BIND, BEACON_PORT, BEACON_DATA_DIR: docs/hosting.md)
 	@$(RUN) up
 
-down: ## stop the Beacon that uses this data folder, and processes that a killed one left running
+down: ## stop the Beacon server that uses this data folder, and processes that a killed one left running
 	@$(RUN) down
 
-test: ## run the fast tests on temporary servers (ARGS="-k word" for some of them)
+test: ## run the fast tests on temporary servers (ARGS="-k word" selects some)
 	@$(RUN) test $(ARGS)
 
 test-slow: ## run the slow tests: real processes, browser, faults, attacks (ARGS as above)
@@ -33,10 +33,10 @@ faults: ## break real processes for 15 minutes and print which data survived (AR
 attacks: ## attack every sink for several minutes and print what was refused, neutralized or executed (ARGS=--write as above)
 	@$(RUN) attacks $(ARGS)
 
-screenshots: ## save every page, light and dark, wide and narrow, in screenshots/ (ARGS="word" for some)
+screenshots: ## save screenshots of every page, light and dark, wide and narrow, in screenshots/ (ARGS="word" selects some)
 	@$(RUN) screenshots $(ARGS)
 
-pictures: ## walk docs/tutorial.md in a browser and take the pictures of docs/pictures/
+pictures: ## follow docs/tutorial.md in a browser and save the screenshots in docs/pictures/
 	@$(RUN) pictures $(ARGS)
 
 docs: ## regenerate docs/reference/ from the code
@@ -48,20 +48,20 @@ languages: ## update locale/ after messages have changed, and print what isn't t
 bench: ## run all benchmarks and write bench/report.md (ARGS="--quick", ARGS="--only recall")
 	@$(RUN) bench $(ARGS)
 
-lint: ## check style, types, templates, migrations, size of the code, and production settings (Django)
+lint: ## check style, types, templates, migrations, code size, and production settings (Django)
 	@$(RUN) lint
 
-dist: ## build the wheel (with the command `beacon`), the sources and the client into dist/
+dist: ## build the wheel (with the `beacon` command), the source package and the client into dist/
 	@$(RUN) dist
 
 sbom: ## write Beacon's components and their licenses to dist/ (CycloneDX)
 	@$(RUN) sbom
 
-lock: ## resolve requirements/*.in into hashed requirements/*.txt (needs a network)
+lock: ## resolve requirements/*.in into hashed requirements/*.txt (needs network access)
 	@$(RUN) lock
 
-audit: ## check the locked packages for known vulnerabilities (needs a network)
+audit: ## check the locked packages for known vulnerabilities (needs network access)
 	@$(RUN) audit
 
-vendor: ## rebuild static/vendor from its locked packages (needs Node and a network)
+vendor: ## rebuild static/vendor from its locked packages (needs Node and network access)
 	@$(RUN) vendor

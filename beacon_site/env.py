@@ -72,7 +72,7 @@ def text(name: str, default: str = "") -> str:
 
 def number(name: str, default: int, *, least: int = 0, most: int = ANY_NUMBER) -> int:
     """Return the variable as a whole number within `least` and `most`."""
-    bounds = f"from {least:,}" if most == ANY_NUMBER else f"{least:,} to {most:,}"
+    bounds = f"at least {least:,}" if most == ANY_NUMBER else f"{least:,} to {most:,}"
     raw = _given(name, f"number, {bounds}", str(default))
     if not raw:
         return default
@@ -95,12 +95,12 @@ def flag(name: str, default: bool = False) -> bool:
 
 def words(name: str) -> list[str]:
     """Return the variable's parts, separated by commas or spaces."""
-    return _given(name, "words").replace(",", " ").split()
+    return _given(name, "list").replace(",", " ").split()
 
 
 def listed(name: str) -> frozenset[str]:
     """Return the variable's parts, separated by commas, which can contain spaces."""
-    parts = (part.strip() for part in _given(name, "names").split(","))
+    parts = (part.strip() for part in _given(name, "list").split(","))
     return frozenset(part for part in parts if part)
 
 
@@ -149,7 +149,7 @@ def folder(name: str, *, made: bool = False) -> str:
 
 def url(name: str, default: str = "") -> str:
     """Return the variable as an http(s) URL without a trailing slash."""
-    value = (_given(name, "address", default) or default).rstrip("/")
+    value = (_given(name, "URL", default) or default).rstrip("/")
     if value and urlsplit(value).scheme not in {"http", "https"}:
         raise ImproperlyConfigured(f"{name} must begin with http:// or https://, not {value!r}.")
     return value

@@ -36,7 +36,7 @@ class ResolveIn(Body):
 
     how: Literal["left", "right", "both", "merged"]
     text: str = Field("", max_length=MOST_CONTENT, description="The merged text.")
-    dated: bool = Field(False, description="If both are kept, add each record's date to its text.")
+    dated: bool = Field(False, description="If you keep both, add each record's date to its text.")
     left_version: int | None = Field(None, ge=1, description="The version you saw.")
     right_version: int | None = Field(None, ge=1, description="The version you saw.")
 
@@ -91,7 +91,7 @@ class ConflictOut(BaseModel):
 
 @api.get("", auth=ADMIN, response=Listing[ConflictOut])
 def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listing[ConflictOut]:
-    """List conflicts, oldest first. Only open ones, unless you ask for others."""
+    """List conflicts, oldest first. By default, only open ones."""
     mine = _with_files(Conflict.objects.of(request.auth.owner))
     rows = mine.standing() if wanted.state == "open" else mine
     if wanted.state == "settled":
@@ -103,7 +103,7 @@ def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listin
 
 @api.post(_ONE + "/settle", auth=ADMIN, response=ConflictOut)
 def resolve_conflict(request: ApiRequest, conflict_id: UUID, body: ResolveIn) -> ConflictOut:
-    """Resolve a conflict.  409: it is already resolved, or a side has changed."""
+    """Resolve a conflict. Returns 409 if it's already resolved, or if a side has changed."""
     one = _conflict(request.auth, conflict_id)
     seen = (body.left_version or one.left_version, body.right_version or one.right_version)
     try:
@@ -117,7 +117,7 @@ def resolve_conflict(request: ApiRequest, conflict_id: UUID, body: ResolveIn) ->
 
 @api.post(_ONE + "/reopen", auth=ADMIN, response=ConflictOut)
 def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
-    """Reopen a resolved conflict.  409: it is already open, or a side has changed."""
+    """Reopen a resolved conflict. Returns 409 if it's already open, or if a side has changed."""
     one = _conflict(request.auth, conflict_id)
     try:
         conflict_services.undo_change(one, by=request.auth.by)

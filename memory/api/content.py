@@ -50,7 +50,7 @@ class ContentIn(Body):
     content: str = Field(max_length=MOST_BYTES, description="At most 8 MiB of UTF-8.")
     type: Type = "custom"
     source: str = Field(
-        "", max_length=LONGEST_SOURCE, description="Its origin. Default: the caller."
+        "", max_length=LONGEST_SOURCE, description="Where it came from. Default: the caller."
     )
     tags: Tags = []
     related_to: list[str] = Field([], max_length=MOST_RELATED, description="IDs of related items.")
@@ -58,7 +58,7 @@ class ContentIn(Body):
     title: str = Field("", max_length=LONGEST_TITLE)
     url: str = Field("", max_length=LONGEST_URL)
     action: str = Field(
-        "", max_length=LONGEST_ACTION, description="The action that produced it, if any."
+        "", max_length=LONGEST_ACTION, description="The action that produced the item, if any."
     )
     sensitivity: Sensitivity = "normal"
 
@@ -66,7 +66,9 @@ class ContentIn(Body):
 class ContentQuery(PageParams):
     """Filters, all of which must match."""
 
-    scope: Scope | None = Field(None, description="Only this scope. Default: all you can see.")
+    scope: Scope | None = Field(
+        None, description="Only this scope. Default: all scopes that you can see."
+    )
     type: Type | None = None
     source: str = Field("", max_length=LONGEST_SOURCE, description="Only exactly this source.")
     tag: list[str] = Field([], max_length=50, description="Only items with all of these tags.")
@@ -77,10 +79,15 @@ class ContentQuery(PageParams):
 class ViewQuery(BaseModel):
     """How to show an item."""
 
-    transform: TransformName = Field("full", description="docs/content-store.md describes them.")
-    n: int | None = Field(None, ge=1, le=MOST_BYTES, description="Number of units. Not for full.")
+    transform: TransformName = Field(
+        "full",
+        description="How much of the item to return. excerpt: the text around the first match of q. summary: the most important sentences. filtered: the lines that contain all words in q.",
+    )
+    n: int | None = Field(
+        None, ge=1, le=MOST_BYTES, description="Number of characters or lines. Not used with full."
+    )
     q: str = Field(
-        "", max_length=400, description="Words to search for. Only for excerpt and filtered."
+        "", max_length=400, description="Words to search for. Used only with excerpt and filtered."
     )
     unit: Literal["characters", "lines"] = "characters"
 
@@ -176,7 +183,7 @@ api = router("content", is_held=True)
 
 @api.post("", auth=WRITE, response={201: ItemOut})
 def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) -> Any:
-    """Store an item in full. It enters a prompt only when requested by its ID."""
+    """Store an item in full. It's added to a prompt only if it's requested by its ID."""
     caller = request.auth
     fields = item.model_dump(exclude={"content", "source", "scope"})
     scope = auth.claimed(caller, item.scope)
@@ -228,7 +235,7 @@ def show_content(
     item_id: UUID,
     wanted: Query[ViewQuery],
 ) -> ShownOut:
-    """Show all or part of an item, with the size shown and the full size."""
+    """Return all or part of an item, with the size of the returned part and the full size."""
     caller = request.auth
     item = content_services.retrieve(caller.owner, item_id, scopes=None)
     if item is None or not auth.is_open(caller, item.scope):
@@ -267,8 +274,10 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
 def restore_snapshot(
     request: ApiRequest, snapshot_id: UUID, restore: RestoreIn | None = None
 ) -> RestoredOut:
-    """Restore a snapshot. Its own scope then contains exactly its items. Another scope gets copies
-    of them.
+    """Restore a snapshot.
+
+    If you restore it to its own scope, that scope then contains exactly the snapshot's items. Any
+    other scope gets copies of them.
     """
     caller = request.auth
     mine = Snapshot.objects.of(caller.owner).live()

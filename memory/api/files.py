@@ -44,7 +44,7 @@ class FileIn(Body):
 
     content: str = Field(
         max_length=MOST_EPISODES,
-        description="Markdown. Both fact files share 15 KiB. A month's file can have 256 KiB.",
+        description="Markdown. The two fact files share a limit of 15 KiB. A month's file can have 256 KiB.",
     )
     why: str = _WHY
 
@@ -178,7 +178,7 @@ _SAVED = {200: FileSaved, 201: FileSaved, 202: Held}
 def list_files(
     request: ApiRequest, page: PageParams = PAGE, as_of: str = AS_OF
 ) -> Listing[FileListed]:
-    """List the memory files without their texts: facts first, then months, latest first."""
+    """List the memory files without their text: fact files first, then months, newest first."""
     caller = request.auth
     take_in(caller.owner)
     with as_it_was(caller, as_of):
@@ -201,7 +201,7 @@ def list_file_revisions(
 
 @api.post(_ONE + "/entries", auth=WRITE, response=_SAVED)
 def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: EntryIn) -> Any:
-    """Add an entry at the end of a file. A month's first entry creates its file (201)."""
+    """Append an entry to a file. The first entry of a month creates that month's file (201)."""
     caller = request.auth
 
     def save() -> SaveResult:
@@ -218,7 +218,7 @@ def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: 
 def read_file(
     request: ApiRequest, response: HttpResponse, path: str, as_of: str = AS_OF
 ) -> FileOut:
-    """Read a file: its exact text. The ETag is its version."""
+    """Read a file's exact text. The ETag is its version."""
     with as_it_was(request.auth, as_of):
         file = _file(request.auth, path)
         used(request.auth, file)
@@ -245,7 +245,10 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
 
 @api.patch(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH)
 def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch: FilePatch) -> Any:
-    """Replace parts of a file, all or none. Each old text must occur exactly once."""
+    """Replace parts of a file.
+
+    Either all patches are applied, or none. Each old text must occur exactly once.
+    """
     caller = request.auth
 
     def save() -> SaveResult:
@@ -263,7 +266,7 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
 def trash_file(request: ApiRequest, path: str) -> Status[None]:
     """Move a month's file to Trash.
 
-    Needs a token with scope admin.  422: fact files can not be deleted.
+    Requires a token with the `admin` scope. Fact files can't be deleted (422).
     """
     caller = request.auth
     words = _(
@@ -427,10 +430,10 @@ class CommandOut(BaseModel):
 
 @commands_api.post("", auth=WRITE, response={200: CommandOut, 202: Held})
 def carry_out_command(request: ApiRequest, command: CommandIn) -> Any:
-    """Carry out a command of Anthropic's memory tool in the agent's own folder.
+    """Run a command of Anthropic's memory tool in the agent's own folder.
 
-    The answer is the tool's documented text. An error's text is in `detail`. `view` also needs
-    the `read` scope.
+    The response contains the text that Anthropic documents for the command. If the command fails,
+    the text is in `detail`. `view` also needs the `read` scope.
     """
     caller = request.auth
     if command.command == "view" and not caller.may("read"):

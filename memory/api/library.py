@@ -34,19 +34,23 @@ MOST_ENCODED = LARGEST * 4 // 3 + 4
 class DocumentIn(Body):
     """A text, a web page or a file. With a text, `url` is only stored as its origin."""
 
-    title: str = Field("", max_length=LONGEST_TITLE, description="Default: the document’s own.")
+    title: str = Field(
+        "", max_length=LONGEST_TITLE, description="Default: the document’s own title."
+    )
     text: str = Field("", max_length=2_000_000, description="Markdown or plain text.")
     url: str = Field(
         "",
         max_length=LONGEST_URL,
         pattern=r"^(https?://.*)?$",
-        description="The web page. Beacon fetches its text, unless you send one.",
+        description="The URL of a web page. Beacon fetches its text unless you send `text`.",
     )
     file_name: str = Field(
-        "", max_length=255, description="The file’s name, which tells its type (.pdf, .docx)."
+        "",
+        max_length=255,
+        description="The file’s name. The extension determines the type, such as .pdf or .docx.",
     )
     file: str = Field(
-        "", max_length=MOST_ENCODED, description="The file’s bytes in base64, at most 5 MiB."
+        "", max_length=MOST_ENCODED, description="The file’s content in base64, at most 5 MiB."
     )
 
 
@@ -78,7 +82,7 @@ class DocumentTextOut(DocumentOut):
 
 @api.get("", auth=READ, response=Listing[DocumentOut])
 def list_documents(request: ApiRequest, wanted: Query[DocumentsQuery]) -> Listing[DocumentOut]:
-    """List your own documents, newest first. Those of the watched folder aren’t included."""
+    """List your own documents, newest first. Documents in the watched folder aren’t included."""
     caller = request.auth
     rows = LibraryDocument.objects.of(caller.owner).live().filter(path="").defer("text")
     return listing(open_to_agents(caller, rows), wanted, name="library", out=DocumentOut.about)
@@ -101,7 +105,7 @@ def read_document(
 
 @api.post("", auth=WRITE, response={201: DocumentOut})
 def add_document(request: ApiRequest, response: HttpResponse, wanted: DocumentIn) -> Any:
-    """Add a document. Runs find it like a page of the web, and quote it as external text."""
+    """Add a document. Runs can find it like a web page, and quote it as external text."""
     caller = request.auth
     check_unreviewed(caller, "library", _("Adding a document"))
     try:

@@ -44,13 +44,13 @@ Content = Annotated[
 ]
 Tags = Annotated[
     list[Annotated[str, Field(max_length=LONGEST_TAG)]],
-    Field(max_length=MOST_TAGS, description="Tags for finding it."),
+    Field(max_length=MOST_TAGS, description="Tags that help to find it later."),
 ]
 Evidence = Annotated[
     list[str],
     Field(
         max_length=MOST_EVIDENCE,
-        description="What it is based on. Required for rules written by agents.",
+        description="What the note is based on. Required for rules written by agents.",
     ),
 ]
 Confidence = Annotated[float, Field(ge=0, le=1, description="A rule needs 0.8 or more.")]
@@ -64,7 +64,7 @@ class NoteIn(Body):
     kind: WrittenKind = "log"
     tags: Tags = []
     stability: Stability | None = Field(
-        None, description="Default: stable. volatile needs ttl_days, permanent takes none."
+        None, description="Default: stable. Set ttl_days for volatile, and omit it for permanent."
     )
     ttl_days: Days | None = None
     confidence: Confidence = 1.0
@@ -74,7 +74,9 @@ class NoteIn(Body):
         "owner", max_length=LONGEST_SCOPE, description="owner, run:<id>, session:<id>, agent:<name>"
     )
     topic: str | None = Field(None, description="The slug of its topic.")
-    source: str | None = Field(None, max_length=200, description="Its origin. Default: the caller.")
+    source: str | None = Field(
+        None, max_length=200, description="Where it came from. Default: the caller."
+    )
 
 
 class NotePatch(Body):
@@ -90,13 +92,13 @@ class NotePatch(Body):
     sensitivity: Sensitivity | None = None
     scope: str | None = Field(None, max_length=LONGEST_SCOPE)
     pinned: bool | None = Field(
-        None, description="Pinned notes do not expire. Only people can set this."
+        None, description="Pinned notes don't expire. Only people can set this."
     )
     paused: bool | None = Field(
         None, description="Agents can’t see paused notes. Only people can set this."
     )
     lock: Lock | None = Field(
-        None, description="What agents can do with it. Only people can set this."
+        None, description="What agents can do with the note. Only people can set this."
     )
     why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
@@ -204,7 +206,7 @@ class NotesQuery(PageParams):
 
 @api.get("", auth=READ, response=Listing[NoteOut])
 def list_notes(request: ApiRequest, wanted: Query[NotesQuery]) -> Listing[NoteOut]:
-    """List notes, newest first, without those in Trash. Agents do not see sensitive ones."""
+    """List notes, newest first, except those in Trash. Agents can't see sensitive notes."""
     caller = request.auth
     rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
     if wanted.kind:
@@ -226,7 +228,7 @@ def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
 
 @api.post("", auth=WRITE, response={201: NoteOut, 202: Held})
 def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any:
-    """Write a note.  202: an agent's write that waits for a person's approval."""
+    """Create a note. Returns 202 if an agent's write waits for a person's approval."""
     caller = request.auth
     topic = topic_of(caller, note.topic)
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
@@ -264,7 +266,7 @@ def read_note(request: ApiRequest, response: HttpResponse, note_id: UUID) -> Not
 
 @api.patch(_ONE, auth=WRITE, response={200: NoteOut, 202: Held}, openapi_extra=IF_MATCH)
 def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch: NotePatch) -> Any:
-    """Correct a note. Omitted fields stay the same. Only people can correct what a person wrote."""
+    """Correct a note. Omitted fields don't change. Only people can correct what a person wrote."""
     caller, note = request.auth, _note(request.auth, note_id)
     expected, changed = expected_version(request, note), patch.changed()
     _check_agents_edit(caller, note, changed)
@@ -360,10 +362,10 @@ def trash_note(request: ApiRequest, note_id: UUID) -> Any:
 
 @api.post("/merge", auth=WRITE, response={201: MergedOut, 202: Held})
 def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> Any:
-    """Merge 2 to 20 notes into one summary that replaces them, with a model if there is one.
+    """Merge 2 to 20 notes into one summary that replaces them, with a model if one is set up.
 
-    202: an agent's merge that waits for a person's approval. Its text is the notes' texts joined
-    together.
+    Returns 202 if an agent's merge waits for a person's approval. The proposed text is then the
+    notes' texts joined together.
     """
     caller = request.auth
     if not caller.by.is_person:
@@ -413,7 +415,7 @@ def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
 def supersede_note(
     request: ApiRequest, response: HttpResponse, note_id: UUID, successor: SupersedeIn
 ) -> Any:
-    """Write a note that replaces this one, which stays in its history."""
+    """Create a note that replaces this one. The old note stays in its history."""
     caller, note = request.auth, _note(request.auth, note_id)
     if note.kind in Note.IDENTITY:
         words = _(

@@ -32,7 +32,10 @@ StepType = Literal["GOAL", "AGENT", "RUN"]
 MOST_OUTPUT = 500_000  # characters of a step's output, of which the first 4,000 are searched
 Source = Annotated[
     str | None,
-    Field(max_length=200, description="Such as GOAL:check-database. Default: the caller."),
+    Field(
+        max_length=200,
+        description="Where it came from, such as GOAL:check-database. Default: the caller.",
+    ),
 ]
 Texts = Annotated[list[str], Field(max_length=MOST_LINES)]
 
@@ -46,7 +49,7 @@ class ObservationsIn(Body):
 
     content: Content | None = Field(None, description="The finding, insight or lesson.")
     category: Category | None = None
-    findings: Texts = Field([], description="Facts found.")
+    findings: Texts = Field([], description="Facts that were found.")
     insights: Texts = Field([], description="Conclusions and decisions.")
     lessons: Texts = Field([], description="What to do or avoid in the future.")
     tags: Tags = []
@@ -129,7 +132,8 @@ class ExtractIn(Body):
     """A step's output to extract observations from."""
 
     output: str = Field(
-        max_length=MOST_OUTPUT, description="From texts under 50 characters, nothing is extracted."
+        max_length=MOST_OUTPUT,
+        description="Nothing is extracted from texts of fewer than 50 characters.",
     )
     step_name: str = Field("", max_length=200)
     step_type: StepType = "AGENT"
@@ -259,7 +263,10 @@ def read_observation(
 def edit_one_observation(
     request: ApiRequest, response: HttpResponse, observation_id: UUID, patch: ObservationPatch
 ) -> ObservationOut:
-    """Correct an observation. Needs a token with scope admin, because agents can only add."""
+    """Correct an observation.
+
+    Requires a token with the `admin` scope, because agents can only add observations.
+    """
     caller = request.auth
     _only_people(caller)
     one = _observation(caller, observation_id)
@@ -274,7 +281,10 @@ def edit_one_observation(
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_observation(request: ApiRequest, observation_id: UUID) -> Status[None]:
-    """Move an observation to Trash. Needs a token with scope admin, because agents can only add."""
+    """Move an observation to Trash.
+
+    Requires a token with the `admin` scope, because agents can only add observations.
+    """
     caller = request.auth
     _only_people(caller)
     one = _observation(caller, observation_id)
@@ -285,10 +295,12 @@ def trash_observation(request: ApiRequest, observation_id: UUID) -> Status[None]
 
 @api.post("/extract", auth=WRITE, response={200: ExtractedOut, 202: Held})
 def extract_observations(request: ApiRequest, extraction: ExtractIn) -> Any:
-    """Extract findings, insights and lessons from a step's output, with a model or heuristics.
+    """Extract findings, insights and lessons from a step's output.
 
-    If the model fails or returns nonsense, nothing is extracted and the answer has a warning.
-    `store` also saves the result.
+    A model does this or, if none is set up, rules do.
+
+    If the model fails or its answer can't be used, nothing is extracted and the response contains a
+    warning. `store` also saves the result.
     """
     caller, sent = request.auth, extraction
     topic = topic_of(caller, sent.topic)

@@ -40,7 +40,7 @@ class ProposalsQuery(PageParams):
     type: Literal["", "memoryfile", "note", "observation"] = ""
     order: Literal["danger", "created"] = Field(
         "danger",
-        description="Most dangerous first, then oldest, as in the Inbox; or by age.",
+        description="danger: most dangerous first, then oldest, as in the Inbox. created: oldest first.",
     )
 
 
@@ -105,7 +105,7 @@ def list_proposals(
     request: ApiRequest,
     wanted: ProposalsQuery = PAGE,
 ) -> Listing[ProposalOut]:
-    """List proposals, most dangerous first. Only pending ones, unless you ask for others."""
+    """List proposals, most dangerous first. By default, only pending ones."""
     owner = request.auth.owner
     rows = (
         review_services.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
@@ -129,7 +129,7 @@ def accept_proposal(
 ) -> ProposalOut:
     """Accept a pending write and store it as the person's own.
 
-    409: already decided, expired, or outdated.
+    Returns 409 if it's already decided, expired or outdated.
     """
     proposal = _proposal(request.auth, proposal_id)
     content = accept.content if accept is not None else None
@@ -150,7 +150,7 @@ def accept_proposal(
 def reject_proposal(
     request: ApiRequest, proposal_id: UUID, reject: RejectIn | None = None
 ) -> ProposalOut:
-    """Reject a pending write.  409: it is no longer pending."""
+    """Reject a pending write. Returns 409 if it's no longer pending."""
     proposal = _proposal(request.auth, proposal_id)
     review_services.reject(proposal, by=request.auth.by, why=reject.reason if reject else "")
     return ProposalOut.of(proposal)

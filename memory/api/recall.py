@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import BaseModel, Field
 
+from beacon_site.text.names import LONGEST_NAME
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.observations import Category
@@ -59,7 +60,8 @@ class RecallQuery(BaseModel):
         description='Words, "phrases" and operators such as kind:rule or topic:batteries.',
     )
     mode: Literal["auto", "lexical", "exact"] = Field(
-        "auto", description="exact: BM25 of the content only. auto: also semantic search."
+        "auto",
+        description="exact: BM25 over the content only. lexical: BM25 that also covers tags, origin and the topic's title. auto: lexical plus semantic search.",
     )
     type: list[Type] = Field([], max_length=5, description="Only these types.")
     category: list[Category] = Field([], max_length=3, description="Only these categories.")
@@ -76,7 +78,7 @@ class RecallQuery(BaseModel):
         None,
         ge=1,
         le=MOST_HITS,
-        description="Return this many findings, insights and lessons each, instead of one list.",
+        description="Return up to this many results per category (findings, insights and lessons), in separate lists.",
     )
 
 
@@ -138,7 +140,7 @@ def recall(
     request: ApiRequest,
     wanted: Query[RecallQuery],
 ) -> Any:
-    """Return the best matches, without expired or replaced records and without Trash."""
+    """Return the best matches. Leaves out expired and replaced records, and records in Trash."""
     with as_it_was(request.auth, wanted.as_of):
         return _recalled(request.auth, wanted)
 
@@ -210,7 +212,7 @@ class RatingIn(Body):
         max_length=10_000, description="The query. The order of its words doesn’t matter."
     )
     id: UUID = Field(
-        strict=False, description="The ID of the result, or of a session for one of its answers."
+        strict=False, description="The ID of the result. For an answer, the ID of its session."
     )
     position: int = Field(
         0, ge=0, le=1_000_000, description="For an answer: the position of its message."
@@ -240,10 +242,10 @@ class RatingOut(BaseModel):
 
 @ratings_api.post("", auth=WRITE, response={200: RatingOut, 201: RatingOut, 404: None})
 def rate_result(request: ApiRequest, rating: RatingIn) -> Any:
-    """Rate a result as useful or not useful for a question; an earlier rating is replaced.
+    """Rate a result as useful or not useful for a question.
 
-    The same question then ranks the result higher or lower. An agent can’t replace a person’s
-    rating.
+    Replaces an earlier rating. The result then ranks higher or lower for the same question. An
+    agent can’t replace a person’s rating.
     """
     caller = request.auth
     record = _rated_record(caller, rating)
@@ -336,7 +338,7 @@ class RelatedListOut(BaseModel):
 def list_related(
     request: ApiRequest, memory_id: UUID, wanted: Query[RelatedQuery]
 ) -> RelatedListOut:
-    """Return the records nearest to a record of any type that recall returns."""
+    """Return the records most closely related to a record of any type that recall returns."""
     caller = request.auth
     shows()
     record = _recalled_record(caller, memory_id)
@@ -373,7 +375,7 @@ _ABOUT_LIST = "about"
 class AboutQuery(PageParams):
     """The name, and which of its records."""
 
-    name: str = Field(max_length=200, description="A name, at most 60 characters.")
+    name: str = Field(max_length=LONGEST_NAME, description="The name, in any case.")
     type: list[Type] = Field([], max_length=5, description="List only records of these types.")
     limit: int = Field(PAGE, ge=1, le=MOST, description="Maximum number of items.")
 
@@ -447,7 +449,10 @@ class AboutOut(BaseModel):
 
 @about_api.get("", auth=READ, response=AboutOut)
 def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
-    """Return everything about a name: its records, newest first, their numbers and the names beside it."""
+    """Return the records that contain a name, newest first.
+
+    Also returns how many there are, and the other names in them.
+    """
     caller = request.auth
     shows()
     is_agent = not caller.by.is_person

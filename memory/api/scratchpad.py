@@ -29,7 +29,7 @@ api = router("scratchpad", is_held=True)
 _ONE = "/{path:key}"
 Named = Annotated[
     str,
-    Query(max_length=100, description="The ID of a session, to use only that session's entries."),
+    Query(max_length=100, description="The ID of a session. Only that session's entries are used."),
 ]
 
 
@@ -37,7 +37,11 @@ class EntriesQuery(PageParams):
     """Filters: keys that begin with `prefix`, or entries with `q` in key or value."""
 
     prefix: str = Field("", max_length=200)
-    q: str = Field("", max_length=10_000, description="The exact text, ignoring case.")
+    q: str = Field(
+        "",
+        max_length=10_000,
+        description="Text that the key or value contains. Case doesn't matter.",
+    )
     session: str = Field("", max_length=100, description="The ID of a session.")
 
 
@@ -81,7 +85,7 @@ def list_entries(
 def read_entry(
     request: ApiRequest, response: HttpResponse, key: str, session: Named = ""
 ) -> EntryOut:
-    """Read the value of a key. The key is URL-encoded, slashes included."""
+    """Read the value of a key. URL-encode the key, including slashes."""
     caller = request.auth
     entry = _entry(caller, key, session)
     used(caller, entry)
@@ -93,7 +97,7 @@ def read_entry(
 def set_entry(
     request: ApiRequest, response: HttpResponse, key: str, entry: ValueIn, session: Named = ""
 ) -> Any:
-    """Set the value of a key. The history keeps the old value."""
+    """Set the value of a key. The old value stays in the history."""
     caller = request.auth
     scope = _scope(caller, session)
     if scope == OWNER_SCOPE:

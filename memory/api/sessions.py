@@ -46,7 +46,9 @@ LONGEST_ID = 100
 class SessionIn(Body):
     """A new session."""
 
-    title: str = Field("", max_length=200, description="One line. Default: the first words.")
+    title: str = Field(
+        "", max_length=200, description="One line. Default: the first words of the first message."
+    )
 
 
 class MessageIn(Body):
@@ -92,8 +94,9 @@ class MessageOut(BaseModel):
 
     @classmethod
     def of(cls, message: Message) -> Self:
-        """Return the schema. The endpoint that shows a session reports which records its answers
-        used.
+        """Return the schema.
+
+        The endpoint that shows a session reports which records its answers used.
         """
         shows(trust=conversation_end.read_in([message]))
         return cls(**{name: getattr(message, name) for name in cls.model_fields})
@@ -149,7 +152,7 @@ def read_session(
     session_id: UUID,
     before: Annotated[int | None, Query(ge=0, le=2_000_000_000)] = None,
 ) -> WholeSessionOut:
-    """Read a session with its last 200 messages, or those before the position `before`."""
+    """Read a session with its last 200 messages, or with the 200 before position `before`."""
     session = _session(request.auth, session_id)
     shows(trust=conversation_end.trust_of(session))
     rows = session.messages.filter(is_index=False).order_by("-position")
@@ -190,8 +193,8 @@ def consolidate_session(
 ) -> Any:
     """Keep what matters from a conversation: decisions, conclusions, and requests to remember.
 
-    `session_id` is the ID of a session, or any name for a conversation elsewhere. Exact
-    duplicates are ignored.
+    `session_id` is the ID of a session, or any name you choose for a conversation outside
+    Beacon. Exact duplicates are ignored.
     """
     caller = request.auth
     session = _stored(caller, session_id)

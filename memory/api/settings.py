@@ -31,13 +31,18 @@ class SettingsPatch(Body):
     """The settings to change. Omitted ones stay the same."""
 
     review_levels: dict[Kind, ChosenLevel] | None = Field(
-        None, description="Review rules for agents' writes, by kind. Empty: the default."
+        None,
+        description="Review rules for agents' writes, by kind. Leave a rule empty for the default.",
     )
     language: str | None = Field(
-        None, max_length=16, description="The code of the language that the person writes in."
+        None,
+        max_length=16,
+        description="The code of the language that the person writes in, such as en.",
     )
     page_language: str | None = Field(
-        None, max_length=10, description="The code of the pages' language. Empty: the browser's."
+        None,
+        max_length=10,
+        description="The language of Beacon's pages, as a code. Leave empty to use the browser's language.",
     )
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
 
@@ -59,7 +64,7 @@ def read_settings(request: ApiRequest) -> SettingsOut:
 
 @api.patch("", auth=ADMIN, response=SettingsOut)
 def edit_settings(request: ApiRequest, patch: SettingsPatch) -> SettingsOut:
-    """Change settings, all or none."""
+    """Change settings. Either all changes are saved, or none."""
     sent = {k: v for k, v in patch.model_dump(exclude_unset=True).items() if v is not None}
     caller = request.auth
     return SettingsOut(**change_settings(caller.owner, sent, by=caller.by))

@@ -34,7 +34,9 @@ LONGEST_LABEL = 200  # characters of a revision that are read for titles in the 
 class TrashQuery(PageParams):
     """Which records in Trash."""
 
-    type: str = Field("", max_length=40, description="Only this kind: note, topic, memoryfile …")
+    type: str = Field(
+        "", max_length=40, description="Only this record type, such as note, topic or memoryfile."
+    )
 
 
 class TrashedOut(BaseModel):
@@ -63,7 +65,7 @@ class PurgeIn(Body):
 
 @api.get("", auth=READ, response=Listing[TrashedOut])
 def list_trash(request: ApiRequest, wanted: TrashQuery = PAGE) -> Listing[TrashedOut]:
-    """List records in Trash, latest first. Agents do not see records that only people can see."""
+    """List records in Trash, latest first. Agents can't see records that only people can see."""
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
@@ -85,9 +87,10 @@ def list_trash(request: ApiRequest, wanted: TrashQuery = PAGE) -> Listing[Trashe
 
 @api.post(_ONE + "/restore", auth=ADMIN, response={204: None})
 def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> Status[None]:
-    """Restore a record from Trash unchanged.  409 or 422: something is in its place.
+    """Restore a record from Trash unchanged.
 
-    If another topic now has the name of a topic, a number is added to the restored one.
+    Returns 409 or 422 if another record has taken its place. If another topic now has the same
+    name, a number is added to the name of the restored topic.
     """
     caller = request.auth
 

@@ -48,7 +48,7 @@ IF_MATCH_OR_NONE: dict[str, Any] = {
             "name": "If-None-Match",
             "required": False,
             "schema": {"type": "string", "enum": ["*"]},
-            "description": "Instead of If-Match, if there is nothing yet. Only *.",
+            "description": "Send * instead of If-Match to create a file that doesn't exist yet.",
         },
     ]
 }
@@ -74,8 +74,9 @@ def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def held(rows: Rows) -> Rows:
-    """Lock the rows until the transaction of `one_transaction` ends. Outside of one, they aren't
-    locked.
+    """Lock the rows until the transaction of `one_transaction` ends.
+
+    Outside of one, they aren't locked.
     """
     return rows.select_for_update(of=("self",), no_key=True) if _holds.get() else rows
 

@@ -83,7 +83,9 @@ class FilesCommand(MigratedCommand):
     """A command that copies one account's files from or to a folder or zip."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("username", nargs="?", help="optional if there is only one account")
+        parser.add_argument(
+            "username", nargs="?", help="the account (optional if there’s only one)"
+        )
         parser.add_argument("place", type=_place, metavar="DIR|FILE.zip", help="a folder, or a zip")
 
     def owner_named(self, username: str | None) -> User:

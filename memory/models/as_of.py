@@ -57,10 +57,7 @@ LISTS = dict.fromkeys(
     ("memory_revision", "memory_activity", "memory_use", "memory_modelcall"), "created < {at}"
 )
 
-AS_OF_WORDS = (
-    "Read everything as it was at the end of this day (2026-03-01, in the person's time zone), or at "
-    "this time (2026-03-01T09:30Z). Permanently deleted text isn't included. Empty: as it is now."
-)
+AS_OF_WORDS = "Read everything as it was at an earlier time: a date (2026-03-01 means the end of that day, in the person's time zone) or a date and time (2026-03-01T09:30Z). Permanently deleted text isn't included. Leave empty to read the current state."
 
 LONGEST = 40  # characters of a date-time
 

@@ -83,14 +83,14 @@ def _fields(channel: Channel) -> dict[str, Any]:
 
 @api.get("", auth=ADMIN, response=Listing[HookOut])
 def list_hooks(request: ApiRequest, wanted: Query[PageParams]) -> Listing[HookOut]:
-    """List your webhooks, also those from Settings."""
+    """List your webhooks, including those created in Settings."""
     rows = Channel.objects.of(request.auth.owner).kept().filter(kind=Channel.Kind.WEBHOOK)
     return listing(rows, wanted, name="hooks", out=HookOut.about)
 
 
 @api.post("", auth=ADMIN, response={201: HookWithKey})
 def subscribe_hook(request: ApiRequest, response: HttpResponse, wanted: HookIn) -> Any:
-    """Send events to a URL from now on."""
+    """Subscribe a URL to events."""
     caller = request.auth
     reports = Reports.CHANGED if "report.changed" in wanted.events else Reports.NONE
     if "report.finished" in wanted.events:
@@ -116,7 +116,10 @@ def subscribe_hook(request: ApiRequest, response: HttpResponse, wanted: HookIn) 
 
 @api.delete("/{uuid:hook_id}", auth=ADMIN, response={204: None})
 def unsubscribe_hook(request: ApiRequest, hook_id: UUID) -> Status[None]:
-    """Send nothing more to a webhook. Its owner can restore it in Settings for a month."""
+    """Delete a webhook.
+
+    Nothing more is sent to it. Its owner can restore it in Settings for a month.
+    """
     caller = request.auth
     mine = Channel.objects.of(caller.owner).kept().filter(kind=Channel.Kind.WEBHOOK, pk=hook_id)
     found = mine.select_related("owner").first()

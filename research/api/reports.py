@@ -42,7 +42,9 @@ class CorrectionIn(Body):
     """What is wrong with a sentence in a report."""
 
     run: int = Field(description="The run whose report contains the sentence.")
-    sentence: str = Field(max_length=4000, description="As in the report, without citations.")
+    sentence: str = Field(
+        max_length=4000, description="The sentence as in the report, without citations."
+    )
     wrong: str = Field(max_length=correcting.MOST_WORDS)
     right: str = Field("", max_length=correcting.MOST_WORDS)
     facts: list[FactSeenIn] | None = Field(
@@ -113,7 +115,7 @@ class CorrectionsQuery(PageParams):
 def list_corrections(
     request: ApiRequest, wanted: CorrectionsQuery = PAGE
 ) -> Listing[CorrectionOut]:
-    """List corrections, newest first. Undone ones are left out unless `all` is set."""
+    """List corrections, newest first. Leaves out undone corrections unless `state` is `all`."""
     rows = _mine(request.auth)
     if wanted.state == "standing":
         rows = rows.standing()
@@ -124,9 +126,10 @@ def list_corrections(
 
 @corrections_api.post("", auth=ADMIN, response={201: CorrectionOut, 404: None})
 def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[CorrectionOut]:
-    """Correct a sentence. Its facts change, and later runs use the correction.
+    """Correct a sentence.
 
-    409: it is already corrected, or a fact has changed since `version`.
+    Its facts change, and later runs use the correction. Returns 409 if it's already corrected, or
+    if a fact has changed since `version`.
     """
     caller = request.auth
     reports = Report.objects.of(caller.owner).live().filter(run__topic__trashed_at=None)
@@ -165,7 +168,10 @@ def _made(report: Report, sentence: Any, told: CorrectionIn, facts: Any, caller:
 
 @corrections_api.post("/{uuid:key}/take-back", auth=ADMIN, response=CorrectionOut)
 def undo_correction(request: ApiRequest, key: UUID) -> CorrectionOut:
-    """Undo a correction completely. 409: it is already undone, or a fact has changed since."""
+    """Undo a correction completely.
+
+    Returns 409 if it's already undone, or if a fact has changed since then.
+    """
     mine = _mine(request.auth).select_related("lesson", "report__owner", "topic")
     one = mine.filter(pk=key).first()
     if one is None:
@@ -271,9 +277,9 @@ class MarkedOut(Textless):
 
 @since_read_api.get(_ONE + "/since-read", auth=READ, response=SinceReadOut)
 def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
-    """Read what is new since the owner last read: the changes of unread reports as one list.
+    """Read what's new since the owner last read the topic.
 
-    Doesn't mark anything as read.
+    Returns the changes in its unread reports as one list, and doesn't mark anything as read.
     """
     caller = request.auth
     topic = topic_of(caller, slug)
@@ -293,7 +299,7 @@ def _check_may_read(caller: Caller, news: UnreadNews) -> None:
 
 @since_read_api.post(_ONE + "/read", auth=ADMIN, response=MarkedOut)
 def mark_read(request: ApiRequest, slug: str, which: MarkIn | None = None) -> Status[MarkedOut]:
-    """Mark the topic's reports as read: all, or those of Run #first to Run #last."""
+    """Mark the topic's reports as read: all of them, or those from Run #`first` to Run #`last`."""
     rows = _reports(request.auth, slug, which)
     count, _key = topic_news.mark_read(rows)
     return Status(200, MarkedOut(marked=count))
@@ -301,7 +307,7 @@ def mark_read(request: ApiRequest, slug: str, which: MarkIn | None = None) -> St
 
 @since_read_api.post(_ONE + "/unread", auth=ADMIN, response=MarkedOut)
 def mark_unread(request: ApiRequest, slug: str, which: MarkIn | None = None) -> Status[MarkedOut]:
-    """Mark reports as unread: the newest, or those of Run #first to Run #last."""
+    """Mark reports as unread: the newest one, or those from Run #`first` to Run #`last`."""
     rows = _reports(request.auth, slug, which)
     if which is None or (which.first is None and which.last is None):
         rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])

@@ -83,14 +83,15 @@ _ONE = "/{int:run_id}"
 
 @api.get(_ONE, auth=READ, response=RunWithSteps)
 def read_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Read a run's progress: its state, steps and counts. `number` is set once it is saved."""
+    """Read a run's progress: its state, steps and counts. `number` is set once the run is saved."""
     return RunWithSteps.whole(_run(request.auth, run_id))
 
 
 @api.get(_ONE + "/report", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
 def read_run_report(request: ApiRequest, run_id: int) -> Any:
-    """Read a run's report as JSON or Markdown, depending on the Accept header. The 404 response
-    contains the run's state.
+    """Read a run's report as JSON or Markdown, depending on the Accept header.
+
+    The 404 response contains the run's state.
     """
     run = _run(request.auth, run_id)
     report = reports_of(request.auth).filter(run=run).first()
@@ -101,7 +102,7 @@ def read_run_report(request: ApiRequest, run_id: int) -> Any:
 
 @api.post(_ONE + "/cancel", auth=WRITE, response=RunWithSteps)
 def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Cancel a run without saving anything. 409: it has ended."""
+    """Cancel a run without saving anything. Returns 409 if it has ended."""
     run = _own_run(request.auth, run_id)
     if not run.ask_to_cancel(by=request.auth.by):
         raise _over(run)
@@ -110,8 +111,9 @@ def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 
 @api.post(_ONE + "/stop", auth=WRITE, response=RunWithSteps)
 def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
-    """Stop a run and write its report from what it has found so far. 409: it has ended, or has not
-    started.
+    """Stop a run and write its report from what it has found so far.
+
+    Returns 409 if it has ended or hasn't started.
     """
     run = _own_run(request.auth, run_id)
     if run.ask_to_stop(by=request.auth.by):
@@ -128,7 +130,10 @@ def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 def retry_run(
     request: ApiRequest, response: HttpResponse, run_id: int, retry: RetryIn | None = None
 ) -> Status[RunWithSteps]:
-    """Queue a failed or cancelled run again, with the same ID. 409: it hasn't failed or been cancelled."""
+    """Queue a failed or cancelled run again, with the same ID.
+
+    Returns 409 if the run hasn't failed or been cancelled.
+    """
     caller, run = request.auth, _own_run(request.auth, run_id)
     try:
         done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")

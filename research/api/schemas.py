@@ -61,8 +61,12 @@ class TopicFields(Body):
     focus: str | None = Field(None, max_length=LONGEST)
     depth: Depth | None = None
     time_frame: TimeFrame | None = None
-    languages: list[Word] | None = Field(None, max_length=10, description="Codes or names.")
-    services: list[Word] | None = Field(None, max_length=20, description="Null: the defaults.")
+    languages: list[Word] | None = Field(
+        None, max_length=10, description="Codes or names of languages."
+    )
+    services: list[Word] | None = Field(
+        None, max_length=20, description="Null means the default services."
+    )
     feeds: list[Line] | None = Field(None, max_length=200)
     allow_domains: list[Word] | None = Field(None, max_length=200)
     block_domains: list[Word] | None = Field(None, max_length=200)
@@ -72,18 +76,20 @@ class TopicFields(Body):
     report_template: str | None = Field(
         None,
         max_length=LONGEST,
-        description="Markdown with placeholders such as {{ new }}. Empty: by the style.",
+        description="Markdown with placeholders such as {{ new }}. Leave empty to use the report style.",
     )
     report_most: Annotated[int, Field(ge=1, le=200)] | None = Field(
         None, description="The maximum number of items in each list of the template."
     )
-    report_tone: str | None = Field(None, max_length=200, description="For the model.")
+    report_tone: str | None = Field(
+        None, max_length=200, description="The tone that the model writes in."
+    )
     reading: Reading | None = None
     plan_review: PlanReview | None = None
     intent: str | None = Field(
         None,
         max_length=LONGEST,
-        description="Which changes to notify about. Empty: all changes. Only a person can set this.",
+        description="Which changes to notify about. Leave empty for all changes. Only a person can set this.",
     )
     tell_also: list[Line] | None = Field(
         None, max_length=50, description="Only a person can set this."
@@ -105,12 +111,12 @@ class TopicFields(Body):
     )
     stale_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
         None,
-        description="Number of days without a check before a fact becomes stale. Null: depends on the schedule.",
+        description="Number of days without a check before a fact becomes stale. Null means that it depends on the schedule.",
     )
     recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
     model: Annotated[str, Field(max_length=200)] | None = Field(
         None,
-        description="One of the server's models. Empty: the usual ones. Only a person can set this.",
+        description="One of the server's models. Leave empty to use the default models. Only a person can set this.",
     )
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
     private: bool | None = None

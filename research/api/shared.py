@@ -44,7 +44,7 @@ _LIBRARY = "library:"
 class MemberIn(Body):
     """A person to share a topic with."""
 
-    username: str = Field(max_length=150, description="The person needs an account on this Beacon.")
+    username: str = Field(max_length=150, description="The username of an account on this server.")
     role: Membership.Role = Field(Membership.Role.VIEWER, strict=False)
 
 
@@ -76,7 +76,7 @@ class MemberOut(Textless):
 
 @members_api.get(_MEMBERS, auth=ADMIN, response=Listing[MemberOut])
 def list_members(request: ApiRequest, slug: str, wanted: PageParams = PAGE) -> Listing[MemberOut]:
-    """List the people with whom the owner shares the topic."""
+    """List the people that the topic is shared with."""
     rows = topic_of(request.auth, slug).members.select_related("user")
     return listing(rows, wanted, name="members", out=MemberOut.about)
 
@@ -87,7 +87,8 @@ def add_member(
 ) -> Status[MemberOut]:
     """Share the topic with a person, who can read its reports, current facts and sources.
 
-    A commenter can also comment on reports. An editor can also start runs and edit what they look for.
+    A commenter can also comment on reports. An editor can also start runs and edit the research
+    goal.
     """
     caller = request.auth
     topic = topic_of(caller, slug)
@@ -98,7 +99,7 @@ def add_member(
 
 @members_api.patch(_MEMBER, auth=ADMIN, response=MemberOut)
 def change_member(request: ApiRequest, slug: str, member_id: int, wanted: RoleIn) -> MemberOut:
-    """Change a member's role. It applies at once."""
+    """Change a member's role. The change takes effect immediately."""
     member = _own_member(request.auth, slug, member_id)
     sharing.set_role(member, wanted.role, by=request.auth.by)
     member.refresh_from_db(fields=["role"])
@@ -107,7 +108,7 @@ def change_member(request: ApiRequest, slug: str, member_id: int, wanted: RoleIn
 
 @members_api.delete(_MEMBER, auth=ADMIN, response={204: None})
 def remove_member(request: ApiRequest, slug: str, member_id: int) -> Status[None]:
-    """End a person's access at once."""
+    """Remove a member. They lose access immediately."""
     member = _own_member(request.auth, slug, member_id)
     if not sharing.remove_member(member, by=request.auth.by):
         raise not_found()
@@ -286,7 +287,7 @@ def _member(caller: Caller, topic_id: UUID) -> Membership:
 
 @api.get("", auth=READ, response=Listing[SharedTopicOut])
 def list_shared_topics(request: ApiRequest, wanted: PageParams = PAGE) -> Listing[SharedTopicOut]:
-    """List the topics that other people share with you, latest first."""
+    """List the topics that other people share with you, newest first."""
     rows = sharing.memberships_of(request.auth.owner)
     if request.auth.token.topic_ids:
         rows = rows.filter(topic__in=request.auth.token.topic_ids)
@@ -303,7 +304,7 @@ def read_shared_topic(request: ApiRequest, topic_id: UUID) -> SharedTopicOut:
 def list_shared_reports(
     request: ApiRequest, topic_id: UUID, wanted: PageParams = PAGE
 ) -> Listing[SharedReportLine]:
-    """List its reports, newest first."""
+    """List the topic's reports, newest first."""
     rows = sharing.reports_of(_member(request.auth, topic_id).topic)
     rows = rows.defer("body", "delta", "sources", "checks")
     return listing(rows, wanted, name="shared reports", out=SharedReportLine.of)
@@ -311,7 +312,7 @@ def list_shared_reports(
 
 @api.get(_ONE + "/reports/{int:number}", auth=READ, response=SharedReportOut)
 def read_shared_report(request: ApiRequest, topic_id: UUID, number: int) -> SharedReportOut:
-    """Read the report of Run #number."""
+    """Read the report of Run #`number`."""
     rows = sharing.reports_of(_member(request.auth, topic_id).topic)
     report = rows.filter(run__number=number).first()
     if report is None:
@@ -321,7 +322,7 @@ def read_shared_report(request: ApiRequest, topic_id: UUID, number: int) -> Shar
 
 @api.get(_ONE + "/since-read", auth=READ, response=SharedNewsOut)
 def read_shared_news(request: ApiRequest, topic_id: UUID) -> SharedNewsOut:
-    """Read what changed since you last read it. Doesn't mark anything as read."""
+    """Read what changed since you last read the topic. Doesn't mark anything as read."""
     member = _member(request.auth, topic_id)
     shows(trust=Trust.EXTERNAL)
     unread = sharing.unread_of(member)
@@ -334,7 +335,7 @@ def read_shared_news(request: ApiRequest, topic_id: UUID) -> SharedNewsOut:
 
 @api.post(_ONE + "/read", auth=ADMIN, response={204: None})
 def mark_shared_read(request: ApiRequest, topic_id: UUID, upto: ReadUpToIn) -> Status[None]:
-    """Mark it as read up to Run #number, for you only."""
+    """Mark the topic's reports as read up to Run #`number`, only for you."""
     member = _member(request.auth, topic_id)
     if not sharing.reports_of(member.topic).filter(run__number=upto.number).exists():
         raise not_found(_("This topic has no such report."))
@@ -355,7 +356,7 @@ def change_shared_topic(
 
 @api.delete(_ONE, auth=ADMIN, response={204: None})
 def leave_shared_topic(request: ApiRequest, topic_id: UUID) -> Status[None]:
-    """Leave the topic. Your access ends at once."""
+    """Leave the topic. You lose access immediately."""
     caller = request.auth
     sharing.remove_member(_member(caller, topic_id), by=caller.by)
     return Status(204, None)
@@ -393,7 +394,10 @@ class StartedOut(Textless):
 
 @api.get(_ONE + "/settings", auth=READ, response=SharedSettingsOut)
 def read_shared_settings(request: ApiRequest, topic_id: UUID) -> SharedSettingsOut:
-    """Read what the topic's runs look for. For editors."""
+    """Read the topic's research goal: its objective, focus and what runs always check.
+
+    Only for editors.
+    """
     return SharedSettingsOut.of(_edited(request.auth, topic_id))
 
 
@@ -401,7 +405,7 @@ def read_shared_settings(request: ApiRequest, topic_id: UUID) -> SharedSettingsO
 def edit_shared_settings(
     request: ApiRequest, topic_id: UUID, patch: SharedSettingsPatch
 ) -> SharedSettingsOut:
-    """Edit what the topic's runs look for, from the next run. For editors."""
+    """Edit the topic's research goal. Changes apply from the next run. Only for editors."""
     topic = _edited(request.auth, topic_id)
     asked = patch.model_dump(exclude_none=True)
     now = sharing.settings_of(topic)
@@ -418,7 +422,10 @@ def edit_shared_settings(
 
 @api.post(_ONE + "/runs", auth=ADMIN, response={202: StartedOut})
 def start_shared_run(request: ApiRequest, topic_id: UUID) -> Status[StartedOut]:
-    """Start a run, within its owner's limits. For editors. 409: a run is unfinished."""
+    """Start a run, within the topic owner's limits.
+
+    Only for editors. Returns 409 if a run is unfinished.
+    """
     topic = _edited(request.auth, topic_id)
     try:
         run = sharing.start_run(topic, by=request.auth.by)
@@ -479,7 +486,7 @@ class CommentOut(BaseModel):
 def list_comments(
     request: ApiRequest, topic_id: UUID, number: int, wanted: PageParams = PAGE
 ) -> Listing[CommentOut]:
-    """List the comments on the report of Run #number, oldest first."""
+    """List the comments on the report of Run #`number`, oldest first."""
     owner = request.auth.owner
     rows = sharing.comments_of(_report(request.auth, topic_id, number))
     out = partial(CommentOut.for_reader, owner)
@@ -490,7 +497,7 @@ def list_comments(
 def add_comment(
     request: ApiRequest, response: HttpResponse, topic_id: UUID, number: int, wanted: CommentIn
 ) -> Status[CommentOut]:
-    """Comment on the report. For commenters, editors and the topic's owner."""
+    """Comment on the report. Only for commenters, editors and the topic's owner."""
     author = request.auth.owner
     report = _report(request.auth, topic_id, number, *sharing.WRITERS)
     try:

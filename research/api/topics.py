@@ -139,7 +139,7 @@ def _shown(show: str) -> Q:
 
 @api.post("", auth=WRITE, response={201: TopicOut, 200: TopicOut})
 def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> Status[TopicOut]:
-    """Create a topic. 200: a topic with this title exists and is returned unchanged."""
+    """Create a topic. If a topic with this title exists, returns 200 with that topic, unchanged."""
     caller, asked = request.auth, topic.asked()
     _check_title(caller, topic.title)
     starting.check_fields([k for k, v in asked.items() if v is not None], caller.by)
@@ -165,7 +165,7 @@ def read_topic(request: ApiRequest, response: HttpResponse, slug: str) -> TopicO
 def edit_topic(
     request: ApiRequest, response: HttpResponse, slug: str, patch: TopicPatch
 ) -> TopicOut:
-    """Change a topic. Omitted fields stay the same. Applies from the next run."""
+    """Change a topic. Omitted fields don't change. Changes apply from the next run."""
     caller, topic = request.auth, topic_of(request.auth, slug)
     _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
@@ -179,7 +179,10 @@ def edit_topic(
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
-    """Move a topic to Trash for 30 days. Only for people. A current run is cancelled."""
+    """Move a topic to Trash for 30 days.
+
+    Only people can do this. A run in progress is cancelled.
+    """
     topic = topic_of(request.auth, slug)
     only_people(request.auth, _("Only a person can move a topic to Trash. Ask the user to do it."))
     topic.version = expected_version(request, topic)
@@ -189,7 +192,7 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 
 @api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
 def read_topic_memory(request: ApiRequest, slug: str, as_of: str = AS_OF) -> AgentMemory:
-    """Read what is known about a topic, in the format of seed 000's AgentMemory."""
+    """Read what's known about a topic, as an `AgentMemory` object."""
     with as_it_was(request.auth, as_of):
         topic = topic_of(request.auth, slug)
         told = AgentMemory(**agent_memory(topic))
@@ -202,13 +205,16 @@ def read_topic_memory(request: ApiRequest, slug: str, as_of: str = AS_OF) -> Age
 def read_forecast(
     request: ApiRequest, slug: str, depth: Literal["", "quick", "deep"] = ""
 ) -> ForecastOut:
-    """Estimate the topic's next run, at its own depth or another."""
+    """Estimate the time and cost of the topic's next run, at its own depth or a different one."""
     return ForecastOut.of(topic_of(request.auth, slug), depth)
 
 
 @api.post(_ONE + "/recheck", auth=WRITE, response={202: RunWithSteps})
 def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Status[RunWithSteps]:
-    """Recheck the topic's stale facts. 409: no facts are stale, or a run is unfinished."""
+    """Recheck the topic's stale facts.
+
+    Returns 409 if no facts are stale, or if a run is unfinished.
+    """
     started = recheck(request.auth, topic_of(request.auth, slug))
     located(response, f"/runs/{started.pk}")
     return Status(202, RunWithSteps.whole(started))
@@ -228,7 +234,10 @@ def list_runs(request: ApiRequest, slug: str, page: PageParams = PAGE) -> Listin
 def start_run(
     request: ApiRequest, response: HttpResponse, slug: str, run: RunIn | None = None
 ) -> Status[RunWithSteps]:
-    """Start a run. 409: another run is unfinished (see Location), or the topic is archived."""
+    """Start a run.
+
+    Returns 409 if another run is unfinished (see Location), or if the topic is archived.
+    """
     depth = run.depth if run is not None and run.depth else ""
     started = start(request.auth, topic_of(request.auth, slug), depth=str(depth))
     located(response, f"/runs/{started.pk}")
@@ -237,7 +246,7 @@ def start_run(
 
 @api.get(_ONE + "/reports/{int:number}", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
 def read_report(request: ApiRequest, slug: str, number: int) -> Any:
-    """Read the report for Run #N, as JSON or Markdown, depending on the Accept header."""
+    """Read the report of Run #N as JSON or Markdown, depending on the Accept header."""
     caller = request.auth
     topic = topic_of(caller, slug)
     found = reports_of(caller).filter(run__topic=topic, run__number=number).first()
@@ -306,7 +315,7 @@ class SourcesQuery(PageParams):
     sort: str = Field(
         "cited",
         max_length=20,
-        description="A count, last_at or name. Prefix it with ^ for ascending order.",
+        description="The field to sort by: a count such as cited, or last_at or name. Put ^ before it for ascending order.",
     )
 
 
@@ -350,7 +359,9 @@ class SourceRuleIn(Body):
 
     place: str = Field(min_length=1, max_length=2048, description="A domain or a URL.")
     act: Acts
-    everywhere: bool = Field(False, description="For all topics of the owner.")
+    everywhere: bool = Field(
+        False, description="Whether the rule applies to all of the owner's topics."
+    )
 
 
 class SourceRuleOut(Textless):
@@ -365,7 +376,7 @@ class SourceRuleOut(Textless):
 def list_sources(
     request: ApiRequest, slug: str, wanted: SourcesQuery = PAGE
 ) -> Listing[TopicSourceOut]:
-    """List a topic's domains or pages, with their contributions."""
+    """List a topic's domains or pages, and what each has contributed."""
     topic, name = _topic(request, slug), f"sources of {slug}"
     asked = SourcesFilter.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
@@ -381,10 +392,10 @@ def list_sources(
 def treat_source(
     request: ApiRequest, response: HttpResponse, slug: str, rule: SourceRuleIn
 ) -> SourceRuleOut:
-    """Block, boost or mute a source, or remove its rule (`none`). Applies from the next run.
+    """Block, boost or mute a source, or remove its rule (`none`).
 
-    403 for agents: muting hides changes from the owner, and only the owner can set rules for all
-    topics or change their own.
+    Applies from the next run. Agents can't mute, set rules for all topics, or change the owner's
+    rules (403).
     """
     topic = _topic(request, slug)
     if rule.everywhere and request.auth.token.topic_ids:

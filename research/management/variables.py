@@ -35,8 +35,7 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_DATA_DIR",
-            "the folder for the embedded servers' data, the generated secret and the scheduler's "
-            "state",
+            "the folder for the embedded servers' data, the generated secret key and the scheduler's state",
             usual="`./data`; for a wheel `~/.local/share/beacon`",
         ),
         Variable("BEACON_BIND", "the address the web server listens on"),
@@ -65,18 +64,17 @@ VARIABLES = {
         ),
         Variable(
             "ALLOWED_HOSTS",
-            "host names that Beacon responds to, separated by commas",
+            "the host names that Beacon responds to, separated by commas",
             usual="localhost and the host of `BEACON_URL`",
         ),
         Variable(
             "CSRF_TRUSTED_ORIGINS",
-            "origins that can submit forms",
+            "the origins that can submit forms",
             usual="`BEACON_URL`",
         ),
         Variable(
             "BEACON_SIGN_INS_PER_MINUTE",
-            "sign-in attempts allowed per minute from one IP address, regardless of the username. "
-            "Each deliberately takes half a second of CPU time",
+            "how many sign-in attempts one IP address can make per minute, regardless of the username. Each attempt deliberately takes half a second of CPU time",
         ),
         Variable(
             "BEACON_LOG_FORMAT",
@@ -86,46 +84,40 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_PROCESS",
-            "`web`, `worker`, `beat`, `mcp` or `command`. `web`, `mcp` and the worker of `make up` "
-            "keep a pool of database connections. A command logs only warnings",
+            "`web`, `worker`, `beat`, `mcp` or `command`. which process this is. `web`, `mcp` and the worker of `make up` keep a pool of database connections. A command logs only warnings",
             usual="set by the runner",
         ),
     ),
     "Sign-in": (
         Variable(
             "BEACON_OIDC_URL",
-            "the OpenID Connect provider ([how](../hosting.md#single-sign-on)): the address that it "
-            "names as its issuer",
+            "the issuer URL of the OpenID Connect provider ([how](../hosting.md#single-sign-on))",
             usual="no single sign-on",
         ),
         Variable(
             "BEACON_OIDC_CLIENT_ID BEACON_OIDC_CLIENT_SECRET",
-            "what the provider gave Beacon when you registered it. A public client has no secret",
+            "the client ID and secret that the provider issued when you registered Beacon. A public client has no secret",
         ),
         Variable("BEACON_OIDC_NAME", "the provider's name on buttons"),
-        Variable("BEACON_OIDC_SCOPES", "what Beacon asks for", usual="`openid profile`"),
+        Variable("BEACON_OIDC_SCOPES", "the scopes that Beacon requests", usual="`openid profile`"),
         Variable("BEACON_OIDC_GROUPS_CLAIM", "the claim that lists a person's groups"),
         Variable(
             "BEACON_OIDC_GROUPS",
-            "only people in one of these groups, or of the next variable, can sign in by the "
-            "provider. Separate them by commas",
+            "only people in one of these groups, or in one of the `BEACON_OIDC_ADMIN_GROUPS`, can sign in through the provider. Separate groups with commas",
             usual="everyone whose account is linked",
         ),
         Variable(
             "BEACON_OIDC_ADMIN_GROUPS",
-            "people in one of these groups become admins when they sign in by the provider, and "
-            "others stop being admins. The last admin stays one",
+            "people in one of these groups become admins when they sign in through the provider, and everyone else stops being an admin. The last admin is never removed",
             usual="groups change nothing",
         ),
         Variable(
             "BEACON_TRUSTED_HEADER",
-            "a header of your proxy, such as `Remote-User`, with the username of the person who is "
-            "signed in there",
+            "the header, such as `Remote-User`, in which your proxy sends the username of the person who's signed in",
         ),
         Variable(
             "BEACON_TRUSTED_HEADER_FROM",
-            "the IP addresses or networks of the proxies whose header counts. The address of the "
-            "connection must be among them",
+            "the IP addresses or networks of the proxies that can send this header. Beacon ignores the header from any other address",
         ),
     ),
     "Servers": (
@@ -142,13 +134,11 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_STATEMENT_SECONDS",
-            "how long one database query of a page, an API call or a tool can take. After that, the "
-            "request fails with 503 and changes nothing. `0` means no limit",
+            "how many seconds one database query of a page, an API call or a tool can take. After that, the request fails with 503 and changes nothing. `0` means no limit",
         ),
         Variable(
             "BEACON_TASK_STATEMENT_SECONDS",
-            "the same for background tasks, for verifying and for deleting an account. A run whose "
-            "query takes longer is retried, then fails",
+            "the same limit for background tasks, for `verify` and for deleting an account. If a run's query takes longer, Beacon retries the run, then lets it fail",
         ),
         Variable(
             "REDIS_URL",
@@ -161,10 +151,8 @@ VARIABLES = {
             "EMAIL_URL",
             "the mail server: `smtp+tls://user:password@host:587` (STARTTLS), "
             "`smtps://user:password@host:465` (TLS), `smtp://host:25` (neither); `file:///folder` "
-            "saves emails as files, `console:` writes them to the log. Write `@ : /` in a "
-            "name or password as `%40 %3A %2F` ([how](../notifications.md#email))",
-            usual="saved in `mail/` of the data folder and shown under Settings → "
-            "Notifications; in production, no email is sent",
+            "saves emails as files, `console:` writes them to the log. In a name or password, write `@ : /` as `%40 %3A %2F` ([how](../notifications.md#email))",
+            usual="emails are saved in `mail/` in the data folder and shown under Settings → Notifications; in production, no email is sent",
         ),
         Variable(
             "BEACON_MAIL_FROM",
@@ -180,20 +168,15 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_LLM_MODEL",
-            "the model's name. If unset, Beacon works without a model",
+            "the model's name. If it's unset, Beacon works without a model",
         ),
         Variable(
             "OPENAI_API_KEY",
-            "the key for that endpoint",
+            "the key for the model's endpoint",
         ),
         Variable(
             "BEACON_EMBEDDINGS",
-            "what creates embeddings for semantic search. `auto`: the endpoint configured for it, "
-            "or the model's own endpoint (OpenAI with a key, or one with an embedding model set in "
-            "Settings), or the small model on this machine if its packages are installed (`make up` "
-            "installs them), or nothing. `local`: only the model on this machine. `endpoint`: only "
-            "an endpoint. `none`: no embeddings, so recall searches by words only. Sensitive notes "
-            "are embedded only on this machine",
+            "what creates embeddings for semantic search. `auto` uses the first of these that's available: the endpoint configured for embeddings, the model's own endpoint (OpenAI with a key, or one with an embedding model set in Settings), or the small model on this machine if its packages are installed (`make up` installs them). `local` uses only the model on this machine, and `endpoint` only an endpoint. `none` turns embeddings off, so recall searches by words only. Sensitive notes are embedded only on this machine",
         ),
         Variable(
             "BEACON_EMBEDDINGS_BASE_URL",
@@ -203,28 +186,25 @@ VARIABLES = {
         ),
         Variable(
             " ".join(one.key_variable for one in CATALOGUE if one.key_variable),
-            "the service's key, which adds it to the search services",
+            "the service's key. Setting it adds the service to the search services",
         ),
         Variable(
             "SEARXNG_BASE_URL",
-            "the URL of your SearXNG, which adds it to the search services",
+            "the URL of your SearXNG server. Setting it adds SearXNG to the search services",
         ),
         Variable(
             " ".join(one.url_variable for one in CATALOGUE if one.vendor_url and one.url_variable),
-            "another server to use, such as your own mirror. The vendor's rate limit doesn't "
-            "apply to it",
+            "the URL of a different server, such as your own mirror. The vendor's rate limit doesn't apply to it",
             usual="the vendor's server",
         ),
         Variable(
             "BEACON_SEARCH",
-            "the only search services that topics can use, and the ones used by topics that don't "
-            f"choose any: `{' '.join(BY_NAME)}`. If unset, GDELT and the sample are used only by "
-            "topics that choose them",
+            f"the search services that topics can use. Topics that don't choose any use all of these: `{' '.join(BY_NAME)}`. If it's unset, GDELT and the sample are used only by topics that choose them",
             usual="services with a key, and services that need none",
         ),
         Variable(
             "BEACON_LIBRARY_DIR",
-            "a watched folder of documents that research can search "
+            "the watched folder of documents that runs can search "
             "([how](../how-to/research-your-documents.md))",
         ),
         Variable(
@@ -235,8 +215,7 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_MIRROR_READ",
-            "`0` only writes the copies. An edit in that folder is kept as a `.conflict` file and "
-            "never imported",
+            "`0` makes Beacon only write the copies. It keeps an edit in that folder as a `.conflict` file and never imports it",
         ),
         Variable(
             "BEACON_MIRROR_GIT",
@@ -245,12 +224,12 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_AGENT_DIRS",
-            "folders of agents to mount, such as `claude=~/.claude; notes=/srv/notes` "
+            "the agent folders to mount, such as `claude=~/.claude; notes=/srv/notes` "
             "([how](../how-to/mount-agent-folders.md))",
         ),
         Variable(
             "BEACON_AGENT_DIRS_OWNER",
-            "the username of the account that they belong to",
+            "the username of the account that owns the agent folders",
             usual="the first admin",
         ),
         Variable(
@@ -260,38 +239,36 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_BACKUP_S3_BUCKET",
-            "the S3 bucket to which automatic backups are copied. Needs the packages in `requirements/extras.txt`",
+            "the S3 bucket that automatic backups are copied to. Requires the packages in `requirements/extras.txt`",
         ),
-        Variable("BEACON_BACKUP_S3_ENDPOINT", "the URL of another S3-compatible service"),
+        Variable("BEACON_BACKUP_S3_ENDPOINT", "the URL of an S3-compatible service other than AWS"),
         Variable(
             "BEACON_BACKUP_S3_KEY BEACON_BACKUP_S3_SECRET",
-            "the access key and its secret",
+            "the access key and its secret key",
             usual="the machine's AWS credentials",
         ),
         Variable("BEACON_BACKUP_S3_REGION", "the bucket's region"),
-        Variable("BEACON_BACKUP_S3_PREFIX", "a folder in the bucket"),
+        Variable("BEACON_BACKUP_S3_PREFIX", "the folder in the bucket"),
         Variable(
             "BEACON_FETCH_ALLOW_HOSTS",
             "`host:port` pairs that the address guard allows, for services on your own network",
         ),
         Variable(
             "BEACON_CHROMIUM",
-            "the path of a Chromium, to read pages that need JavaScript "
-            "([how](../hosting.md#pages-that-need-javascript)). If it's empty, runs say that such "
-            "pages weren't read",
+            "the path of a Chromium executable, to read pages that need JavaScript "
+            "([how](../hosting.md#pages-that-need-javascript)). If it's empty, runs don't read such pages and say so",
         ),
         Variable(
             "BEACON_CHROMIUM_SANDBOX",
-            "`0` starts Chromium without its sandbox, which it needs as root and in most "
-            "containers. Do this only if the container isolates the worker",
+            "`0` starts Chromium without its sandbox. This is necessary as root and in most containers. Use it only if the container isolates the worker",
         ),
         Variable(
             "BEACON_CONTACT",
-            "a contact address for the User-Agent, so that site owners can reach you",
+            "your email address or URL, which Beacon adds to the User-Agent header so that site owners can reach you",
         ),
         Variable(
             "BEACON_TOPIC_TTL_SECONDS",
-            "how long a topic's memory lasts after a saved run (30 days)",
+            "how many seconds a topic's memory lasts after a saved run (30 days by default)",
         ),
         Variable(
             "BEACON_SEEN_URLS",
@@ -301,23 +278,20 @@ VARIABLES = {
             "BEACON_CONTENT_DAYS",
             "the number of days after which items that agents and runs put in the content store go "
             "to Trash. Items that a person stored, pinned or locked stay, and so do items that a "
-            "report cites. `0` keeps everything ([how](../content-store.md#how-long-it-is-kept))",
+            "report cites. `0` keeps everything ([how](../content-store.md#retention))",
         ),
         Variable(
             "BEACON_RUNS_PER_HOUR",
-            "runs that one account can start per hour, including retries. Scheduled runs don't "
-            "count",
+            "how many runs one account can start per hour, including retries. Scheduled runs don't count",
         ),
         Variable(
             "BEACON_PUBLISH_OWNER",
-            "the username of the account whose topics are copied to Redis as "
-            "`beacon:memory:<slug>`, in JSON. Every change to a topic or fact updates the copy, "
+            "the username of the account whose topics Beacon copies to Redis as `beacon:memory:<slug>`, in JSON. Every change to a topic or fact updates the copy, "
             "and failed updates are retried every minute",
         ),
         Variable(
             "BEACON_API_REQUESTS_PER_MINUTE",
-            "requests that one API token can send per minute. Further requests get 429 with "
-            "`Retry-After` ([API](../api.md#limits))",
+            "how many requests one API token can send per minute. Further requests get a 429 with `Retry-After` ([API](../api.md#limits))",
         ),
     ),
 }

@@ -14,7 +14,7 @@ def test_each_tool_is_told_with_its_arguments():
     told = as_markdown()
 
     assert [name for name in REGISTRY if f"## `{name}`" not in told] == []
-    assert "| `patches` | list of {`old_text`, `new_text`} | needed |" in told
+    assert "| `patches` | list of {`old_text`, `new_text`} | required |" in told
     assert "| `limit` | integer | `10` |" in told
 
 

@@ -54,7 +54,7 @@ def test_the_page_of_rest_has_every_call_with_what_it_takes():
     ]
 
     assert [call for call in calls if f"{call}\n" not in page] == []
-    assert "| `content` | text | needed | The text to remember, at most 64 KiB." in page
+    assert "| `content` | string | required | The text to remember, at most 64 KiB." in page
 
 
 def test_every_shape_that_the_page_of_rest_refers_to_is_told():

@@ -60,7 +60,7 @@ class StoreArguments(Arguments):
     )
     type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")
     tags: Listed = Field("", description="Tags, separated by commas.")
-    title: str = Field("", description="A title, if it has one.")
+    title: str = Field("", description="A title, if the item has one.")
     related_to: Listed = Field("", description="IDs of related items, separated by commas.")
 
 
@@ -73,7 +73,7 @@ class RetrieveArguments(Arguments):
         description=f"One of: {_TRANSFORMS}. filtered needs q and returns the lines that contain all its words. excerpt returns n characters or lines around the first match of q.",
     )
     n: int | None = Field(
-        None, description="Number of characters or lines, if the transform uses one."
+        None, description="Number of characters or lines, for transforms that use it."
     )
     q: str = Field("", description="Words to search for. Only for filtered and excerpt.")
     unit: str = Field(UNITS[0], description="Unit of n: characters or lines.")
@@ -230,7 +230,7 @@ TOOLS = (
     ),
     MemoryTool(
         "retrieve_from_memory",
-        "Get all or part of a stored item by its ID.",
+        "Read all or part of a stored item by its ID.",
         RetrieveArguments,
         _retrieve,
     ),

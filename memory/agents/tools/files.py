@@ -48,7 +48,7 @@ from memory.services.records.kinds import named
 from memory.services.review.risks import adds_only_own
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
-_OWN_WORDS = " New lines in facts/user.md must quote the person, such as - Name: Alice (“I'm Alice”), or they wait for approval."
+_OWN_WORDS = " Each new line in facts/user.md must quote the person, for example: - Name: Alice (“I'm Alice”). Otherwise, it waits for approval."
 _VERSION = "The version you read, if known. A newer version is never overwritten."
 
 
@@ -75,7 +75,7 @@ class ReadArguments(PathArguments):
 class WriteArguments(PathArguments):
     """A file's whole text."""
 
-    content: str = Field(description="The whole new text in Markdown. It replaces the old text.")
+    content: str = Field(description="The complete new text, in Markdown.")
     version: int | None = Field(None, ge=0, description=_VERSION)
 
 
@@ -109,7 +109,8 @@ class AppendArguments(PathArguments):
         description="Markdown. An episode is “## Title” with the lines “- Summary: …” (under 10 words), “- Date: 2026-02-26”, “- Task: …”, “- Findings: …”, “- Lesson: …”."
     )
     summary: str | None = Field(
-        None, description="The file's summary line. A line written by a person is kept."
+        None,
+        description="The file's new summary line. If a person wrote the current line, it isn't replaced.",
     )
 
 
@@ -305,7 +306,7 @@ TOOLS = (
     ),
     MemoryTool(
         "memory_write",
-        "Replace a whole memory file. For small edits, use memory_patch. Both fact files share 15,360 bytes, so shorten them before you add to them."
+        "Replace a whole memory file. For small edits, use memory_patch. The two fact files share a limit of 15,360 bytes. If that isn't enough for your text, shorten them first."
         + _OWN_WORDS,
         WriteArguments,
         _write,
@@ -313,14 +314,15 @@ TOOLS = (
     ),
     MemoryTool(
         "memory_patch",
-        "Replace parts of a memory file. Each old text must occur in it exactly once." + _OWN_WORDS,
+        "Replace parts of a memory file. Each old text must occur in the file exactly once."
+        + _OWN_WORDS,
         PatchArguments,
         _patch,
         writes=True,
     ),
     MemoryTool(
         "memory_append",
-        "Add an entry at the end of a memory file. A month's first entry creates its file."
+        "Append an entry to a memory file. The first entry of a month creates that month's file."
         + _OWN_WORDS,
         AppendArguments,
         _append,

@@ -72,7 +72,10 @@ class CommandArguments(Arguments):
         None, max_length=LONGEST, description="The path, such as /memories/notes.md."
     )
     view_range: list[int] | None = Field(
-        None, min_length=2, max_length=2, description="view: first and last line. -1 is the last."
+        None,
+        min_length=2,
+        max_length=2,
+        description="view: the first and the last line to read. -1 means the end of the file.",
     )
     file_text: str | None = Field(
         None, max_length=MOST_EPISODES, description="create: the text of the new file."
@@ -85,15 +88,15 @@ class CommandArguments(Arguments):
     new_str: str = Field(
         "",
         max_length=MOST_EPISODES,
-        description="str_replace: the replacement. Empty deletes the text.",
+        description="str_replace: the replacement. Leave empty to delete the text.",
     )
     insert_line: int | None = Field(
-        None, description="insert: the line after which to insert. 0 is the beginning."
+        None, description="insert: the line after which to insert the text. 0 means the beginning."
     )
     insert_text: str | None = Field(
         None, max_length=MOST_EPISODES, description="insert: the text to insert."
     )
-    old_path: str | None = Field(None, max_length=LONGEST, description="rename: the present path.")
+    old_path: str | None = Field(None, max_length=LONGEST, description="rename: the current path.")
     new_path: str | None = Field(None, max_length=LONGEST, description="rename: the new path.")
 
     @model_validator(mode="after")

@@ -57,16 +57,18 @@ class RememberArguments(Arguments):
         "log",
         description="log: an event; summary: the result of work; rule: an instruction to follow.",
     )
-    tags: list[str] = Field([], max_length=MOST_TAGS, description="Tags for finding it.")
+    tags: list[str] = Field(
+        [], max_length=MOST_TAGS, description="Tags that help to find it later."
+    )
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
-        None, description="Default: stable. volatile needs ttl_days, and permanent can't have it."
+        None, description="Default: stable. Set ttl_days for volatile, and omit it for permanent."
     )
     ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
     confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
     evidence: list[str] = Field(
         [],
         max_length=MOST_EVIDENCE,
-        description="What it is based on. Required for rules written by agents.",
+        description="What the note is based on. Required for rules written by agents.",
     )
 
 
@@ -79,7 +81,8 @@ class FilArguments(Arguments):
         [], max_length=MOST_LINES, description="What to do or avoid in the future."
     )
     source: str | None = Field(
-        None, description="Where they came from, such as GOAL:check-database. Default: this caller."
+        None,
+        description="Where they came from, such as GOAL:check-database. Default: the caller's name.",
     )
 
 
@@ -99,22 +102,24 @@ class ConsolidateArguments(Arguments):
     session_id: str | None = Field(
         None,
         max_length=100,
-        description="Name of the conversation. Default: one for this transcript.",
+        description="Name of the conversation. Default: a name made from the transcript.",
     )
 
 
 class UpdateArguments(Arguments):
     """A note and its new text."""
 
-    id: str = Field(description="The note's ID, from recall or list_memory.")
-    content: str = Field("", description="The whole new text, which replaces the old one.")
+    id: str = Field(description="The ID of the note or result, from recall or list_memory.")
+    content: str = Field("", description="The complete new text.")
     why: str = Field("", description="Reason for the change or the rating, in a few words.")
     rating: RatingValue | None = Field(
         None,
-        description="Instead of new text: whether a result of recall, of any type, was useful for its query. none clears your rating.",
+        description="Use instead of content: whether a recall result, of any type, was useful for its query. Use none to clear your rating.",
     )
     query: str = Field(
-        "", max_length=10_000, description="With rating: the query that the result was for."
+        "",
+        max_length=10_000,
+        description="Required with rating: the query that returned the result.",
     )
 
     @model_validator(mode="after")
@@ -131,7 +136,7 @@ class SoulArguments(Arguments):
 
     content: str = Field(
         validation_alias=AliasChoices("content", "soul"),
-        description="The whole new text of the soul: how the agent thinks and acts.",
+        description="The complete new text of the soul.",
     )
     why: str = Field("", description="Reason for the change, in a few words.")
 
@@ -379,14 +384,14 @@ def _session_id(context: ToolContext, turns: Sequence[Turn]) -> str:
 TOOLS = (
     MemoryTool(
         "remember",
-        "Save a note. By default a log entry, kept until deleted. Rules need confidence 0.8 or higher and evidence. Facts about the person belong in facts/user.md.",
+        "Save a note. By default, it's a log entry that is kept until it's deleted. A rule requires evidence and a confidence of at least 0.8. Facts about the person belong in facts/user.md.",
         RememberArguments,
         _remember,
         writes=True,
     ),
     MemoryTool(
         "remember_fil",
-        "Save findings, insights and lessons in one call (all or none). Returns IDs in input order. Exact duplicates from the same source are ignored.",
+        "Save findings, insights and lessons in one call. Either all are saved, or none. Returns the IDs in the same order. Exact duplicates from the same source are ignored.",
         FilArguments,
         _remember_fil,
         writes=True,
@@ -400,14 +405,14 @@ TOOLS = (
     ),
     MemoryTool(
         "update_memory",
-        "Replace a note's text. The old text stays in its history. Not for the soul, agent and user notes. Or rate a result of recall, so that the same query ranks it higher or lower.",
+        "Replace a note's text, or rate a recall result. The old text stays in the note's history. A rated result ranks higher or lower for the same query. Soul, agent and user notes can't be changed with this tool.",
         UpdateArguments,
         _update,
         writes=True,
     ),
     MemoryTool(
         "update_soul",
-        "Rewrite the soul, which is part of every context. It is permanent and replaces the previous one. Usually waits for the person's approval.",
+        "Replace the soul, the text in every context that says how the agent thinks and acts. The change usually waits for the person's approval.",
         SoulArguments,
         _update_soul,
         writes=True,

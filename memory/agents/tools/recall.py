@@ -39,7 +39,9 @@ class ContextArguments(Arguments):
         max_length=100_000,
         description="The task or question. It selects matching rules and summaries.",
     )
-    topic: str | None = Field(None, description="The slug or title of a topic, if there is one.")
+    topic: str | None = Field(
+        None, description="The slug or title of the topic that the task is about, if any."
+    )
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
 
@@ -66,7 +68,7 @@ def _context_of(context: ToolContext, asked: ContextArguments) -> ToolResult:
 CONTEXT_TOOLS = (
     MemoryTool(
         "get_context",
-        "Read the context an agent of this person gets before a task: persona, soul, environment, user, rules and recent summaries, and the memory files with their sizes.",
+        "Read the context that this person's agents get before a task: persona, soul, environment, user, rules and recent summaries, and the memory files with their sizes.",
         ContextArguments,
         _get_context,
     ),
@@ -91,10 +93,12 @@ class RecallArguments(Arguments):
     query: str = Field(
         min_length=1,
         max_length=10_000,
-        description="Words to search for. Narrow it with “phrases” in quotes and operators such as kind:rule, category:lesson, topic:batteries, tag:work or after:7d.",
+        description="Words to search for. You can narrow the search with “phrases” in quotes and operators such as kind:rule, category:lesson, topic:batteries, tag:work or after:7d.",
     )
     limit: int = Field(10, ge=1, le=MOST_HITS, description="Maximum number of results.")
-    types: list[Type] = Field([], max_length=5, description="Only these types. Empty: all.")
+    types: list[Type] = Field(
+        [], max_length=5, description="Only these types. Leave empty for all types."
+    )
     min_score: float = Field(0.0, ge=0, le=1, description="Only results with at least this score.")
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
 
@@ -104,7 +108,7 @@ class RetrieveArguments(Arguments):
 
     id: str = Field(description="The ID, from recall or list_memory.")
     related: int = Field(
-        0, ge=0, le=20, description="Also list this many related records, with the reasons."
+        0, ge=0, le=20, description="Also list this many related records, with the reason for each."
     )
 
 
@@ -115,7 +119,7 @@ class ListArguments(Arguments):
         None, description="Only this kind."
     )
     tags: list[str] = Field([], max_length=50, description="Only notes with any of these tags.")
-    limit: int = Field(50, ge=1, le=MOST_LISTED, description="Maximum number, newest first.")
+    limit: int = Field(50, ge=1, le=MOST_LISTED, description="Maximum number of notes.")
 
 
 # --- recall ---
@@ -439,13 +443,13 @@ def _mention_data(mention: Mention, found: About) -> dict[str, Any]:
 TOOLS = (
     MemoryTool(
         "recall",
-        "Search everything remembered (notes, observations, topic facts, reports, sections of memory files), best match first. Each result has an ID and a score from 0 to 1.",
+        "Search all of memory: notes, observations, topic facts, reports and sections of memory files. Returns the best matches first. Each result has an ID and a score from 0 to 1.",
         RecallArguments,
         _recall,
     ),
     MemoryTool(
         "retrieve",
-        "Read one whole record by its ID: a note, observation, fact, report or section.",
+        "Read a complete record by its ID: a note, observation, fact, report or section.",
         RetrieveArguments,
         _retrieve,
     ),
@@ -457,7 +461,7 @@ TOOLS = (
     ),
     MemoryTool(
         "about",
-        "Read everything about a name: the records that contain it, newest first, their number by type, and the names in the same records.",
+        "Read everything about a name: the records that contain it (newest first), how many there are of each type, and the other names in those records.",
         AboutArguments,
         _collect_about,
     ),

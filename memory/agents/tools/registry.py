@@ -296,6 +296,8 @@ def arguments_in_words(arguments: type[BaseModel]) -> str:
 
 # --- docs/reference/mcp-tools.md ---
 
+TECHNICAL_LIMIT = 2**31 - 1  # the database's, which the reference doesn't mention
+
 
 def as_markdown(names: Iterable[str] | None = None) -> str:
     """Return a reference of all tools, each with its description and a table of its arguments."""
@@ -333,7 +335,7 @@ def _type(one: Mapping[str, Any]) -> str:
 
 def _default(one: Mapping[str, Any], *, is_needed: bool) -> str:
     if is_needed:
-        return "needed"
+        return "required"
     return f"`{one['default']}`".lower() if "default" in one else ""
 
 
@@ -341,7 +343,7 @@ def _said(one: Mapping[str, Any]) -> str:
     limits = [
         f"{word} {one[key]}"
         for key, word in (("minimum", "at least"), ("maximum", "at most"))
-        if key in one
+        if key in one and not (key == "maximum" and one[key] >= TECHNICAL_LIMIT)
     ]
     said = str(one.get("description", "")).replace("|", "\\|")
     return f"{said} ({', '.join(limits)})" if limits else said

@@ -15,9 +15,7 @@ from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 
 MOST_LISTED = 200
-_ONLY_HERE = (
-    "true: only for this session, run or agent. false: shared by all of the owner's agents."
-)
+_ONLY_HERE = "true: entries of only this session, run or agent. false: entries that all of the owner's agents share."
 
 
 class KeyArguments(Arguments):
@@ -30,20 +28,24 @@ class KeyArguments(Arguments):
 class SetArguments(KeyArguments):
     """Which entry, and what to put there."""
 
-    value: str = Field(description="The value, at most 64 KiB. It replaces the old one.")
+    value: str = Field(description="The new value, at most 64 KiB.")
 
 
 class ListArguments(Arguments):
     """Which entries."""
 
-    prefix: str = Field("", description="Only keys that begin with this. Empty: all.")
+    prefix: str = Field(
+        "", description="Only keys that begin with this text. Leave empty for all keys."
+    )
     only_here: bool = Field(False, description=_ONLY_HERE)
 
 
 class SearchArguments(Arguments):
     """A text search."""
 
-    text: str = Field(min_length=1, description="Text to find in a key or value, ignoring case.")
+    text: str = Field(
+        min_length=1, description="Text to find in keys or values. Case doesn't matter."
+    )
     only_here: bool = Field(False, description=_ONLY_HERE)
 
 

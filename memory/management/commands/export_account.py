@@ -17,13 +17,11 @@ from memory.models import Activity
 class Command(MigratedCommand):
     """Write everything an account owns to one zip."""
 
-    help = (
-        "Write everything an account owns to one zip: JSON lines for import, and Markdown to read."
-    )
+    help = "Write everything an account owns to a zip file, as JSON lines (for import) and Markdown (for reading)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", help="the account to export")
-        parser.add_argument("file", type=Path, help="the zip to write")
+        parser.add_argument("file", type=Path, help="the zip file to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the archive; the number of rows goes to stderr."""

@@ -21,12 +21,14 @@ from memory.models import Note, Observation
 class Command(MigratedCommand):
     """Import a file into an account: everything valid in it, or nothing if the file is damaged."""
 
-    help = "Import a Beacon archive, the export of another app, a zip of Markdown files, or JSON lines."
+    help = "Import a Beacon archive, an export from another app, a zip of Markdown files, or JSON lines."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", help="the account to import into")
         parser.add_argument("file", type=Path, help="the file to import")
-        parser.add_argument("--dry-run", action="store_true", help="count only, store nothing")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only show what would be imported"
+        )
         parser.add_argument(
             "--foreign",
             action="store_true",

@@ -20,12 +20,12 @@ from memory.models.actors import Actor
 class Command(FilesCommand):
     """Show what files on disk would change in an account's memory files; with --apply store it."""
 
-    help = "Show the changes that a folder or zip would make to an account’s memory files. --apply stores them, all or none."
+    help = "Show the changes that a folder or zip would make to an account’s memory files. With --apply, store all of them, or none."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "--apply", action="store_true", help="store the changes; otherwise they are only shown"
+            "--apply", action="store_true", help="store the changes instead of only showing them"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -44,18 +44,20 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the backup")
-        parser.add_argument("--check", action="store_true", help="check the file, change nothing")
+        parser.add_argument(
+            "--check", action="store_true", help="check the file without changing anything"
+        )
         parser.add_argument(
             "--test",
             action="store_true",
-            help="restore into a scratch database, compare every table, and delete it; Beacon can keep running",
+            help="restore into a scratch database, compare every table, and delete that database. Beacon can keep running",
         )
         parser.add_argument("--replace", action="store_true", help="replace the existing data")
         parser.add_argument("--yes", action="store_true", help="don’t ask before replacing data")
         parser.add_argument(
             "--other-key",
             action="store_true",
-            help="accept a backup that this SECRET_KEY didn’t sign, if you trust its origin",
+            help="accept a backup that wasn’t signed with this SECRET_KEY. Use it only if you trust the backup’s origin",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

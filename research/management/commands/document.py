@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand
 
 from beacon_site.env import READ
 from beacon_site.web.request_log import REQUESTS, SECONDS
-from memory.agents.tools.registry import as_markdown
+from memory.agents.tools.registry import TECHNICAL_LIMIT, as_markdown
 from research.api.joined import api
 from research.management.variables import VARIABLES, Variable
 from research.pages.metrics import FIGURES
@@ -49,12 +49,12 @@ def type_of(schema: Mapping[str, Any]) -> str:
         return f"`{name_of(schema)}`"
     if "enum" in schema:
         return ", ".join(f"`{value}`" if value != "" else "empty" for value in schema["enum"])
-    if several := schema.get("anyOf") or schema.get("oneOf"):
+    if several := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
         return " or ".join(dict.fromkeys(map(type_of, several)))
     if schema.get("type") == "array":
         return f"list of {type_of(schema.get('items', {}))}"
-    kind = {"string": "text", "object": "object"}.get(schema.get("type", ""), schema.get("type"))
-    return str({"uuid": "UUID", "date-time": "moment"}.get(schema.get("format", ""), kind or "any"))
+    kind = str(schema.get("type", "any"))
+    return {"uuid": "UUID", "date-time": "date-time"}.get(schema.get("format", ""), kind)
 
 
 def name_of(schema: Mapping[str, Any]) -> str:
@@ -65,7 +65,7 @@ def name_of(schema: Mapping[str, Any]) -> str:
 def default_of(schema: Mapping[str, Any], *, is_needed: bool) -> str:
     """Return the default of a value as Markdown."""
     if is_needed:
-        return "needed"
+        return "required"
     default = schema.get("default")
     if default in (None, "", []):
         return ""
@@ -78,9 +78,13 @@ def said_of(schema: Mapping[str, Any]) -> str:
         "minimum": "at least {}",
         "maximum": "at most {}",
         "maxLength": "at most {:,} characters",
-        "maxItems": "at most {} of them",
+        "maxItems": "at most {} items",
     }
-    limits = [words.format(schema[key]) for key, words in bounds.items() if key in schema]
+    limits = [
+        words.format(schema[key])
+        for key, words in bounds.items()
+        if key in schema and not (key == "maximum" and schema[key] >= TECHNICAL_LIMIT)
+    ]
     said = str(schema.get("description", ""))
     return f"{said} ({', '.join(limits)})".strip() if limits else said
 
@@ -100,9 +104,9 @@ def metrics_page() -> str:
     rows += [(f"`beacon_{name}`", _labels(one.labels), one.told) for name, one in FIGURES.items()]
     return page(
         "Metrics",
-        "`/metrics` of the web server returns these in Prometheus' text format: [who can "
-        "read them, how to scrape them, four alarms](../hosting.md#metrics).",
-        table(("figure", "labels", "tells"), rows),
+        "The web server returns these metrics at `/metrics`, in Prometheus' text format. See [who can "
+        "read them, how to scrape them, and useful alerts](../hosting.md#metrics).",
+        table(("metric", "labels", "meaning"), rows),
     )
 
 
@@ -114,8 +118,8 @@ def _labels(names: tuple[str, ...]) -> str:
 
 TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
 BEGUN = (
-    "Run each one as `.venv/bin/python manage.py …`, whether Beacon is running or not (`restore` "
-    "requires it to be stopped). Servers that aren't running are started for the duration of the "
+    "Run each command as `.venv/bin/python manage.py …`, whether or not Beacon is running (but stop "
+    "it before `restore`). If the servers aren't running, they're started for the duration of the "
     "command. Errors go to standard error, with exit code 1."
 )
 # Django's own options, which every command has.
@@ -130,8 +134,8 @@ EVERYWHERE = frozenset(
 def tools() -> str:
     """Return the page of the MCP tools."""
     said = (
-        "Apps call these [over MCP](../how-to/connect-an-agent.md). Ask and the "
-        "reflection after a run use them too. [How a call is "
+        "Apps call these tools [over MCP](../how-to/connect-an-agent.md). Ask, and the reflection "
+        "after a run, use them too. See also [how a call is "
         "answered](../agents.md#how-a-call-is-answered)."
     )
     return page("MCP tools", said, as_markdown())
@@ -202,10 +206,12 @@ def rest_page() -> str:
             by_tag.setdefault(call["tags"][0], []).append(text)
     return page(
         "REST",
-        f"Every path begins with `{PREFIX}`. [How to call it](../api.md): tokens, pages of a list "
-        "(`limit`, `cursor`), versions (`If-Match`), `Idempotency-Key`, errors. The OpenAPI "
-        f"document is at `{PREFIX}/openapi.json`.",
-        "\n".join(f"- [{tag}](#{tag}): {_count(calls)}" for tag, calls in by_tag.items())
+        f"Every path begins with `{PREFIX}`. See also [how to use the API](../api.md): tokens, "
+        "pagination (`limit`, `cursor`), versions (`If-Match`), `Idempotency-Key` and errors. The "
+        f"OpenAPI document is at `{PREFIX}/openapi.json`.",
+        "\n".join(
+            f"- [{tag}](#{tag.replace(' ', '-')}): {_count(calls)}" for tag, calls in by_tag.items()
+        )
         + "\n- [response bodies](#response-bodies)",
         *(f"## {tag}\n\n" + "\n\n".join(calls) for tag, calls in by_tag.items()),
         "## Response bodies",
@@ -288,8 +294,9 @@ def _answers(shapes: Schema, told: set[str]) -> Iterator[str]:
 # --- environment variables ---
 
 VARIABLES_BEGUN = (
-    "Read from the environment, then from `beacon.env` in the data folder. Unset variables use "
-    "the default. [How settings work, and which can be changed in the UI](../settings.md)."
+    "Beacon reads these from the environment, then from `beacon.env` in the data folder. Unset "
+    "variables use the default. See also [how settings work, and which can be changed in the "
+    "UI](../settings.md)."
 )
 
 

@@ -196,12 +196,12 @@ SECONDS = 10.0  # timeout of a response
 class Command(MigratedCommand):
     """Import topics. Existing ones aren't changed, so it can be run again."""
 
-    help = "Import topics from the beacon:memory:* keys of another Redis server (seed 000's JSON format)."
+    help = "Import topics from the beacon:memory:* keys of another Redis server, in JSON."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("url", help="such as redis://:password@host:6379/0")
         parser.add_argument(
-            "--user", help="owner of the topics (optional if there is only one account)"
+            "--user", help="owner of the topics (optional if there’s only one account)"
         )
         parser.add_argument(
             "--dry-run", action="store_true", help="only show what would be imported"

@@ -28,7 +28,7 @@ TRY_AGAIN = 5.0  # seconds between attempts if `make up` runs it and another pro
 class Command(MigratedCommand):
     """Let programs call the tools of the registry."""
 
-    help = "Run the MCP server: streamable HTTP on port BEACON_MCP_PORT under /mcp, or --stdio."
+    help = "Run the MCP server over streamable HTTP, on port BEACON_MCP_PORT under /mcp, or over stdio."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -33,22 +33,26 @@ NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out in this
 class Command(MigratedCommand):
     """Start a run of a topic, creating the topic if needed. Print its report with --wait."""
 
-    help = "Start a run of a topic and create the topic if it doesn't exist. With --wait, print the report."
+    help = "Start a run of a topic, and create the topic if it doesn't exist. With --wait, print the report."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the topic and the options in `design.md` 6."""
         parser.add_argument("topic", help="the topic's title, as you would type it")
-        parser.add_argument("--sample", action="store_true", help="research the bundled articles")
-        parser.add_argument("--wait", action="store_true", help="wait and print the report")
         parser.add_argument(
-            "--user", help="owner of the topic (optional if there is only one account)"
+            "--sample", action="store_true", help="research the sample topic’s bundled articles"
+        )
+        parser.add_argument(
+            "--wait", action="store_true", help="wait until the run is done, and print the report"
+        )
+        parser.add_argument(
+            "--user", help="owner of the topic (optional if there’s only one account)"
         )
         parser.add_argument(
             "--depth",
             default="",
             choices=["", *DEFAULTS],
             metavar="{quick,deep}",
-            help="depth of this run (default: the topic's depth). In a deep run, a model with tools follows several tracks",
+            help="depth of this run (default: the topic's depth). In a deep run, a model that uses tools follows several tracks",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -47,13 +47,14 @@ class TopicArguments(Arguments):
         "", max_length=2000, description="What a new topic should answer, in one or two sentences."
     )
     depth: Literal["quick", "deep"] = Field(
-        "quick", description="quick: a few minutes. deep: up to three tracks, much longer."
+        "quick",
+        description="quick takes a few minutes. deep follows up to three tracks and takes much longer.",
     )
     wait_seconds: int = Field(
         0,
         ge=0,
         le=LONGEST_WAIT,
-        description="Seconds to wait for the report. If it takes longer, ask for it later.",
+        description="Seconds to wait for the report. If it isn't ready by then, call get_report later.",
     )
 
 
@@ -63,7 +64,10 @@ class ReportArguments(Arguments):
     run: int | None = Field(None, ge=1, le=2**62, description="The run's ID.")
     topic: str | None = Field(None, max_length=500, description="The topic's title or slug.")
     number: int | None = Field(
-        None, ge=1, le=2**31 - 1, description="The number of the topic's report, as in Run #3."
+        None,
+        ge=1,
+        le=2**31 - 1,
+        description="The number of one of the topic's runs, such as 3 for Run #3. Requires topic.",
     )
 
 
@@ -255,9 +259,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
 TOOLS = (
     MemoryTool(
         "research_topic",
-        "Research a topic on the web. Starts its next run in the background, and creates "
-        "the topic if it doesn't exist. The report has citations. Starting with the second run, "
-        "it says what changed. The number of runs per hour is limited.",
+        "Research a topic on the web. Starts the topic's next run in the background, and creates the topic if it doesn't exist. Reports have citations and, starting with the second run, say what changed. The number of runs per hour is limited.",
         TopicArguments,
         _research,
         writes=True,

@@ -208,7 +208,7 @@ class Beacon:
         return Entry.of(answer.json())
 
     def set_entry(self, key: str, value: str, *, session: str = "") -> Entry:
-        """Set the value of a key. The history keeps the old value."""
+        """Set the value of a key. The old value stays in the history."""
         params = {"session": session}
         answer = self._ask("PUT", f"scratchpad/{_part(key)}", params=params, json={"value": value})
         return Entry.of(answer.json())
