@@ -69,7 +69,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired as exc:
         raise ProviderUnavailable(
-            _("%(place)s didn’t answer within %(seconds)d seconds.")
+            _("%(place)s didn’t respond within %(seconds)d seconds.")
             % {"place": shown(asked["url"]), "seconds": SECONDS}
         ) from exc
     except ValueError as exc:

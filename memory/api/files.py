@@ -266,9 +266,7 @@ def trash_file(request: ApiRequest, path: str) -> Status[None]:
     Needs a token with scope admin.  422: fact files can not be deleted.
     """
     caller = request.auth
-    words = _(
-        "Only a person can move a file to Trash. Their app needs a token with the “admin” scope."
-    )
+    words = _("Only a person can move a file to Trash, with a token that has the “admin” scope.")
     only_people(caller, words)
     take_in(caller.owner)
     with transaction.atomic():
@@ -399,7 +397,7 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("Only people can see %(path)s. Their app needs a token with the “admin” scope.")
+    words = _("Only people can see %(path)s. To read it, use a token with the “admin” scope.")
     return Problem(403, words % {"path": path})
 
 

@@ -124,7 +124,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "page_language",
-                    models.CharField(blank=True, max_length=10, verbose_name="language of pages"),
+                    models.CharField(blank=True, max_length=10, verbose_name="page language"),
                 ),
                 ("interests", models.TextField(blank=True, verbose_name="interests")),
                 (
@@ -532,7 +532,7 @@ class Migration(migrations.Migration):
                             ("near-duplicate", "near-duplicate"),
                         ],
                         max_length=14,
-                        verbose_name="kind",
+                        verbose_name="type",
                     ),
                 ),
                 ("left_type", models.CharField(max_length=40)),
@@ -553,13 +553,13 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("version", "another version"),
-                            ("date", "another date"),
-                            ("time", "another time"),
-                            ("amount", "another amount"),
-                            ("number", "another number"),
+                            ("version", "different version"),
+                            ("date", "different date"),
+                            ("time", "different time"),
+                            ("amount", "different amount"),
+                            ("number", "different number"),
                             ("polarity", "the opposite"),
-                            ("similar", "almost the same words"),
+                            ("similar", "almost the same wording"),
                             ("replaces", "possible update"),
                             ("sources", "disputed by a source"),
                         ],
@@ -1261,7 +1261,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[("agent", "agent"), ("domain", "domain"), ("source", "source")],
                         max_length=6,
-                        verbose_name="kind",
+                        verbose_name="type",
                     ),
                 ),
                 ("name", models.CharField(max_length=255, verbose_name="name")),
@@ -2396,7 +2396,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         choices=[("GOAL", "goal"), ("AGENT", "agent"), ("RUN", "run")],
                         max_length=5,
-                        verbose_name="kind of step",
+                        verbose_name="type of step",
                     ),
                 ),
                 (
@@ -2563,7 +2563,7 @@ class Migration(migrations.Migration):
                         ],
                         default="log",
                         max_length=8,
-                        verbose_name="kind",
+                        verbose_name="type",
                     ),
                 ),
                 ("content", models.TextField(verbose_name="note")),
@@ -3258,7 +3258,10 @@ class Migration(migrations.Migration):
                         blank=True,
                         choices=[
                             ("not-written", "The backup couldn’t be written."),
-                            ("not-copied", "The backup couldn’t be copied to its storage."),
+                            (
+                                "not-copied",
+                                "The backup was created, but couldn’t be copied to its bucket.",
+                            ),
                             ("not-restored", "The test restore failed."),
                             ("differs", "These tables differed after the test restore:"),
                             ("crashed", "The worker stopped unexpectedly several times."),
@@ -3376,7 +3379,7 @@ class Migration(migrations.Migration):
                         choices=[
                             (
                                 "missing",
-                                "The folder isn’t there. Its files stay in Beacon, and nothing is written.",
+                                "The folder doesn’t exist. Its files stay in Beacon, and nothing is written.",
                             ),
                             (
                                 "moved",

@@ -394,7 +394,7 @@ class MountedFolder(models.Model):
     class Problem(models.TextChoices):
         MISSING = (
             "missing",
-            _lazy("The folder isn’t there. Its files stay in Beacon, and nothing is written."),
+            _lazy("The folder doesn’t exist. Its files stay in Beacon, and nothing is written."),
         )
         MOVED = (
             "moved",

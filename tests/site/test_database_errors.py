@@ -179,7 +179,7 @@ def test_a_page_that_takes_too_long_says_that_nothing_was_lost(slow: Any, client
     assert whole["Retry-After"] == "30"
     said = whole.content.decode()
     assert "The database took too long" in said
-    assert "What you saved before is safe" in said
+    assert "our saved data is safe" in said
     assert f'href="{reverse("memory:notes")}"' in said  # the way to try again
     assert "nothing was changed" in part["HX-Trigger"]
     assert part["HX-Reswap"] == "none"

@@ -281,7 +281,7 @@ def _successor(
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     merged = {**note.snapshot(*FIELDS), **wanted}
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
-        message = _("A soul, agent or user note can only be replaced by one of the same kind.")
+        message = _("A soul, agent or user note can only be replaced by one of the same type.")
         checks.refuse("kind", message)
     checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()
@@ -331,7 +331,9 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
     while at is not None and not problem:
         later = Note.objects.select_for_update().filter(pk=at).first()
         if at == note.pk:
-            problem = _("“%(note)s” has since replaced the note that replaced it. Undo that first.")
+            problem = _(
+                "The note that replaced this one was itself replaced by “%(note)s”. Undo that first."
+            )
         elif later is not None and later.trashed_at is not None:
             problem = _("The note that replaced “%(note)s” is in Trash. Restore it first.")
         at = later.superseded_by_id if later is not None else None

@@ -105,7 +105,7 @@ def article_for_others(run: Run) -> dict[str, Any]:
     found = article(run, reader=report_sentences.STRANGER)
     if found["changed"].unasked and found["quiet_text"]:
         # The number of withheld changes is private.
-        found["quiet_text"] = _("Nothing new to announce.")
+        found["quiet_text"] = _("Nothing new to report.")
     shown = ("report", "quiet_text", "body", "body_rest", "contents")
     return {name: found[name] for name in shown} | {
         "run": run,
