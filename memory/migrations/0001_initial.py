@@ -3383,7 +3383,7 @@ class Migration(migrations.Migration):
                             ),
                             (
                                 "moved",
-                                "The path now leads to a different folder, so nothing is read or written.",
+                                "The path now points to a different folder, so nothing is read or written.",
                             ),
                             ("unreadable", "The folder can’t be read."),
                             (

@@ -398,7 +398,7 @@ class MountedFolder(models.Model):
         )
         MOVED = (
             "moved",
-            _lazy("The path now leads to a different folder, so nothing is read or written."),
+            _lazy("The path now points to a different folder, so nothing is read or written."),
         )
         UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
         READ_ONLY = (

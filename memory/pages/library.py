@@ -94,7 +94,7 @@ class AddDocumentForm(AsksAboutSecrets):
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "If you leave the text empty, Beacon saves the text of the page. Otherwise, the URL is only stored as the origin."
+            "If you leave the text empty, Beacon saves the page’s text. Otherwise, it stores the URL only as the origin."
         ),
     )
     file = ManyFilesField(

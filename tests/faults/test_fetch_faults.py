@@ -73,7 +73,7 @@ PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
     "comes in chunks without end": (_chunks, "larger than 5 MiB"),
     "comes at 1 byte a second": (_drip, "less than 1024 bytes per second"),
     "comes fast enough and without end": (_stream, "didn’t finish"),
-    "contains nothing": (_silent, "didn’t finish"),
+    "says nothing": (_silent, "didn’t finish"),
     "redirects 20 times": (_hop, "redirects more than"),
     "redirects to a private address": (
         http(status="302 Found", location="http://169.254.169.254/latest/"),

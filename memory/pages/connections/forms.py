@@ -291,9 +291,7 @@ class FeedTestForm(forms.Form):
     url = forms.CharField(
         label=gettext_lazy("Feed URL"),
         max_length=2000,
-        error_messages={
-            "required": gettext_lazy("Enter the URL of a feed, starting with https://.")
-        },
+        error_messages={"required": gettext_lazy("Enter a feed URL that starts with https://.")},
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://…/feed.xml"}),
     )
 

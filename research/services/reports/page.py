@@ -381,7 +381,7 @@ MOST_CORRECTIONS = 200  # the newest of a topic
 WHY = {
     "quote": gettext_lazy("Its quote isn’t in the stored page."),
     "numbers": gettext_lazy("A number in it isn’t in the cited pages."),
-    "uncited": gettext_lazy("It cites no source."),
+    "uncited": gettext_lazy("It doesn’t cite a source."),
     "words": gettext_lazy("The cited pages don’t contain its words or numbers."),
 }
 

@@ -96,7 +96,7 @@ def problems_of(template: str) -> list[str]:
         said = _("A template can have at most %(most)d placeholders inside sentences.")
         problems.append(said % {"most": MOST_WORDS})
     if has_open_braces(template):
-        problems.append(_("Some double braces have no pair. Write {{ new }}, for example."))
+        problems.append(_("Some double braces aren’t closed. Write {{ new }}, for example."))
     return problems[:MOST_PROBLEMS]
 
 
