@@ -77,7 +77,7 @@ def test_what_is_newer_stays_and_that_is_said(browser: Client, alice: User):
 
     page = browser.post(undo, follow=True).content.decode()
 
-    assert "have changed since then" in page
+    assert "changed in the meantime" in page
     assert settings_now(alice, "limits")["monthly_tokens"] == "2000"
 
 

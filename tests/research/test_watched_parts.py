@@ -63,7 +63,7 @@ def test_a_bad_part_is_refused_with_words(topic: Topic, typed: str, told: str):
 def test_a_page_with_a_part_is_listed_once(topic: Topic):
     watch(topic)
 
-    with pytest.raises(InvalidValue, match="included twice"):
+    with pytest.raises(InvalidValue, match="listed twice"):
         watch(topic, PLANS)
 
 

@@ -184,12 +184,12 @@ def test_a_busy_service_gets_the_same_message_again_later(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"endpoint": "https://internal.example/push"}, "doesn’t know"),
-        ({"endpoint": "http://fcm.googleapis.com/x"}, "doesn’t know"),
-        ({"endpoint": "https://fcm.googleapis.com.evil.example/x"}, "doesn’t know"),
-        ({"endpoint": "https://fcm.googleapis.com:8443/x"}, "doesn’t know"),
-        ({"endpoint": "https://user@evil.example#fcm.googleapis.com"}, "doesn’t know"),
-        ({"endpoint": "file:///etc/passwd"}, "doesn’t know"),
+        ({"endpoint": "https://internal.example/push"}, "doesn’t support"),
+        ({"endpoint": "http://fcm.googleapis.com/x"}, "doesn’t support"),
+        ({"endpoint": "https://fcm.googleapis.com.evil.example/x"}, "doesn’t support"),
+        ({"endpoint": "https://fcm.googleapis.com:8443/x"}, "doesn’t support"),
+        ({"endpoint": "https://user@evil.example#fcm.googleapis.com"}, "doesn’t support"),
+        ({"endpoint": "file:///etc/passwd"}, "doesn’t support"),
         ({"endpoint": 7}, "didn’t return a valid push subscription"),
         (
             {"keys": {"p256dh": "AAAA", "auth": "AAAAAAAAAAAAAAAAAAAAAA"}},
@@ -219,7 +219,7 @@ def test_what_is_no_subscription_is_explained(browser: Browser, bob: User, told:
 
 
 def test_only_staff_reach_a_push_service_on_this_machine(browser: Browser, bob: User) -> None:
-    with pytest.raises(InvalidValue, match="doesn’t know"):
+    with pytest.raises(InvalidValue, match="doesn’t support"):
         added(bob, browser)
 
 
