@@ -37,7 +37,7 @@ def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         (local, _("BEACON_ENV is local, but other machines can reach Beacon."),
          _("Set BEACON_ENV=production.")),
         (is_open and settings.BEACON_TRUST_PROXY,
-         _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any IP address."),
+         _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can spoof their IP address."),
          _("Set BEACON_BIND to an address that only the proxy can reach.")),
         ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("List your own host names.")),
         (len(settings.SECRET_KEY) < 50, _("SECRET_KEY is too short."), _("Use 50 characters or more.")),
@@ -86,7 +86,7 @@ def chromium(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     if not path or os.access(path, os.X_OK):
         return []
     text = _("BEACON_CHROMIUM is %(path)s, which isn’t an executable file.")
-    hint = _("Set it to the path of a Chromium, or leave it empty.")
+    hint = _("Set it to the path of a Chromium executable, or leave it empty.")
     return [Warning(text % {"path": path}, hint=hint, id="beacon.W013")]
 
 

@@ -99,8 +99,7 @@ def problem(*, ask_postgres: bool = False) -> str:
 # every 15 s.
 OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
 _FULL = _(
-    "The server’s disk is full, so nothing new can be saved. What you saved before is safe. Free up "
-    "disk space on the server, or ask your admin to."
+    "The server’s disk is full, so nothing new can be saved. Your saved data is safe. Free up disk space on the server, or ask your admin to."
 )
 _LOW = _("The server’s disk is almost full. Free up disk space soon, or saving will fail.")
 SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # checked by a request to them

@@ -37,8 +37,7 @@ GONE = Failure(
     5,
     _("The database isn’t responding"),
     _(
-        "The database can’t be reached at the moment. What you saved before is safe, and nothing "
-        "was changed. Try again soon."
+        "The database can’t be reached right now. Your saved data is safe, and nothing was changed. Try again soon."
     ),
 )
 FULL = Failure(
@@ -46,9 +45,7 @@ FULL = Failure(
     60,
     _("The disk is full"),
     _(
-        "The server’s disk is full, so nothing new can be saved. What you saved before is safe, but "
-        "this change wasn’t saved. Free up disk space on the server, or ask your admin to, then try "
-        "again."
+        "The server’s disk is full, so nothing new can be saved. Your saved data is safe, but this change wasn’t saved. Free up disk space on the server, or ask your admin to, then try again."
     ),
 )
 OVERLOADED = Failure(
@@ -56,8 +53,7 @@ OVERLOADED = Failure(
     5,
     _("The database is overloaded"),
     _(
-        "The database has run out of memory or connections. What you saved before is safe, but "
-        "this change wasn’t saved. Try again in a few seconds."
+        "The database has run out of memory or connections. Your saved data is safe, but this change wasn’t saved. Try again in a few seconds."
     ),
 )
 BUSY = Failure(
@@ -74,8 +70,7 @@ TOO_LONG = Failure(
     5,
     _("This took too long"),
     _(
-        "The database ended this change because it was idle for too long. Nothing was changed. "
-        "Try again."
+        "The database stopped this change because it was idle for too long. Nothing was changed. Try again."
     ),
 )
 SLOW = Failure(
@@ -83,9 +78,7 @@ SLOW = Failure(
     30,
     _("The database took too long"),
     _(
-        "This took the database too long, so it was stopped. What you saved before is safe, "
-        "and nothing was changed. Try again in a minute. If you were searching, use fewer words or "
-        "add a filter. If it keeps happening, ask your admin to check System status."
+        "The database took too long, so this request was stopped. Nothing was changed, and your saved data is safe. Try again in a minute. If you were searching, use fewer words or add a filter. If this keeps happening, ask your admin to check System status."
     ),
 )
 DEADLOCK = Failure(

@@ -499,7 +499,7 @@ def try_restore(backup: Backup) -> list[str]:
     """
     if not backup.manifest.tables:
         raise BackupError(
-            _("This backup has no checksums of its tables, so a restore can’t be compared.")
+            _("This backup has no table checksums, so a restored copy can’t be compared with it.")
         )
     scratch = f"beacon_restore_test_{secrets.token_hex(4)}"
     schema = backup.manifest.database_schema

@@ -279,7 +279,7 @@ HELP = """Beacon {version}: see, search, correct and trust what your AI agent re
   beacon up                    start Beacon and print its address (Ctrl-C stops it)
   beacon down                  stop Beacon from another terminal
   beacon first_account_link    create a one-time link for the first account
-  beacon research TOPIC        run a topic (--sample: the sample topic, --wait: until it's done)
+  beacon research TOPIC        run a topic (--sample: the sample topic, --wait: wait until it's done)
   beacon backup FILE           save all data to one file, even while Beacon is running
   beacon restore FILE          replace all data with a backup
   beacon verify [--fix]        check that the stored data is consistent, and fix it

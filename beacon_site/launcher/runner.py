@@ -328,13 +328,13 @@ class Runner:
         wait = part.patience.wait_after(now)
         if wait is None:
             self.say(
-                f"{name} ended (rc={returncode}) {DEATHS} times within {DEATHS_WITHIN:.0f} s, so "
+                f"{name} exited with code {returncode} {DEATHS} times within {DEATHS_WITHIN:.0f} s, so "
                 "Beacon is stopping. The log lines above show why. Fix the cause, then start Beacon again."
             )
             self._returncode = returncode or 1
             self._end()
         else:
-            self.say(f"{name} ended (rc={returncode}). It restarts in {wait:g} s.")
+            self.say(f"{name} exited with code {returncode}. Restarting in {wait:g} s.")
             part.again_at = now + wait
 
     def _act(self) -> None:

@@ -247,7 +247,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             return outcome
         if isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN:
             raise ServiceUnreachable(
-                _("“%(host)s” can’t be looked up at the moment. Check the network connection.")
+                _("“%(host)s” can’t be looked up right now. Check the network connection.")
                 % {"host": host}
             ) from outcome
         raise ProviderRejected(_("There is no host named “%(host)s”.") % {"host": host}) from (

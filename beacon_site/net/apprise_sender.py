@@ -69,7 +69,7 @@ def _child(asked: dict[str, Any]) -> dict[str, Any]:
     except ChildFailed as exc:
         place = shown(asked["url"])
         if exc.reason == "slow":
-            said = _("%(place)s didn’t answer within %(seconds)d seconds.")
+            said = _("%(place)s didn’t respond within %(seconds)d seconds.")
             raise ProviderUnavailable(said % {"place": place, "seconds": SECONDS}) from exc
         if exc.reason == "memory":
             said = _(

@@ -104,7 +104,7 @@ class _Gunzip:
         if self._members >= MAX_MEMBERS:
             raise ProviderRejected(
                 _(
-                    "The page is compressed in an unusual way that may be an attack, so it was skipped."
+                    "The page is compressed in an unusual way, which can be a sign of an attack, so it was skipped."
                 )
             )
         self._inflate = zlib.decompressobj(GZIP)

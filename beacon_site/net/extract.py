@@ -395,7 +395,7 @@ class Extractor(ChildProcess):
         has_scripts = bool(answer.get("has_scripts"))
         if trouble == "no part":
             raise PartNotFound(
-                _("The page doesn’t have the part “%(part)s”.") % {"part": part},
+                _("The page doesn’t contain “%(part)s”.") % {"part": part},
                 has_scripts=has_scripts,
             )
         if trouble == "empty":
@@ -456,25 +456,25 @@ _NOT_TEXT = dict.fromkeys((*range(9), 0x0B, 0x0C, *range(0x0D, 0x20), *range(0x7
 def explain(trouble: str) -> str:
     """Return why a page wasn't read, as a sentence; `trouble` is a reason of the child or ChildFailed."""
     reasons = {
-        "no parts": _("Only a part was to be read, but this isn’t an HTML page."),
+        "no parts": _("You asked Beacon to read only part of this page, but it isn’t HTML."),
         "scanned": _("The PDF contains only scanned images, no text."),
         "encrypted": _("The PDF is protected by a password."),
         "damaged": _("The document is damaged and can’t be read."),
         "protected": _("The document is protected by a password or copy protection."),
         "bomb": _(
-            "The document was skipped because it unpacks to far more than its size, which may be an attack."
+            "The document was skipped because it unpacks to far more than its size, which can be a sign of an attack."
         ),
         "no text": _("The document has no text."),
         "unknown zip": _("The file is damaged, or it’s a zip file and not a document."),
         "old office": _(
-            "The file has an Office format from before 2007, or a password. Save it as .docx, .pptx or .xlsx without a password."
+            "The file is in an Office format from before 2007, or it has a password. Save it as .docx, .pptx or .xlsx without a password."
         ),
         "binary": _("The server didn’t send text."),
         "attributes": _(
-            "The page was skipped because a tag has too many attributes, which may be an attack."
+            "The page was skipped because a tag has too many attributes, which can be a sign of an attack."
         ),
         "levels": _(
-            "The page was skipped because its tags are nested too deeply, which may be an attack."
+            "The page was skipped because its tags are nested too deeply, which can be a sign of an attack."
         ),
         "slow": _("Reading the page took too long, so it was stopped."),
         "memory": _("Reading the page took too much memory, so it was stopped."),

@@ -290,7 +290,7 @@ def _without_browser(failure: NoText) -> NoText:
     """Return the failure with what an admin can do."""
     if isinstance(failure, PartNotFound):
         words = _(
-            "%(why)s It may need JavaScript to show it. An admin can install Chromium and set BEACON_CHROMIUM."
+            "%(why)s The page may need JavaScript to show its text. An admin can install Chromium and set BEACON_CHROMIUM."
         )
         return PartNotFound(words % {"why": failure}, has_scripts=True)
     return NeedsJavaScript(

@@ -38,7 +38,7 @@ def part_from(text: str) -> PagePart:
     if found is None:
         raise InvalidPart(
             _(
-                "“%(text)s” isn’t a part of a page. Enter a CSS selector such as “css: main .prices”, or a heading such as “heading: Pricing”."
+                "“%(text)s” isn’t valid here. Enter a CSS selector such as “css: main .prices”, or a heading such as “heading: Pricing”."
             )
             % {"text": text.strip()[:80]}
         )

@@ -89,11 +89,11 @@ def subscription_of(text: str, *, allow_hosts: frozenset[str] = frozenset()) -> 
         is_known = is_known and any(host == s or host.endswith(f".{s}") for s in SERVICES)
     except (KeyError, TypeError, ValueError):
         raise ValueError(
-            _("The browser’s answer isn’t a push subscription. Reload the page and try again.")
+            _("The browser didn’t return a valid push subscription. Reload the page and try again.")
         ) from None
     if not is_known and f"{host}:{parts.port}" not in allow_hosts:
         raise ValueError(
-            _("This browser uses the push service “%(host)s”, which Beacon doesn’t know.")
+            _("This browser uses the push service “%(host)s”, which Beacon doesn’t support.")
             % {"host": host[:100]}
         )
     return found

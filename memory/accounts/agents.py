@@ -144,7 +144,7 @@ def sign_in_setups() -> list[Setup]:
     public = ""
     if not settings.BEACON_HTTPS:
         public = _(
-            "It connects from its own servers, so Beacon needs a public https URL. This Beacon doesn’t have one."
+            "It connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
         )
     return [
         Setup(

@@ -315,9 +315,9 @@ def passkeys_blocked() -> str:
     url = urlsplit(settings.BEACON_URL)
     if url.scheme == "https" or url.hostname == "localhost":
         return ""
-    return _(
-        "Passkeys need HTTPS or the address http://localhost. This Beacon’s URL is %(url)s."
-    ) % {"url": settings.BEACON_URL}
+    return _("Passkeys need HTTPS or http://localhost, but this server’s URL is %(url)s.") % {
+        "url": settings.BEACON_URL
+    }
 
 
 def passkey_options(request: BeaconRequest) -> dict[str, Any]:
@@ -387,7 +387,7 @@ def passkey_person(request: HttpRequest, answer: str) -> User:
         if person is not None:
             count_failure(request, person)
         raise InvalidValue(
-            _("This passkey doesn’t belong to an account here. Sign in another way, or try again.")
+            _("This passkey isn’t registered with any account. Sign in another way, or try again.")
         ) from None
     return person
 

@@ -496,9 +496,7 @@ def exchange(form: Mapping[str, str]) -> dict[str, Any]:
         # With this code, an app registers again instead of trying forever.
         raise OAuthError("invalid_client", _("This app is unknown. Register it again."))
     what = _("code") if is_code else _("refresh token")
-    words = _(
-        "The %(what)s is unknown, expired, revoked or was used before. Connect the app again."
-    )
+    words = _("The %(what)s is unknown, expired, revoked or already used. Connect the app again.")
     raise OAuthError("invalid_grant", words % {"what": what})
 
 

@@ -79,7 +79,7 @@ def account_of(claims: Claims, invitation: Invitation | None) -> User:
     else:
         raise Refused(
             _(
-                "No account here is linked to your account at %(name)s. If you have one, sign in as before and link it in Settings → Security. Otherwise, ask your admin for an invite link."
+                "Your %(name)s account isn’t linked to a Beacon account. If you have a Beacon account, sign in another way and link it in Settings → Security. Otherwise, ask your admin for an invite link."
             )
             % {"name": settings.BEACON_OIDC_NAME}
         )
@@ -144,7 +144,7 @@ def link(person: User, claims: Claims) -> None:
     )
     if row.user_id != person.pk:
         raise Refused(
-            _("This account at %(name)s is linked to another account here. Nothing was changed.")
+            _("This %(name)s account is linked to another Beacon account. Nothing was changed.")
             % {"name": settings.BEACON_OIDC_NAME}
         )
     if made:

@@ -143,8 +143,7 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
     if read_only and iterations <= MOST_READ_ONLY and length < SHORT:
         return (
             _(
-                "it only looked things up, in a few steps, with a result of %(n)d characters (under "
-                "%(least)d)"
+                "it was only a short lookup: a few steps and a result of %(n)d characters (under %(least)d)"
             )
             % told
         )
@@ -167,7 +166,7 @@ def why_not_talk(messages: int, by_user: int) -> str:
     if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
         return ""
     return _(
-        "it was short: %(n)d messages, %(own)d of them yours (the minimum is %(least)d and %(least_own)d)"
+        "it was short: %(n)d messages, including %(own)d from you (the minimum is %(least)d and %(least_own)d)"
     ) % {
         "n": messages,
         "own": by_user,
@@ -550,6 +549,10 @@ def changes_in_words(reflection: Reflection) -> str:
     if files:
         parts.append(ngettext("%(n)d file changed", "%(n)d files changed", files) % {"n": files})
     if held:
-        words = ngettext("%(n)d write is waiting for you", "%(n)d writes are waiting for you", held)
+        words = ngettext(
+            "%(n)d write is waiting for your approval",
+            "%(n)d writes are waiting for your approval",
+            held,
+        )
         parts.append(words % {"n": held})
     return ", ".join(parts) or _("nothing changed")

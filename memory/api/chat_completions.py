@@ -150,7 +150,7 @@ def _model_for(body: Mapping[str, Any], caller: Caller) -> OpenAIModel:
         raise Problem(503, words, code="no_model", headers=_NO_RETRY)
     if wanted not in (model.profile.model, ALIAS):
         have = "”, “".join(connections.names_of_models())
-        words = _("This Beacon uses the model “%(have)s”. Ask for it by this name, or as “beacon”.")
+        words = _("This server uses the model “%(have)s”. Request it by this name, or as “beacon”.")
         raise Problem(404, words % {"have": have}, code="model_not_found", param="model")
     return cast("OpenAIModel", model)
 

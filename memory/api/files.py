@@ -269,9 +269,7 @@ def trash_file(request: ApiRequest, path: str) -> Status[None]:
     Requires a token with the `admin` scope. Fact files can't be deleted (422).
     """
     caller = request.auth
-    words = _(
-        "Only a person can move a file to Trash. Their app needs a token with the “admin” scope."
-    )
+    words = _("Only a person can move a file to Trash, with a token that has the “admin” scope.")
     only_people(caller, words)
     take_in(caller.owner)
     with transaction.atomic():
@@ -402,7 +400,7 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("Only people can see %(path)s. Their app needs a token with the “admin” scope.")
+    words = _("Only people can see %(path)s. To read it, use a token with the “admin” scope.")
     return Problem(403, words % {"path": path})
 
 

@@ -315,7 +315,7 @@ def _at_work() -> Problem:
 def _again(known: ApiAnswer, same: str) -> HttpResponse:
     if known.fingerprint != same:
         words = _(
-            "This Idempotency-Key was used for a different request in the last 24 hours, so nothing was done. Use a new key for each new request."
+            "This Idempotency-Key was used for a different request in the last 24 hours, so nothing was changed. Use a new key for each new request."
         )
         raise Problem(422, words, errors={HEADER: [words]})
     shows(trust=known.trust)

@@ -194,7 +194,7 @@ def _invalid(exc: ValidationError) -> Problem:
         field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
         errors.setdefault(field or str(place[0]), []).append(str(one["msg"]))
     told = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
-    detail = _("Nothing was done, because the request has invalid fields. %(fields)s")
+    detail = _("The request has invalid fields, so nothing was changed. %(fields)s")
     return Problem(422, detail % {"fields": told}, errors=errors)
 
 

@@ -69,7 +69,7 @@ def list_trash(request: ApiRequest, wanted: TrashQuery = PAGE) -> Listing[Trashe
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
-        words = _("This kind of record doesn’t exist. Choose one of: %(known)s.") % known
+        words = _("This type of record doesn’t exist. Choose one of: %(known)s.") % known
         raise Problem(422, words, errors={"type": [words]})
     scopes = None if caller.by.is_person else caller.context().scopes
     name = f"trash {wanted.type}"

@@ -125,7 +125,7 @@ class Migration(InitialMigration):
                 ),
                 (
                     "page_language",
-                    models.CharField(blank=True, max_length=10, verbose_name="language of pages"),
+                    models.CharField(blank=True, max_length=10, verbose_name="page language"),
                 ),
                 ("interests", models.TextField(blank=True, verbose_name="interests")),
                 (
@@ -539,7 +539,7 @@ class Migration(InitialMigration):
                             ("near-duplicate", "near-duplicate"),
                         ],
                         max_length=14,
-                        verbose_name="kind",
+                        verbose_name="type",
                     ),
                 ),
                 ("left_type", models.CharField(max_length=40)),
@@ -560,13 +560,13 @@ class Migration(InitialMigration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("version", "another version"),
-                            ("date", "another date"),
-                            ("time", "another time"),
-                            ("amount", "another amount"),
-                            ("number", "another number"),
+                            ("version", "different version"),
+                            ("date", "different date"),
+                            ("time", "different time"),
+                            ("amount", "different amount"),
+                            ("number", "different number"),
                             ("polarity", "the opposite"),
-                            ("similar", "almost the same words"),
+                            ("similar", "almost the same wording"),
                             ("replaces", "possible update"),
                             ("sources", "disputed by a source"),
                         ],
@@ -1270,7 +1270,7 @@ class Migration(InitialMigration):
                     models.CharField(
                         choices=[("agent", "agent"), ("domain", "domain"), ("source", "source")],
                         max_length=6,
-                        verbose_name="kind",
+                        verbose_name="type",
                     ),
                 ),
                 ("name", models.CharField(max_length=255, verbose_name="name")),
@@ -2405,7 +2405,7 @@ class Migration(InitialMigration):
                         blank=True,
                         choices=[("GOAL", "goal"), ("AGENT", "agent"), ("RUN", "run")],
                         max_length=5,
-                        verbose_name="kind of step",
+                        verbose_name="type of step",
                     ),
                 ),
                 (
@@ -2572,7 +2572,7 @@ class Migration(InitialMigration):
                         ],
                         default="log",
                         max_length=8,
-                        verbose_name="kind",
+                        verbose_name="type",
                     ),
                 ),
                 ("content", models.TextField(verbose_name="note")),
@@ -3267,7 +3267,10 @@ class Migration(InitialMigration):
                         blank=True,
                         choices=[
                             ("not-written", "The backup couldn’t be written."),
-                            ("not-copied", "The backup couldn’t be copied to its storage."),
+                            (
+                                "not-copied",
+                                "The backup was created, but couldn’t be copied to its bucket.",
+                            ),
                             ("not-restored", "The test restore failed."),
                             ("differs", "These tables differed after the test restore:"),
                             ("crashed", "The worker stopped unexpectedly several times."),
@@ -3385,11 +3388,11 @@ class Migration(InitialMigration):
                         choices=[
                             (
                                 "missing",
-                                "The folder isn’t there. Its files stay in Beacon, and nothing is written.",
+                                "The folder doesn’t exist. Its files stay in Beacon, and nothing is written.",
                             ),
                             (
                                 "moved",
-                                "The path now leads to a different folder, so nothing is read or written.",
+                                "The path now points to a different folder, so nothing is read or written.",
                             ),
                             ("unreadable", "The folder can’t be read."),
                             (

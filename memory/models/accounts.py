@@ -245,7 +245,7 @@ class User(AbstractUser):
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
     language = models.CharField(_("language"), max_length=16, default="en")
     # Of pages and messages. Empty: the browser's on pages, English in messages.
-    page_language = models.CharField(_("language of pages"), max_length=10, blank=True)
+    page_language = models.CharField(_("page language"), max_length=10, blank=True)
     interests = models.TextField(_("interests"), blank=True)
     monthly_tokens = models.PositiveIntegerField(_("tokens per month"), null=True, blank=True)
     monthly_money = models.DecimalField(

@@ -94,7 +94,10 @@ class BackupFile(LeasedJob):
         """Why there is no backup, or why it can't be trusted."""
 
         NOT_WRITTEN = "not-written", _("The backup couldn’t be written.")
-        NOT_COPIED = "not-copied", _("The backup couldn’t be copied to its storage.")
+        NOT_COPIED = (
+            "not-copied",
+            _("The backup was created, but couldn’t be copied to its bucket."),
+        )
         NOT_RESTORED = "not-restored", _("The test restore failed.")
         DIFFERS = "differs", _("These tables differed after the test restore:")
         CRASHED = "crashed", _("The worker stopped unexpectedly several times.")

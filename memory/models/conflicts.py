@@ -223,12 +223,12 @@ def _why_gone(conflict: Conflict, sides: Mapping[Any, Any]) -> str:
 
 def _check_pair(owner: Any, kind: str, left: Versioned, right: Versioned) -> None:
     if kind not in Conflict.Kind.values:
-        raise InvalidValue(gettext("There is no conflict kind “%(kind)s”.") % {"kind": kind[:40]})
+        raise InvalidValue(gettext("There is no conflict type “%(kind)s”.") % {"kind": kind[:40]})
     for side in (left, right):
         if side.owner_id != owner.pk:
             raise InvalidValue(gettext("Both records of a conflict must belong to the same owner."))
         if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_current_identity", False):
-            problem = gettext("“%(label)s” is of a kind that Beacon doesn’t check for conflicts.")
+            problem = gettext("Beacon doesn’t check items like “%(label)s” for conflicts.")
             raise InvalidValue(problem % {"label": side})
     if left.pk == right.pk:
         raise InvalidValue(gettext("A record can’t be in conflict with itself."))
@@ -274,13 +274,13 @@ class Conflict(models.Model):
         NEAR_DUPLICATE = "near-duplicate", _("near-duplicate")
 
     class Reason(models.TextChoices):
-        VERSION = "version", _("another version")
-        DATE = "date", _("another date")
-        TIME = "time", _("another time")
-        AMOUNT = "amount", _("another amount")
-        NUMBER = "number", _("another number")
+        VERSION = "version", _("different version")
+        DATE = "date", _("different date")
+        TIME = "time", _("different time")
+        AMOUNT = "amount", _("different amount")
+        NUMBER = "number", _("different number")
         POLARITY = "polarity", _("the opposite")
-        SIMILAR = "similar", _("almost the same words")
+        SIMILAR = "similar", _("almost the same wording")
         REPLACES = "replaces", _("possible update")
         SOURCES = "sources", _("disputed by a source")
 
@@ -297,7 +297,7 @@ class Conflict(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    kind = models.CharField(_("kind"), max_length=14, choices=Kind)
+    kind = models.CharField(_("type"), max_length=14, choices=Kind)
     left_type = models.CharField(max_length=40)
     left_id = models.UUIDField()
     left_version = models.PositiveIntegerField()

@@ -397,11 +397,11 @@ class MountedFolder(models.Model):
     class Problem(models.TextChoices):
         MISSING = (
             "missing",
-            _lazy("The folder isn’t there. Its files stay in Beacon, and nothing is written."),
+            _lazy("The folder doesn’t exist. Its files stay in Beacon, and nothing is written."),
         )
         MOVED = (
             "moved",
-            _lazy("The path now leads to a different folder, so nothing is read or written."),
+            _lazy("The path now points to a different folder, so nothing is read or written."),
         )
         UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
         READ_ONLY = (

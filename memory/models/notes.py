@@ -77,7 +77,7 @@ class Note(Recalled):
         "sensitivity", "evidence", "superseded_by_id", "pinned", "lock", "paused",
     )  # fmt: skip
 
-    kind = models.CharField(_("kind"), max_length=8, choices=Kind, default=Kind.LOG)
+    kind = models.CharField(_("type"), max_length=8, choices=Kind, default=Kind.LOG)
     content = models.TextField(_("note"))
     scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
     tags = ArrayField(

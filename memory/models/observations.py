@@ -47,7 +47,7 @@ class Observation(Recalled):
     content = models.TextField(_("observation"))
     scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
     step_name = models.CharField(_("step"), max_length=200, blank=True)
-    step_type = models.CharField(_("kind of step"), max_length=5, choices=StepType, blank=True)
+    step_type = models.CharField(_("type of step"), max_length=5, choices=StepType, blank=True)
     tags = ArrayField(
         models.CharField(max_length=80), default=list, blank=True, verbose_name=_("tags")
     )

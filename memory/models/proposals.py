@@ -180,7 +180,7 @@ class RefusedSource(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    kind = models.CharField(_("kind"), max_length=6, choices=Kind)
+    kind = models.CharField(_("type"), max_length=6, choices=Kind)
     name = models.CharField(_("name"), max_length=LONGEST_NAME)
     reason = models.TextField(_("why"), blank=True)
     refused = models.PositiveIntegerField(default=0)

@@ -214,7 +214,7 @@ class Topic(Remembered):
             problem = _("Enter a topic to research.")
         elif len(self.title) > TITLE_LENGTH:
             problem = _(
-                "A topic can have at most %(most)d characters, but this one has %(have)d."
+                "A topic’s name can have at most %(most)d characters, but this one has %(have)d."
             ) % {
                 "most": TITLE_LENGTH,
                 "have": len(self.title),

@@ -39,7 +39,7 @@ class UploadForm(forms.Form):
         allow_empty_file=True,  # the importer reports an empty file
         error_messages={"required": gettext_lazy("Select a file.")},
         help_text=gettext_lazy(
-            "A Beacon archive, the data export of ChatGPT, Claude or another app, Markdown, JSON Lines or bookmarks. At most 512 MiB."
+            "A Beacon archive, a data export from ChatGPT, Claude or another app, Markdown, JSON Lines or bookmarks. At most 512 MiB."
         ),
     )
 
@@ -55,7 +55,7 @@ class ReadingForm(forms.Form):
         ),
     )
     bullets = forms.ChoiceField(
-        label=gettext_lazy("A file becomes"),
+        label=gettext_lazy("Each file becomes"),
         choices=[
             ("no", gettext_lazy("one note, with the whole file")),
             ("yes", gettext_lazy("observations, one per bullet")),
@@ -63,7 +63,7 @@ class ReadingForm(forms.Form):
         widget=forms.RadioSelect,
     )
     kind = forms.ChoiceField(
-        label=gettext_lazy("Notes without a kind become"),
+        label=gettext_lazy("Notes without a type become"),
         choices=[(kind.value, kind.label) for kind in _FROM_ELSEWHERE],
     )
     category = forms.ChoiceField(
@@ -278,7 +278,7 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:
-        messages.info(request, _("This is already imported, or has no preview yet."))
+        messages.info(request, _("This was already imported, or has no preview yet."))
     return _after(request, row)
 
 
@@ -292,7 +292,7 @@ def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Stop fetching an import's web pages; those fetched so far are kept."""
     row = _row(request, pk)
     if not jobs.stop_pages(row):
-        messages.info(request, _("This isn’t in progress anymore."))
+        messages.info(request, _("This is no longer in progress."))
     row.refresh_from_db()
     return _after(request, row)
 

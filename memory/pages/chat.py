@@ -127,7 +127,7 @@ def _cite_card(
         and fact.retired_as == TopicFact.RetiredAs.REPLACED
         and fact.updated > answered_at
     ):
-        outdated = _("replaced since")
+        outdated = _("since replaced")
     kinds = {
         "note": _("note"),
         "observation": _("observation"),
@@ -342,7 +342,7 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
         "memory_append": _("added to %(path)s"),
         "retrieve": _("read a record"),
         "list_memory": _("listed notes"),
-        "about": _("collected what is known about a name"),
+        "about": _("looked up a name"),
         "remember": _("saved a note"),
         "remember_fil": _("saved what it learned"),
         "update_memory": _("replaced a note with a newer one"),

@@ -104,7 +104,7 @@ def _processes() -> Iterator[Part]:
         "worker": (_("Worker"), _("Runs wait in the queue until it’s back.")),
         "upkeep": (
             _("Maintenance worker"),
-            _("Schedules, expiry and the library’s folder are paused."),
+            _("Schedules, expiry and the library folder are paused."),
         ),
         "beat": (
             _("Scheduler"),
@@ -151,10 +151,10 @@ def _backups() -> Part:
     if rows and rows[0].state == BackupFile.State.FAILED:
         text = f"{rows[0].get_problem_display()} {rows[0].detail}"
         return Part(
-            name, BAD, text, _("Settings → Backups shows the last good one."), rows[0].created
+            name, BAD, text, _("Settings → Backups shows the last successful one."), rows[0].created
         )
     if done:
-        text = _("Restored as a test and compared.") if done.is_tested else _("Created.")
+        text = _("Test restore succeeded.") if done.is_tested else _("Created.")
         return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)
     return Part(
         name, WARN, _("There is no backup yet."), _("Set a schedule under Settings → Backups.")
@@ -330,7 +330,7 @@ def _mirror() -> Iterator[Part]:
             "%(n)d files are out of date, or have edits that couldn’t be imported.",
             bad,
         )
-        todo = _("Their owners see which, and why, on Files and in Activity.")
+        todo = _("Their owners can see which ones and why under Files and in Activity.")
         yield Part(name, WARN, f"{text} {behind % {'n': bad}}", todo)
         return
     yield Part(name, GOOD, text)

@@ -55,7 +55,7 @@ class PersonaForm(_NoteForm):
     personality = CleanTextField(
         label=gettext_lazy("Personality"),
         required=False,
-        help_text=gettext_lazy("Its values, and how it handles doubt."),
+        help_text=gettext_lazy("Its values, and how it handles uncertainty."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     style = CleanTextField(
@@ -90,7 +90,7 @@ class SoulForm(_NoteForm):
     standing = forms.UUIDField(widget=forms.HiddenInput, required=False)
     content = CleanTextField(
         label=gettext_lazy("Soul"),
-        error_messages={"required": gettext_lazy("Enter at least a sentence.")},
+        error_messages={"required": gettext_lazy("Enter at least one sentence.")},
         help_text=gettext_lazy(
             "Markdown, at most 64 KiB. The previous soul stays in the list below."
         ),
@@ -100,7 +100,7 @@ class SoulForm(_NoteForm):
         label=gettext_lazy("Why"),
         required=False,
         max_length=300,
-        help_text=gettext_lazy("For the history: what you changed and why."),
+        help_text=gettext_lazy("The change and the reason for it. Shown in the history."),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
@@ -200,7 +200,7 @@ def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
     if before is None or standing is None or standing.pk != new.pk:
         raise MemoryRefused(
             _(
-                "The soul has changed since then, so this can’t be undone. You can find all versions in Settings."
+                "The soul was changed in the meantime, so this couldn’t be undone. You can find all versions in Settings."
             )
         )
     _say(request, identity.restore_soul(request.user, before, by=request.actor), new)

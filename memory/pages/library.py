@@ -94,7 +94,7 @@ class AddDocumentForm(AsksAboutSecrets):
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "If you leave the text empty, Beacon saves the text of the page. Otherwise, the URL is only stored as the origin."
+            "If you leave the text empty, Beacon saves the page’s text. Otherwise, it stores the URL only as the origin."
         ),
     )
     file = ManyFilesField(
@@ -143,7 +143,9 @@ class AddDocumentForm(AsksAboutSecrets):
         elif is_typed and data["file"]:
             self.add_error(
                 "file",
-                _("Add a text, a web page or files, but not both. Create two documents instead."),
+                _(
+                    "Add text, a web page or files, but only one of these. To add more, create another document."
+                ),
             )
         return data
 
@@ -163,7 +165,7 @@ class EditDocumentForm(AsksAboutSecrets):
         error_messages={"required": _NO_TEXT},
         widget=forms.Textarea(attrs={"rows": 24, "class": "mono"}),
     )
-    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
+    why = CleanTextField(label=gettext_lazy("Reason (optional)"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def clean_text(self) -> str:
@@ -468,9 +470,9 @@ def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     own = LibraryDocument.objects.of(request.user).live().filter(path="")
     document = get_object_or_404(own, pk=pk)
     wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
-    said = _("Marked as sensitive. Runs and models don’t get it.")
+    said = _("Marked as sensitive. Runs and models can’t use it.")
     if wanted == Sensitivity.NORMAL:
-        said = _("No longer sensitive. Runs and models can get it.")
+        said = _("No longer sensitive. Runs and models can use it.")
     try:
         document.change(by=request.actor, sensitivity=wanted)
     except MemoryRefused as exc:

@@ -210,7 +210,7 @@ def split(request: BeaconRequest) -> HttpResponse:
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "names-merged", was=was, now=now, name=name)
-    messages.success(request, _("“%(name)s” was split off.") % {"name": name}, extra_tags=undo)
+    messages.success(request, _("“%(name)s” is now separate.") % {"name": name}, extra_tags=undo)
     return redirect_back(request, about_url(name))
 
 
@@ -218,5 +218,5 @@ def split(request: BeaconRequest) -> HttpResponse:
 def _put_back(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
     names.put_back(request.user, was, now)
     undo = offer(request, "names-merged", was=now, now=was, name=name)
-    messages.success(request, _("Undone. The names are as before."), extra_tags=undo)
+    messages.success(request, _("Undone. The names are back to how they were."), extra_tags=undo)
     return about_url(name)

@@ -187,9 +187,9 @@ def _apply(
 
 def _said(value: str) -> str:
     if value == Value.USEFUL:
-        return _("Rated useful. The same question ranks it higher.")
+        return _("Rated useful. It now ranks higher for this question.")
     if value == Value.NOT_USEFUL:
-        return _("Rated not useful. The same question ranks it lower.")
+        return _("Rated not useful. It now ranks lower for this question.")
     return _("Rating cleared.")
 
 
@@ -225,7 +225,9 @@ def _restore_rating(
     record = _record(request.user, type, UUID(id), position)
     rating = ratings.rating_of(request.user, question, record)
     if (rating.value if rating else NONE) != now:
-        raise InvalidValue(_("This rating has changed since then. Nothing was changed."))
+        raise InvalidValue(
+            _("This rating was changed in the meantime, so this couldn’t be undone.")
+        )
     _apply(request, question, record, value, reason, undo=False)
     return f"{reverse('memory:recall')}?{urlencode({'q': question})}"
 

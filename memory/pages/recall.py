@@ -70,7 +70,7 @@ MOST_DISPUTED = 6  # contradicting rows above the list; the Inbox has all
 MODE_WORDS = {
     "auto": gettext_lazy("auto: words and meaning"),
     "lexical": gettext_lazy("lexical: words, authors, tags, topic"),
-    "exact": gettext_lazy("exact: BM25 of the words"),
+    "exact": gettext_lazy("exact: keyword match (BM25)"),
 }
 LANE_WORDS = {"words": gettext_lazy("words"), "meaning": gettext_lazy("meaning")}
 # The filters of the chips: label, and arguments of recall.

@@ -125,7 +125,7 @@ def _held(change: dict[str, Any], state: str) -> dict[str, Any]:
 def _written(change: dict[str, Any], *, is_there: bool) -> dict[str, Any]:
     words = _("version %(n)d") % {"n": change["version"]}
     if not is_there:
-        return _row(change["path"], _("%(version)s, deleted since") % {"version": words})
+        return _row(change["path"], _("%(version)s, since deleted") % {"version": words})
     return _row(change["path"], words, reverse("memory:file", args=[change["path"]]))
 
 

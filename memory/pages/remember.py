@@ -270,7 +270,7 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
         return
     words = ngettext(
         "Saved, but memory already says: “%(said)s”",
-        "Saved, but %(n)d things in memory contradict it, such as “%(said)s”",
+        "Saved, but %(n)d memories contradict it, such as “%(said)s”",
         len(found),
     )
     messages.warning(request, words % {"said": found[0].said, "n": len(found)})

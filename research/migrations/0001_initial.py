@@ -449,7 +449,7 @@ class Migration(InitialMigration):
                     models.CharField(
                         choices=[
                             ("skip", "skip it and log a warning"),
-                            ("smaller", "run a smaller one with what’s left"),
+                            ("smaller", "start a smaller run within the remaining budget"),
                         ],
                         default="skip",
                         max_length=7,

@@ -75,7 +75,7 @@ class TopicSettings(models.Model):
 
     class OverLimit(models.TextChoices):
         SKIP = "skip", _("skip it and log a warning")
-        SMALLER = "smaller", _("run a smaller one with what’s left")
+        SMALLER = "smaller", _("start a smaller run within the remaining budget")
 
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="settings", primary_key=True)
     objective = models.TextField(_("objective"), blank=True)

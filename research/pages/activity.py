@@ -550,7 +550,7 @@ def _activity_page(
         cursor=request.GET.get("cursor", ""),
     )
     hint = _(
-        "Only the newest %(n)s entries of each kind are searched. To search further back, set an earlier “until” date."
+        "Only the newest %(n)s entries of each type are searched. To search further back, set an earlier “until” date."
     )
     bar = FilterBar(
         list_url, "activity", query,

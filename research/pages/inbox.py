@@ -528,7 +528,7 @@ def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
         undo = offer(request, "delivery-given-up", pk=pk, state=was)
         messages.success(request, _("It won’t be sent."), extra_tags=undo)
     else:
-        messages.info(request, _("This message has already been decided on."))
+        messages.info(request, _("This message has already been handled."))
     return redirect_back(request, reverse("research:inbox"))
 
 
@@ -536,6 +536,8 @@ def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
 def _delivery_waits_again(request: BeaconRequest, pk: str, state: str) -> str:
     rows = Delivery.objects.of(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
     if not rows.update(state=state):
-        raise MemoryRefused(_("This message has changed since then. Nothing was changed."))
+        raise MemoryRefused(
+            _("This message was changed in the meantime, so this couldn’t be undone.")
+        )
     messages.success(request, _("Back in the Inbox."))
     return reverse("research:inbox")

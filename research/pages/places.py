@@ -82,7 +82,7 @@ INBOX = Place(
     "inbox",
     under=("/review/", "/conflicts/"),
     tabs=(
-        Place(gettext_lazy("Waiting"), "research:inbox", "", "inbox"),
+        Place(gettext_lazy("Pending"), "research:inbox", "", "inbox"),
         Place(gettext_lazy("Decided"), "research:inbox", "", "check", query="state=decided"),
         Place(gettext_lazy("Ratings"), "memory:ratings", "", "useful"),
         Place(gettext_lazy("Blocked sources"), "memory:refused-sources", "", "stop"),

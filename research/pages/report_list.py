@@ -283,6 +283,8 @@ def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
             "%(n)d report marked as read again.", "%(n)d reports marked as read again.", count
         )
     if not count:
-        raise InvalidValue(_("These reports have changed since then. Nothing was changed."))
+        raise InvalidValue(
+            _("These reports were changed in the meantime, so this couldn’t be undone.")
+        )
     messages.success(request, words % {"n": count})
     return reverse("research:reports")

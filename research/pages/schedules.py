@@ -67,7 +67,7 @@ class CostTotal:
         if not self.runs:
             return ""
         if not self.has_model:
-            return _("no model, no cost")
+            return _("free (no model)")
         if self.unknown == self.runs:
             return _("price unknown")
         least, most = spending.dollars(self.least), spending.dollars(self.most)
@@ -376,7 +376,9 @@ def schedule_missed(request: BeaconRequest, slug: str, choice: str, expected: st
 def _check_unchanged(was: object, expected: object) -> None:
     """Raise InvalidValue, which rolls an undo back, if the value had changed before it."""
     if expected is not None and was != expected:
-        raise InvalidValue(_("The schedule has changed since then. Nothing was changed."))
+        raise InvalidValue(
+            _("The schedule was changed in the meantime, so this couldn’t be undone.")
+        )
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:

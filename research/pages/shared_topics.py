@@ -381,7 +381,9 @@ def _undo_edit(
     _report(request, uuid.UUID(topic), run, *sharing.WRITERS)
     comment = _comment(request, uuid.UUID(topic), run, uuid.UUID(key))
     if comment.text != expected:
-        raise MemoryRefused(_("This comment has changed since then. Nothing was changed."))
+        raise MemoryRefused(
+            _("This comment was changed in the meantime, so this couldn’t be undone.")
+        )
     sharing.edit_comment(comment, text, by=request.actor)
     messages.success(request, _("Change undone."))
     return _discussion(request, comment.report, comment.pk)
@@ -425,16 +427,16 @@ class MemberForm(forms.Form):
         label=gettext_lazy("Username"),
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
-        help_text=gettext_lazy("The person needs an account on this Beacon."),
+        help_text=gettext_lazy("The person needs an account on this server."),
     )
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),
         choices=[
-            (Membership.Role.VIEWER, gettext_lazy("Viewer: reads reports, facts and sources")),
-            (Membership.Role.COMMENTER, gettext_lazy("Commenter: also comments on reports")),
+            (Membership.Role.VIEWER, gettext_lazy("Viewer: can read reports, facts and sources")),
+            (Membership.Role.COMMENTER, gettext_lazy("Commenter: can also comment on reports")),
             (
                 Membership.Role.EDITOR,
-                gettext_lazy("Editor: also starts runs and edits the research goal"),
+                gettext_lazy("Editor: can also start runs and edit the research goal"),
             ),
         ],
         initial=Membership.Role.VIEWER,
@@ -488,7 +490,7 @@ def member_role(
     """Change a member's role. An undo names the role that it expects."""
     member = _own_member(request, slug, pk)
     if expected and member.role != expected:
-        raise MemoryRefused(_("This role has changed since then. Nothing was changed."))
+        raise MemoryRefused(_("This role was changed in the meantime, so this couldn’t be undone."))
     before, wanted = member.role, role or request.POST.get("role", "")
     said: dict[str, Any] = {"person": member}
     if sharing.set_role(member, wanted, by=request.actor):

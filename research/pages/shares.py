@@ -53,7 +53,7 @@ class ShareForm(forms.Form):
         label=gettext_lazy("Note"),
         required=False,
         max_length=MOST_NOTE,
-        help_text=gettext_lazy("Only you see this."),
+        help_text=gettext_lazy("Only you can see this."),
     )
 
     def take(self, exc: InvalidValue) -> None:

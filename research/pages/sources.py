@@ -238,7 +238,7 @@ def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = 
 def _check_unchanged(changed: source_rules.RuleChange, expected: str) -> None:
     """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
     if expected and changed.before != expected:
-        raise InvalidValue(_("This rule has changed since then. Nothing was changed."))
+        raise InvalidValue(_("This rule was changed in the meantime, so this couldn’t be undone."))
 
 
 def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, slug: str) -> None:
@@ -251,9 +251,9 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
         Act.BLOCK: _("From the next run, %(place)s won’t be read or cited."),
         Act.BOOST: _("From the next run, results from %(place)s are ranked first."),
         Act.MUTE: _(
-            "From the next run, %(place)s is read but never triggers a notification by itself."
+            "From the next run, Beacon reads %(place)s, but it never triggers a notification by itself."
         ),
-        NONE: _("From the next run, %(place)s no longer has a rule."),
+        NONE: _("Rule for %(place)s removed. This applies from the next run."),
     }[changed.act]
     if scope == ALL:
         said += " " + _("This applies to all topics.")
@@ -275,7 +275,7 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
 @undoes("url-forgotten")
 def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
     url = forget.remember_url(_topic(request, slug), line, by=request.actor)
-    messages.success(request, _("%(url)s counts as seen again.") % {"url": shorten(url, 120)})
+    messages.success(request, _("%(url)s is marked as seen again.") % {"url": shorten(url, 120)})
     return _desk(slug)
 
 
@@ -414,8 +414,8 @@ def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "
     values = {"rule": standing_rules.shown(rule)}
     if standing_rules.remove(topic, of, rule, by=request.actor):
         said = {
-            CHECK: _("“%(rule)s” is no longer checked on every run."),
-            STOP: _("From the next run, “%(rule)s” can be read again."),
+            CHECK: _("“%(rule)s” is no longer always included."),
+            STOP: _("From the next run, Beacon can read “%(rule)s” again."),
         }
         undo = offer(request, "rule-add", slug=slug, kind=of, rule=rule)
         messages.success(request, said[of] % values, extra_tags=undo)
@@ -432,8 +432,8 @@ def _add(request: BeaconRequest, topic: Topic, kind: Kind, text: str) -> None:
         messages.info(request, _("“%(rule)s” is already one of the topic’s rules.") % values)
         return
     said = {
-        CHECK: _("From the next run, “%(rule)s” is always checked."),
-        STOP: _("From the next run, “%(rule)s” is never read."),
+        CHECK: _("From the next run, “%(rule)s” is always included."),
+        STOP: _("From the next run, Beacon won’t read “%(rule)s”."),
     }
     undo = offer(request, "rule-remove", slug=topic.slug, kind=kind, rule=rule)
     messages.success(request, said[kind] % values, extra_tags=undo)

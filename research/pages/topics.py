@@ -275,7 +275,9 @@ class SentenceNoteForm(AsksAboutSecrets):
         """Require the sentence, whose field is hidden."""
         words: dict[str, Any] = super().clean() or {}
         if not words.get("sentence"):
-            self.add_error(None, _("A note must belong to a sentence. Open it from the sentence."))
+            self.add_error(
+                None, _("Notes belong to a sentence. To add one, select a sentence in the report.")
+            )
         return words
 
 
@@ -437,7 +439,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
             loaded=loaded_at(request.POST),
         )
     except RunAlreadyActive as exc:
-        messages.info(request, _("%(what)s You’re looking at it.") % {"what": exc})
+        messages.info(request, _("%(what)s You’re viewing it now.") % {"what": exc})
         run = exc.run
     except InvalidValue as exc:
         return refused(request, str(exc))

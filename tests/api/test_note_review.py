@@ -209,7 +209,7 @@ def test_deleting_waits_where_each_write_does(agent: Program, person: Program, n
 def test_pruning_is_a_persons_where_each_write_waits(agent: Program, person: Program) -> None:
     level(agent.owner, "hold all")
 
-    assert "Ask the owner" in problem(agent.post("/notes/prune"), 403)["detail"]
+    assert "Ask the user" in problem(agent.post("/notes/prune"), 403)["detail"]
     assert person.post("/notes/prune").status_code == 200
 
 

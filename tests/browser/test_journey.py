@@ -115,7 +115,7 @@ def test_a_report_is_read_by_looking_at_it_and_can_be_marked_unread(visitor: Vis
     expect(visitor.page.locator("tr.unread")).to_have_count(0)
     visitor.page.locator("[data-row-link]").first.click()
     visitor.unfold("More")
-    visitor.press("Mark unread")
+    visitor.press("Mark as unread")
     expect(visitor.page.locator(".toast")).to_be_visible()
     visitor.goto("/reports/?show=unread")
     expect(visitor.page.locator("tr.unread")).to_have_count(1)

@@ -60,7 +60,7 @@ def test_the_sample_is_run_twice_and_its_delta_read(visitor: Visitor) -> None:
     expect(visitor.page.locator("#what-changed .delta li").first).to_be_visible()
     visitor.click(visitor.page.locator("article.report sup a").first)
     expect(visitor.page).to_have_url(re.compile("#source-"))  # a mark leads to its source
-    visitor.press("Mark read")
+    visitor.press("Mark as read")
     visitor.goto("/reports/")
     expect(visitor.page.locator("tr.unread")).to_have_count(1)  # Run #1
 

@@ -85,8 +85,8 @@ def test_the_report_grows_before_ones_eyes_and_the_page_does_not_jump(reader: Vi
     report = page.url.partition("?")[0].removeprefix(reader.base)
     page.wait_for_timeout(3_000)
     reader.goto("/reports/")
-    expect(page.locator("[data-row-mark]").first).to_have_text("Mark read")
+    expect(page.locator("[data-row-mark]").first).to_have_text("Mark as read")
     with page.expect_response(lambda answer: answer.request.method == "POST"):
         reader.goto(report)
     reader.goto("/reports/")
-    expect(page.locator("[data-row-mark]").first).to_have_text("Mark unread")
+    expect(page.locator("[data-row-mark]").first).to_have_text("Mark as unread")

@@ -427,7 +427,7 @@ def test_two_texts_with_one_address_dont_overwrite_each_other(alice: User, tmp_p
     outcome = take_in(alice, zipped(tmp_path, **{"conversations.json": json.dumps(talks)}))
     assert outcome.updated == 0
     assert LibraryDocument.objects.get(url="https://claude.ai/chat/u").title == "One"
-    assert "a different text with the same URL as “Two”" in outcome.problems[0]["why"]
+    assert "“Two” has the same URL but different text" in outcome.problems[0]["why"]
 
 
 def test_a_bookmark_leaves_a_saved_page_with_its_address_alone(alice: User, tmp_path: Path) -> None:
@@ -532,7 +532,7 @@ def test_the_page_shows_counts_lets_a_person_choose_and_leads_to_the_inbox(
         follow=True,
     )
     shown = answer.content.decode()
-    assert "Export of ChatGPT." in shown and "<dd>3</dd>" in shown and "Import 5 items" in shown
+    assert "Export from ChatGPT." in shown and "<dd>3</dd>" in shown and "Import 5 items" in shown
     assert not Proposal.objects.exists()
 
     url = answer.redirect_chain[-1][0]

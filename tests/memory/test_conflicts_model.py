@@ -50,7 +50,7 @@ def test_somebody_elses_record_is_in_no_conflict(alice: Any, bob: Any):
 
 def test_the_soul_is_in_no_conflict(alice: Any):
     left, _right = pair(alice)
-    with pytest.raises(InvalidValue, match="check for conflicts"):
+    with pytest.raises(InvalidValue, match="for conflicts"):
         Conflict.objects.note(alice, NEAR, left, Note.objects.of(alice).get(kind="soul"))
 
 

@@ -216,7 +216,7 @@ def test_a_long_retrieved_text_becomes_a_line_in_the_turn_after(loop: Loop, alic
     loop(calls(("retrieve_from_memory", {"id": str(item.pk)})), opens("a"), "Done.")
 
     assert len(sent(loop, 2)[0]) > 5_000
-    assert sent(loop, 3)[0].startswith("(Cut: 0 of 5,400 characters.")
+    assert sent(loop, 3)[0].startswith("(Removed after one turn: all 5,400 characters.")
 
 
 @pytest.mark.requirement("R132")
@@ -239,7 +239,9 @@ def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
     result = loop(opens(*map(str, range(200))), "Done.")
 
     assert ContentItem.objects.count() == 8 and len(result.calls) == 200
-    assert result.calls[-1].is_error and "The limit is 8 calls at once" in result.calls[-1].result
+    assert (
+        result.calls[-1].is_error and "at most 8 calls can run at once" in result.calls[-1].result
+    )
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def test_long_notes_are_cut_and_both_model_and_person_are_told(alice: Any):
 
     layer = build_context(alice).layer("rules")
 
-    told = "cut to its first 2,000 of 4,999 characters"
+    told = "shortened to the first 2,000 of 4,999 characters"
     assert told in layer.text
     assert layer.left_out[0].why == told
 

@@ -345,7 +345,7 @@ def test_a_stopped_answer_keeps_what_was_written(session: Session, monkeypatch: 
     assert (waiting.state, waiting.content, waiting.notice) == (
         "done",
         "Green te",
-        "You stopped it.",
+        "You stopped the answer.",
     )
 
 

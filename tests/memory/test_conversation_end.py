@@ -97,7 +97,7 @@ def test_what_was_asked_is_one_log_of_thirty_days(session: Session):
 def test_a_short_session_is_not_looked_back_on(session: Session):
     reflection = ended(session)
     assert reflection.state == "skipped"
-    assert "4 messages, 2 of them yours" in reflection.why
+    assert "4 messages, including 2 from you" in reflection.why
 
 
 @pytest.mark.requirement("R164")

@@ -62,7 +62,7 @@ def test_a_file_that_is_gone_has_no_link(alice: User, reflect: Reflect):
     shown = shown_of(alice, SOURCE)
 
     assert shown is not None and shown.changes[0]["url"] == ""
-    assert words(alice) == ["version 2, deleted since"]
+    assert words(alice) == ["version 2, since deleted"]
 
 
 def test_calls_are_shown_with_their_arguments_and_answers(alice: User, reflect: Reflect):

@@ -81,7 +81,7 @@ def test_accept_stores_all_but_what_is_quarantined(alice: Any):
 
 def test_hold_all_holds_a_plain_line(alice: Any):
     level(alice, "hold all", "note")
-    assert held(alice, texts=["A plain line."]) == "you review every write of this kind"
+    assert held(alice, texts=["A plain line."]) == "you review every write of this type"
     assert not held(alice, "observation", texts=["A plain line."])
 
 
@@ -168,7 +168,7 @@ def test_an_agent_cannot_bury_its_owner(alice: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(review_services, "MOST_WAITING", 2)
     proposed_note(alice, "one")
     proposed_note(alice, "two")
-    with pytest.raises(LimitReached, match="2 proposals are already waiting"):
+    with pytest.raises(LimitReached, match="2 proposals are already pending"):
         proposed_note(alice, "three")
 
 

@@ -80,4 +80,4 @@ def test_an_argument_that_is_far_too_long_is_refused_with_the_limit(alice: Any):
     answer = call_tool(caller(alice), "retrieve", {"id": "x" * 1_000_001})
 
     assert answer.is_error
-    assert "at most 1,000,000 characters, but it has 1,000,001" in answer.text
+    assert "at most 1,000,000 characters, but this one has 1,000,001" in answer.text

@@ -135,7 +135,7 @@ def test_only_so_many_calls_are_carried_out_at_once(loop: Loop, read: list[str])
     loop(calls(*[f"{n}.md" for n in range(20)]), "Done.")
 
     assert len(read) == tool_loop.MOST_AT_ONCE
-    assert "The limit is 8 calls at once" in told(loop)[-1].content
+    assert "at most 8 calls can run at once" in told(loop)[-1].content
 
 
 def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):

@@ -160,7 +160,7 @@ def test_a_smaller_budget_leaves_rules_out_and_says_so(browser: Client, alice: U
     assert len(whole.lines) == 10
     assert 0 < len(tight.lines) < 10
     assert (tight.given, tight.most) == (len(tight.lines), 10)
-    why = "no room: all layers together are limited to 3,000 tokens"
+    why = "doesn’t fit: all layers together can have at most 3,000 tokens"
     assert why in left_out(browser, budget="3000").values()
 
 
@@ -316,8 +316,8 @@ def test_a_poll_gets_the_answers_alone(
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("message=Fares", "Clear the checkbox of at least one memory first."),
-        ("without={pk}", "Enter a message first."),
+        ("message=Fares", "Clear at least one memory’s checkbox first."),
+        ("without={pk}", "Enter a message for the model to answer first."),
     ],
 )
 def test_what_is_missing_for_the_answers_is_told(

@@ -136,7 +136,7 @@ def test_a_stranger_sees_no_archive_and_takes_none(
 
 BAD: list[tuple[str, bytes, str]] = [
     ("a.jsonl", b"", "The file is empty."),
-    ("a.zip", b"PK\x03\x04 cut off", "This isn’t a zip file, or it is incomplete"),
+    ("a.zip", b"PK\x03\x04 cut off", "This isn’t a zip file, or it’s incomplete"),
     ("a.zip", b"not a zip at all", "This isn’t a zip file"),
     ("a.zip", zipped(**{"../../etc/passwd.md": "x"}), "which points outside its folder"),
     ("a.zip", zipped(**{"C:\\x.md": "x"}), "which points outside its folder"),

@@ -63,8 +63,8 @@ def test_search_answers_as_of_a_day(browser: Client, note: Note) -> None:
     then = browser.get("/memory/", {"q": "harbour", "as_of": TEN_DAYS_AGO}).content.decode()
     assert "nine" in now and "seven" not in now
     assert "seven" in then and "nine" not in then
-    assert "Back to now" in then and "can’t change anything here" in then
-    assert "Back to now" not in now
+    assert "Back to current view" in then and "This is a read-only view" in then
+    assert "Back to current view" not in now
 
 
 def test_a_file_is_read_as_it_was_and_without_buttons(browser: Client, alice: User) -> None:
@@ -86,7 +86,7 @@ def test_every_page_explains_a_date_without_records(
     make_first_files(alice)
     then = browser.get(f"{page}as_of=1999-12-31")
     assert then.status_code == 200
-    assert "Nothing was known on 31 Dec 1999" in then.content.decode()
+    assert "No records yet on 31 Dec 1999" in then.content.decode()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -99,7 +99,7 @@ def test_every_page_refuses_other_dates(
     make_first_files(alice)
     told = browser.get(f"{page}as_of={typed}")
     assert told.status_code in (200, 400)
-    assert "can’t be shown" in told.content.decode() or "Nothing was known" in told.content.decode()
+    assert "can’t be shown" in told.content.decode() or "No records yet" in told.content.decode()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -111,7 +111,7 @@ def test_every_page_is_shown_as_of_a_day(
         moved(file, days_ago(20))
     told = browser.get(f"{page}as_of={TEN_DAYS_AGO}")
     assert told.status_code == 200
-    assert "Back to now" in told.content.decode()
+    assert "Back to current view" in told.content.decode()
 
 
 def test_another_person_sees_nothing_of_it(

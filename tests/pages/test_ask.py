@@ -141,7 +141,7 @@ def test_two_memories_that_contradict_each_other_are_one_card(
     [together] = [group for group in last.found if group["conflict"]]
     assert {row["said"] for row in together["rows"]} == {one.content, other.content}
     html = text_of(browser.get(at("session", session)))
-    assert "These contradict each other" in html and "another time" in html
+    assert "These contradict each other" in html and "different time" in html
     assert together["conflict"].get_absolute_url() in html
 
 
@@ -193,7 +193,7 @@ def test_what_was_marked_as_wrong_or_replaced_since_is_struck_through_and_names_
     with django_assert_max_num_queries(15):
         html = text_of(browser.get(at("session", session)))
     assert f"<s>{fact.text}</s>" in html and f"<s>{other.text}</s>" in html
-    assert html.count("marked as wrong") == 2 and html.count("replaced since") == 1
+    assert html.count("marked as wrong") == 2 and html.count("since replaced") == 1
 
 
 def test_a_fact_that_was_only_outranked_or_replaced_before_is_not_struck_through(
@@ -363,7 +363,7 @@ def test_a_call_is_shown_as_it_happens(browser: Client, waiting: Message):
 def test_an_answer_is_stopped_and_asked_for_again(browser: Client, waiting: Message):
     browser.post(at("message-stop", waiting))
     waiting.refresh_from_db()
-    assert (waiting.state, waiting.notice) == ("failed", "You stopped it.")
+    assert (waiting.state, waiting.notice) == ("failed", "You stopped the answer.")
     assert "Try again" in text_of(browser.get(waiting.session.get_absolute_url()))
 
     browser.post(at("message-again", waiting))

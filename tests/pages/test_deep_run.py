@@ -40,7 +40,7 @@ def test_each_track_stands_below_its_step_with_its_calls(browser: Client, topic:
     shown = browser.get(address("run", run)).content.decode()
 
     assert shown.index("Tracks<") < shown.index("Overview<") < shown.index("News<")
-    assert "PostgreSQL 18 criticism" in shown and "Voices" not in shown
+    assert "PostgreSQL 18 criticism" in shown and "Opinions" not in shown
     assert shown.count("Failed</span>") == 2 and "example.net took longer" in shown
     item = ContentItem.objects.get(title="What PostgreSQL 18 leaves open")
     assert reverse("memory:content-item", args=[item.pk]) in shown
@@ -60,7 +60,7 @@ def test_a_saved_run_shows_its_tracks_too(browser: Client, topic: Topic):
 
     shown = browser.get(address("run", run)).content.decode()
 
-    assert "Overview<" in shown and "Voices<" in shown and shown.count("open_page</b>") == 6
+    assert "Overview<" in shown and "Opinions<" in shown and shown.count("open_page</b>") == 6
 
 
 def test_a_stranger_sees_none_of_it(bob: User, client_of: Callable[[Any], Client], topic: Topic):

@@ -151,7 +151,7 @@ def test_the_page_at_a_date(browser: Client, topic: Topic, facts: list[TopicFact
     assert "1 current fact<" in text and "2 added later" in text
     assert text.count('class="later"') >= 2
     panel = text.partition('class="sheet fact-panel"')[2]
-    assert OLD in panel and "Back to now" in panel
+    assert OLD in panel and "Back to current view" in panel
     assert "fact-strike" not in panel
 
     later = browser.get(address(topic, f"?as_of={day(25)}&fact={facts[2].pk}")).content.decode()

@@ -46,7 +46,7 @@ def test_with_all_processes_alive_nothing_is_broken(browser: Client) -> None:
     body = page(browser)
 
     assert "not working" not in body
-    assert "Working, 2 things to do" in body and "Everything is working" not in body
+    assert "Working, 2 actions needed" in body and "Everything is working" not in body
     for words in ("There is no backup yet.", "Not verified yet."):
         assert 'class="tag warn"' in body.partition(words)[2].partition("</li>")[0]
     assert "PostgreSQL" in body

@@ -138,7 +138,7 @@ def test_a_message_is_given_up_and_back_by_undo(browser: Client, alice: User, st
     url = reverse("research:delivery-give-up", args=[row.pk])
     answer = browser.post(url, follow=True)
     assert shown(browser) == []
-    assert "already been decided" in text_of(browser.post(url, follow=True))
+    assert "already been handled" in text_of(browser.post(url, follow=True))
 
     assert "Back in the Inbox." in text_of(undone(browser, answer))
     assert Delivery.objects.get().state == state

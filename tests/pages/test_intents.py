@@ -184,4 +184,4 @@ def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run
     page = text_of(Client().get(f"/shared/{link.token}/"))
 
     assert "withheld" not in page
-    assert "Nothing new to announce." in page
+    assert "Nothing new to report." in page

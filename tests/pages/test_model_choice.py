@@ -146,7 +146,7 @@ def test_a_moved_model_leaves_the_key_unused_and_says_so(browser: Client, row: C
 
     page = browser.get("/settings/spending/").content.decode()
 
-    assert "Your key is for http://model.example, but the model is at another address now" in page
+    assert "Your key is for http://model.example, but the model has a different URL now" in page
 
 
 def test_a_key_that_was_entered_for_a_model_that_is_gone_can_be_removed(

@@ -177,7 +177,7 @@ def test_a_test_of_what_has_changed_since_is_marked(
 
     save(browser, **({"base_url": "http://h/v1", "model": "m1"} | change))
 
-    assert "The URL, model or key has changed since then. Test again." in page(browser)
+    assert "The URL, model or key has changed since this test. Test again." in page(browser)
 
 
 def test_a_test_that_fails_leaves_what_an_earlier_one_found(

@@ -51,7 +51,7 @@ def test_a_records_page_leads_to_the_names_in_it(browser: Client, alice: Any) ->
 def test_names_are_merged_split_and_the_merge_undone(browser: Client, alice: Any) -> None:
     asked = {"name": "Hetzner Online", "into": "Hetzner"}
     page = browser.post(reverse("memory:names-merge"), asked, follow=True)
-    assert "Split off Hetzner Online" in text_of(page)
+    assert "Separate Hetzner Online" in text_of(page)
     page = undone(browser, page)
     assert not NameAlias.objects.exists()
     page = undone(browser, page)

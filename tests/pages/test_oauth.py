@@ -89,7 +89,7 @@ def test_the_consent_page_says_who_asks_what_it_can_do_and_where_one_returns(app
     assert "Beacon can’t check who made it." in page
     assert "risky writes wait for your approval" in page
     assert "<b>app.example</b>" in page
-    assert "Access also ends after 90 days without use." in page
+    assert "Access also expires after 90 days without use." in page
 
 
 def test_allowed_an_app_gets_a_token_that_acts_as_its_agent(app: App, alice: User) -> None:

@@ -76,9 +76,7 @@ def test_after_two_weeks_and_enough_decisions_a_rule_is_suggested(browser: Clien
 
     page = browser.get(PAGE)
 
-    assert "desk was right 21 of 21 times on notes. Save its notes without approval?" in text_of(
-        page
-    )
+    assert "21 of desk’s 21 notes were right. Save its notes without approval?" in text_of(page)
 
 
 @pytest.mark.parametrize(("number", "days"), [(19, 15), (21, 13)])
@@ -103,7 +101,7 @@ def test_one_button_changes_the_rule_of_that_writer_alone(browser: Client, alice
 
     page = browser.post(WRITER, NOTES, follow=True)
 
-    assert "Notes by desk are saved immediately now." in text_of(page)
+    assert "Notes by desk now are saved immediately." in text_of(page)
     assert held(alice) == ""
     assert held(alice, by=Actor("agent", "cursor"))
     assert held(alice, "observation")

@@ -123,7 +123,7 @@ def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
     shown = page(browser, run)
 
     assert "Waiting for you to review the plan" in shown
-    assert "Nothing is searched or spent until then" in shown
+    assert "it doesn’t search or spend anything" in shown
     assert "Waiting for you</span>" in shown and "Stop and write report" not in shown
 
 
@@ -200,7 +200,7 @@ def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run)
     shown = text_of(browser.post(address, follow=True))
 
     assert (
-        "A run of this topic is waiting for you to review its plan. You’re looking at it." in shown
+        "A run of this topic is waiting for you to review its plan. You’re viewing it now." in shown
     )
     assert "Review plan" in shown
 

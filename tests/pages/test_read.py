@@ -157,7 +157,7 @@ def test_facts_that_contradict_each_other_arent_called_true(
     shown = page(browser, topic)
     disputed = part(shown, "disputed")
     assert one.text in words(disputed) and other.text in words(disputed)
-    assert "These contradict each other" in disputed and "another number" in disputed
+    assert "These contradict each other" in disputed and "different number" in disputed
     assert f'href="{conflict.get_absolute_url()}"' in disputed
     assert "gates" in KNOWN and KNOWN in words(part(shown, "still-true"))
     assert one.text not in words(part(shown, "still-true"))
@@ -170,7 +170,7 @@ def test_facts_that_contradict_each_other_arent_called_true(
 def test_a_first_report_says_what_it_found(browser: Client, topic: Topic):
     shown = page(browser, topic, "?from=1&to=1")
 
-    assert "Findings of the first run" in shown and KNOWN in part(shown, "what-changed")
+    assert "Findings from the first run" in shown and KNOWN in part(shown, "what-changed")
     assert "Nothing new" not in words(part(shown, "what-changed"))
 
 

@@ -155,7 +155,7 @@ def test_while_typing_it_says_what_is_also_known(browser: Client, known: Note) -
     html = browser.post(KNOWN, {"text": NEW}, headers=HTMX).content.decode()
     assert "Already in memory" in html
     assert OLD in html
-    assert "another version" in html
+    assert "different version" in html
     assert f"known-{known.pk}" in html
 
 

@@ -76,7 +76,7 @@ def test_a_conflict_is_on_the_page_before_accept_is_pressed(browser: Client, ali
     mine = {"path": MEMORY, "content": text.replace("Kobe", "Osaka")}
     proposal = proposed_file(alice, "", after=mine)
     save_file(alice, MEMORY, text.replace("Kobe", "Nagoya"), by=alice.actor)
-    assert "Conflict: the same lines were changed in two ways" in text_of(browser.get(LIST))
+    assert "Conflict: both versions change the same lines" in text_of(browser.get(LIST))
     page = browser.get(proposal.get_absolute_url())
     both = {"edit": "1", "seen": page.context["conflict"].token}
     browser.post(accept_url(proposal), {**both, "content": text.replace("Kobe", "Nagoya, Osaka")})

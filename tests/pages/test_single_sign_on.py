@@ -118,7 +118,7 @@ def test_an_email_or_username_of_somebody_else_links_nothing(
     answer = signs_in(browser := Client(), provider, "sub-mallory")
 
     assert answer.status_code == 403
-    assert "No account here is linked to your account at Example SSO" in text_of(answer)
+    assert "Your Example SSO account isn’t linked to a Beacon account" in text_of(answer)
     assert not is_in(browser)
     assert not SocialAccount.objects.exists()
 
@@ -132,7 +132,7 @@ def test_an_identity_belongs_to_one_account(
 
     page = bobs.get(provider.answer(url, "sub-alice"), follow=True)
 
-    assert "linked to another account here. Nothing was changed." in text_of(page)
+    assert "linked to another Beacon account. Nothing was changed." in text_of(page)
     assert SocialAccount.objects.get().user.username == "alice"
 
 

@@ -55,7 +55,7 @@ def test_without_scripts_a_rule_is_added_and_the_facts_tab_shown(browser: Client
     response = browser.post(RULES, {"kind": "check", "rule": "End of life dates"}, follow=True)
 
     assert response.redirect_chain[0][0] == f"{TOPIC}facts/#rules"
-    assert "End of life dates” is always checked." in text_of(response)
+    assert "End of life dates” is always included." in text_of(response)
     assert rules(topic)[0] == ["End of life dates"]
 
 
@@ -182,7 +182,7 @@ def test_set_on_the_page_the_next_run_obeys_and_its_page_says_so(
     page = text_of(browser.get(f"{TOPIC}runs/{run.pk}/"))
 
     assert "1 result from site2.example blocked by your rule" in page
-    assert "Always checked" in page
+    assert "Always included" in page
     assert "End of life dates" in providers.search.asked
 
 

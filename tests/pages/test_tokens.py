@@ -249,7 +249,7 @@ def test_the_number_of_queries_does_not_grow_with_agents(
 def test_of_an_agent_that_was_shown_web_text_it_is_said_that_its_words_wait(
     browser: Client, alice: User
 ) -> None:
-    said = "its writes outside a topic wait for your review"
+    said = "its writes outside a topic need your approval"
     agent = _token(alice).agent
     assert said not in browser.get(AGENTS).content.decode()
     trust.note(agent, "external")

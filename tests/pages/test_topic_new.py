@@ -237,7 +237,7 @@ def test_the_next_five_runs_are_shown_in_the_schedules_own_time(browser: Client)
     ("chosen", "words"),
     [
         ({"preset": "none", "time_zone": "UTC"}, "only when you start it"),
-        ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "never starts a run"),
+        ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "would never run"),
         ({"preset": "daily", "time_zone": "Nowhere"}, "Unknown time zone"),
         ({}, "This field is required."),
     ],

@@ -132,9 +132,9 @@ def limited(detail: str, headers: dict[str, str]):
     ("headers", "kind", "words"),
     [
         (BraveServer.limits("0, 1985", "1, 864000"), ProviderUnavailable, "rate limit"),
-        (BraveServer.limits("1, 0", "1, 864000"), ProviderRejected, "renews in 10 days"),
-        (BraveServer.limits("0, 0", "1, 864000"), ProviderRejected, "renews in 10 days"),
-        (BraveServer.limits("1, 0", "1, 80000"), ProviderRejected, r"renews in 1 day\)"),
+        (BraveServer.limits("1, 0", "1, 864000"), ProviderRejected, "resets in 10 days"),
+        (BraveServer.limits("0, 0", "1, 864000"), ProviderRejected, "resets in 10 days"),
+        (BraveServer.limits("1, 0", "1, 80000"), ProviderRejected, r"resets in 1 day\)"),
         # A plan paid by use has no limit of the month, told as 0.
         (BraveServer.limits("0, 0", "1, 864000", "50, 0"), ProviderUnavailable, "rate limit"),
         ({}, ProviderUnavailable, "rate limit"),

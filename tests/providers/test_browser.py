@@ -70,7 +70,7 @@ def test_without_a_browser_an_admin_is_told_what_to_do(
 
     with pytest.raises(NoText, match=r"This page needs JavaScript\. An admin can install Chromium"):
         fetcher.fetch(url)
-    with pytest.raises(PartNotFound, match="It may need JavaScript to show it"):
+    with pytest.raises(PartNotFound, match="The page may need JavaScript to show its text"):
         fetcher.fetch(url, part=part_from("css: .news"))
 
 

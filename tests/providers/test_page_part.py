@@ -67,7 +67,7 @@ def test_a_part_as_it_is_kept(typed: str, kept: str):
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("main .prices", "isn’t a part of a page"),
+        ("main .prices", "isn’t valid here"),
         ("css: div[", "isn’t a valid CSS selector"),
         ("css: .a | .b", "isn’t a valid CSS selector"),
         ("css:", "Enter a CSS selector"),

@@ -21,7 +21,7 @@ RunOf = Callable[[Topic], Run]
 
 
 # A memo's head, a gap that it names, and what the run checked.
-ABOUT = ("To: ", "The sources don’t say what follows")
+ABOUT = ("To: ", "The sources don’t say what this means")
 CHECKED = re.compile(
     r"\d+ (?:known pages? (?:was|were) checked again|facts? (?:is|are|was|were)n?’?t? )|No known pages"
 )

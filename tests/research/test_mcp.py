@@ -131,7 +131,7 @@ def test_a_database_that_does_not_answer_is_an_answer_in_words(alice: User) -> N
     result = server.call(Caller(find=gone), "memory_list", {})
 
     assert result.is_error
-    assert "can’t be reached at the moment." in said(result)
+    assert "can’t be reached right now." in said(result)
 
 
 def test_over_http_it_is_a_refusal_that_says_when_to_try_again(

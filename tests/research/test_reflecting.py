@@ -99,7 +99,7 @@ def test_without_a_model_an_entry_by_rules_waits_for_a_person(run: Run):
     assert entry.startswith("## Solid-state batteries (Run #1)\n- Summary: ")
     assert f"- Findings: {cast.sentence(1)}" in entry and "Lesson" not in entry
     assert files(run) == before
-    assert step.detail == "1 write is waiting for you, without a model"
+    assert step.detail == "1 write is waiting for your approval, without a model"
 
 
 def test_what_a_person_accepts_of_it_stands_in_the_file_as_theirs(run: Run):
@@ -125,7 +125,7 @@ def test_a_run_that_only_looked_and_found_little_is_left_out(run: Run):
     step = followed(Run.objects.get(pk=run.pk))
 
     done = Reflection.objects.get()
-    assert (done.state, done.calls) == ("skipped", []) and "only looked things up" in done.why
+    assert (done.state, done.calls) == ("skipped", []) and "was only a short lookup" in done.why
     assert step.detail == f"left out: {done.why}" and not Proposal.objects.exists()
 
 
@@ -148,7 +148,7 @@ def test_a_model_looks_back_on_what_the_run_did(by_model: Callable[..., Run], pr
     assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 results" in user
     assert f'Call: open_page {{"url": "{cast.url(1)}"}}' in user and "I wrote the report" in user
     assert user.count(cast.sentence(1)) <= 1  # the report is given once, as the result
-    assert step.detail == "1 write is waiting for you, by the model"
+    assert step.detail == "1 write is waiting for your approval, by the model"
     assert step.prompt_tokens and ModelCall.objects.filter(purpose="reflect").count() == 2
 
 
@@ -220,7 +220,7 @@ def test_what_went_wrong_in_the_run_is_told_too(by_model: Callable[..., Run], pr
 def test_the_same_run_is_looked_back_on_once(run: Run):
     followed(run)
 
-    assert followed(run).detail == "1 write is waiting for you, without a model"
+    assert followed(run).detail == "1 write is waiting for your approval, without a model"
     assert Proposal.objects.count() == Reflection.objects.count() == 1
 
 
@@ -250,7 +250,7 @@ def test_the_page_of_the_run_shows_it_and_leads_to_what_waits(
 
     page = client_of(run.topic.owner).get(address).content.decode()
 
-    assert "Reflection" in page and "1 write is waiting for you" in page
+    assert "Reflection" in page and "1 write is waiting for your approval" in page
     assert f"/review/{Proposal.objects.get().pk}/" in page and "memory_append" in page
     assert client_of(bob).get(address).status_code == 404
 
@@ -261,7 +261,7 @@ def test_the_page_says_why_a_run_was_left_out(run: Run, client_of: Callable[[Any
 
     page = client_of(run.topic.owner).get(f"/topics/{run.topic.slug}/runs/{run.pk}/")
 
-    assert "It only looked things up" in page.content.decode()
+    assert "It was only a short lookup" in page.content.decode()
 
 
 @pytest.mark.requirement("R248")

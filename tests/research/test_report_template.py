@@ -100,8 +100,8 @@ def test_markdown_in_a_word_is_text(topic: Topic):
         ("- {{ sources }}", "“{{ sources }}” needs its own line"),
         ("{{ new }}\n{{new}}", "“{{ new }}” can only be used once."),
         ("{{ date }}" * 101, "at most 100 placeholders inside sentences"),
-        ("{{ new", "Some double braces have no pair."),
-        ("{{ {{ topic }} }}", "Some double braces have no pair."),
+        ("{{ new", "Some double braces aren’t closed."),
+        ("{{ {{ topic }} }}", "Some double braces aren’t closed."),
     ],
 )
 def test_what_is_no_placeholder_is_explained(typed: str, said: str):

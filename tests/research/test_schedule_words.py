@@ -87,8 +87,8 @@ def test_a_topic_run_by_hand_has_no_next_runs():
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("0 9 30 2 *", "never starts a run"),
-        ("0 9 31 4,6 *", "never starts a run"),
+        ("0 9 30 2 *", "would never run"),
+        ("0 9 31 4,6 *", "would never run"),
         ("* * * * *", "15 minutes"),
         ("*/10 9 * * *", "15 minutes"),
         ("0,59 0,23 * * *", "15 minutes"),

@@ -1,4 +1,4 @@
-"""“Always check” and “Never read”: a person's rules, and how runs follow them."""
+"""“Always include” and “Never read”: a person's rules, and how runs follow them."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_a_memo_says_what_was_found_then_what_it_means():
 def test_a_memo_makes_up_no_meaning():
     body = report_text.body_in_style("memo", PARTS)
 
-    assert "The sources don’t say what follows from this." in body
+    assert "The sources don’t say what this means." in body
 
 
 @pytest.mark.parametrize(

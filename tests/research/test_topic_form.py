@@ -277,7 +277,7 @@ def test_no_money_at_all_is_a_budget_too(alice: Any):
 @pytest.mark.parametrize(
     ("typed", "field", "words"),
     [
-        ({"preset": "cron", "cron": "0 9 30 2 *"}, "cron", "never starts a run"),
+        ({"preset": "cron", "cron": "0 9 30 2 *"}, "cron", "would never run"),
         ({"preset": "cron", "cron": "* * * * *"}, "cron", "15 minutes"),
         ({"preset": "cron", "cron": ""}, "cron", "5 fields"),
         ({"time_zone": "Mars/Olympus"}, "time_zone", "Unknown time zone"),

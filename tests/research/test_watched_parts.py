@@ -51,8 +51,8 @@ def test_a_rule_with_a_part_is_kept_in_one_spelling(topic: Topic, typed: str, ke
     ("typed", "told"),
     [
         (PLANS + " | css: div[", "isn’t a valid CSS selector"),
-        (PLANS + " | .prices", "isn’t a part of a page"),
-        ("library:x | css: p", "Only web pages have parts"),
+        (PLANS + " | .prices", "isn’t valid here"),
+        ("library:x | css: p", "a part only of a web page"),
     ],
 )
 def test_a_bad_part_is_refused_with_words(topic: Topic, typed: str, told: str):
@@ -63,7 +63,7 @@ def test_a_bad_part_is_refused_with_words(topic: Topic, typed: str, told: str):
 def test_a_page_with_a_part_is_listed_once(topic: Topic):
     watch(topic)
 
-    with pytest.raises(InvalidValue, match="included twice"):
+    with pytest.raises(InvalidValue, match="listed twice"):
         watch(topic, PLANS)
 
 
@@ -100,11 +100,11 @@ def test_another_part_is_not_a_version_of_the_first(topic: Topic, providers: Pro
 
 @pytest.mark.requirement("R371")
 def test_a_part_that_isnt_there_is_said_and_nothing_is_read(topic: Topic, providers: Providers):
-    missing = PartNotFound("The page doesn’t have the part “css: .prices”.")
+    missing = PartNotFound("The page doesn’t contain “css: .prices”.")
 
     run = carried_out(watch(topic), providers, 1, missing)
 
     hit = run.hits.get(url=PLANS)
     assert hit.reading == Hit.Reading.FAILED and hit.content_item is None
-    assert f"Nothing was read from {PLANS}. The page doesn’t have the part" in str(run.warnings)
+    assert f"Nothing was read from {PLANS}. The page doesn’t contain" in str(run.warnings)
     assert not any(source["link"] == PLANS for source in run.report.sources)

@@ -184,19 +184,22 @@ def test_a_busy_service_gets_the_same_message_again_later(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"endpoint": "https://internal.example/push"}, "doesn’t know"),
-        ({"endpoint": "http://fcm.googleapis.com/x"}, "doesn’t know"),
-        ({"endpoint": "https://fcm.googleapis.com.evil.example/x"}, "doesn’t know"),
-        ({"endpoint": "https://fcm.googleapis.com:8443/x"}, "doesn’t know"),
-        ({"endpoint": "https://user@evil.example#fcm.googleapis.com"}, "doesn’t know"),
-        ({"endpoint": "file:///etc/passwd"}, "doesn’t know"),
-        ({"endpoint": 7}, "isn’t a push subscription"),
+        ({"endpoint": "https://internal.example/push"}, "doesn’t support"),
+        ({"endpoint": "http://fcm.googleapis.com/x"}, "doesn’t support"),
+        ({"endpoint": "https://fcm.googleapis.com.evil.example/x"}, "doesn’t support"),
+        ({"endpoint": "https://fcm.googleapis.com:8443/x"}, "doesn’t support"),
+        ({"endpoint": "https://user@evil.example#fcm.googleapis.com"}, "doesn’t support"),
+        ({"endpoint": "file:///etc/passwd"}, "doesn’t support"),
+        ({"endpoint": 7}, "didn’t return a valid push subscription"),
         (
             {"keys": {"p256dh": "AAAA", "auth": "AAAAAAAAAAAAAAAAAAAAAA"}},
-            "isn’t a push subscription",
+            "didn’t return a valid push subscription",
         ),
-        ({"keys": None}, "isn’t a push subscription"),
-        ({"endpoint": "https://fcm.googleapis.com/" + "x" * 2000}, "isn’t a push subscription"),
+        ({"keys": None}, "didn’t return a valid push subscription"),
+        (
+            {"endpoint": "https://fcm.googleapis.com/" + "x" * 2000},
+            "didn’t return a valid push subscription",
+        ),
     ],
 )
 def test_other_addresses_and_broken_subscriptions_are_refused(
@@ -211,12 +214,12 @@ def test_other_addresses_and_broken_subscriptions_are_refused(
 
 @pytest.mark.parametrize("told", ["", "null", "[]", "{", '"x"', '{"endpoint": "https://x"}'])
 def test_what_is_no_subscription_is_explained(browser: Browser, bob: User, told: str) -> None:
-    with pytest.raises(InvalidValue, match="isn’t a push subscription"):
+    with pytest.raises(InvalidValue, match="didn’t return a valid push subscription"):
         channels.add(bob, kind="browser", name="", address=told, by=bob.actor)
 
 
 def test_only_staff_reach_a_push_service_on_this_machine(browser: Browser, bob: User) -> None:
-    with pytest.raises(InvalidValue, match="doesn’t know"):
+    with pytest.raises(InvalidValue, match="doesn’t support"):
         added(bob, browser)
 
 

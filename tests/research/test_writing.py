@@ -300,7 +300,9 @@ def test_pages_that_say_nothing_of_the_topic_give_an_honest_report(
 
     run = run_of(topic)
 
-    assert run.report.summary.startswith("Beacon read 1 page, but it says nothing clear about")
+    assert run.report.summary.startswith(
+        "Beacon read 1 page, but it contains nothing specific about"
+    )
     assert facts() == []
 
 

@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_written_is_tried_again_and_then_reported(
     assert (row.state, row.problem) == ("failed", "not-written")
     client = Client()
     client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
-    assert "There is no good backup yet." in client.get(PAGE).content.decode()
+    assert "There is no successful backup yet." in client.get(PAGE).content.decode()
 
 
 # --- the schedule ---------------------------------------------------------------------------------

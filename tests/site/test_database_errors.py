@@ -179,9 +179,9 @@ def test_a_page_that_takes_too_long_says_that_nothing_was_lost(slow: Any, client
     assert whole["Retry-After"] == "30"
     said = whole.content.decode()
     assert "The database took too long" in said
-    assert "What you saved before is safe" in said
+    assert "our saved data is safe" in said
     assert f'href="{reverse("memory:notes")}"' in said  # the way to try again
-    assert "nothing was changed" in part["HX-Trigger"]
+    assert "Nothing was changed" in part["HX-Trigger"]
     assert part["HX-Reswap"] == "none"
 
 
@@ -197,7 +197,7 @@ def test_a_tool_that_takes_too_long_is_told_what_to_do(slow: Any):
 
     assert result.is_error
     assert result.structured_content["error"] == "unavailable"
-    assert "nothing was changed" in result.content[0].text
+    assert "Nothing was changed" in result.content[0].text
 
 
 def test_a_bulk_action_that_takes_too_long_fails_and_is_not_tried_for_ever(slow: Any):

@@ -121,7 +121,7 @@ def test_a_full_disk_is_explained_to_programs_and_nothing_is_lost(alice: Any, fu
     told = agent.post("/notes", {"content": long_text()})
 
     assert "disk" in problem(told, 503)["detail"]
-    assert "What you saved before is safe" in told.json()["detail"]
+    assert "Your saved data is safe" in told.json()["detail"]
     assert told["Retry-After"] == "60"
     assert agent.get("/notes").status_code == 200
     assert list(Note.objects.values_list("pk", flat=True)) == before

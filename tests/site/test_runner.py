@@ -349,7 +349,7 @@ def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path
         os.kill(runs.pids("worker")[0], signal.SIGKILL)
 
         assert eventually(lambda: runs.times("child=") == 2)
-        assert runs.times("worker ended (rc=-9). It restarts in 0.1 s.") == 1
+        assert runs.times("worker exited with code -9. Restarting in 0.1 s.") == 1
         assert len(runs.pids("web")) == 1
         first_child = int(re.findall(r"child=(\d+)", runs.log.read_text())[0])
         assert processes.identity(first_child) is None
@@ -373,13 +373,15 @@ def test_a_process_that_dies_again_and_again_ends_everything_with_a_plain_word(t
     with dummies_in(tmp_path, web=LIVES, worker="echo broken; exit 3") as runs:
         assert runs.process.wait(timeout=30) == 3
         assert runs.times("broken") == runner.DEATHS
-        assert runs.times("worker ended (rc=3) 5 times within 60 s, so Beacon is stopping.") == 1
+        assert (
+            runs.times("worker exited with code 3 5 times within 60 s, so Beacon is stopping.") == 1
+        )
         assert processes.identity(runs.pids("web")[0]) is None
 
 
 def test_a_stop_while_a_process_waits_for_its_new_start_starts_nothing(tmp_path: Path):
     with dummies_in(tmp_path, web=LIVES, beat="sleep 0.3") as runs:
-        assert eventually(lambda: runs.times("beat ended (rc=0). It restarts") == 1)
+        assert eventually(lambda: runs.times("beat exited with code 0. Restarting") == 1)
         runs.process.send_signal(signal.SIGTERM)
 
         assert runs.process.wait(timeout=20) == 0

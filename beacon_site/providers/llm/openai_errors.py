@@ -108,7 +108,7 @@ def failure_for(
         text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
         return ToolsRefused(text % told)
     if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
-        text = _("The model at %(host)s isn’t available at the moment (HTTP %(status)d: %(why)s).")
+        text = _("The model at %(host)s isn’t available right now (HTTP %(status)d: %(why)s).")
         return ProviderUnavailable(text % told, retry_after=retry_after(headers))
     return ProviderRejected(_rejection(kind, status, code, said) % told)
 

@@ -267,7 +267,7 @@ def try_search(profile: SearchProfile) -> ProbeResult:
     service = BY_NAME.get(profile.service)
     name = service.label if service else profile.service
     if service and not service.adapter:
-        return ProbeResult(True, _("%(name)s works without a connection.") % {"name": name}, ms=0)
+        return ProbeResult(True, _("%(name)s works offline.") % {"name": name}, ms=0)
     if profile.service == "feeds":
         return ProbeResult(False, _("To test a feed, enter its URL."), ms=0)
     try:

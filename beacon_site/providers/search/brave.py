@@ -150,7 +150,7 @@ def _limited(http: ServiceHttp, reply: Reply, why: str) -> ProviderError:
         reason = why or _("used up")
         if longest:
             reason = ngettext(
-                "%(why)s, renews in %(days)d day", "%(why)s, renews in %(days)d days", days
+                "%(why)s, resets in %(days)d day", "%(why)s, resets in %(days)d days", days
             ) % {"why": reason, "days": days}
         return answers.used_up(http, reason)
     failed = answers.failure(http, reply, why)

@@ -199,7 +199,9 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     parsed = get_extractor().read_feed(content[:LARGEST_FEED], base)
     if parsed is None:
         raise ProviderRejected(
-            _("The feed at %(url)s can’t be read within the limits. It may be an attack.")
+            _(
+                "The feed at %(url)s can’t be read within the limits, which can be a sign of an attack."
+            )
             % {"url": url}
         )
     if not parsed["entries"] and not parsed["version"]:

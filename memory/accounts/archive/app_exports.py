@@ -234,7 +234,7 @@ def _events(file: IO[bytes]) -> Iterator[tuple[str, str, Any]]:
             depth += event in ("start_map", "start_array")
             depth -= event in ("end_map", "end_array")
             if depth > DEEPEST:
-                raise ImportRejected(_("The file is nested too deeply to be an export of an app."))
+                raise ImportRejected(_("The file is nested too deeply to be an app export."))
             yield event, value
 
     yield from ijson.parse(basic())
@@ -333,7 +333,7 @@ def _conversation(
     where: str, title: Any, said: list[str], place: str, key: Any, at: datetime | None
 ) -> Item:
     """Return the document of a conversation. Without a key, its text is its identity."""
-    named = one_line(str(title or "")) or _("Conversation without a title")
+    named = one_line(str(title or "")) or _("Untitled conversation")
     text = f"# {named}\n\n" + "\n".join(said)
     url = f"{place}{key or sha256(text.encode()).hexdigest()[:16]}"
     if not said:
@@ -476,7 +476,7 @@ def _claude(name: str, open_file: Opener) -> Iterator[Item]:
         elif "prompt_template" in one or "docs" in one:
             yield from _claude_project(where, one)
         else:
-            yield Problem(where, _("it’s neither a conversation, a project nor a memory"))
+            yield Problem(where, _("it isn’t a conversation, a project or a memory"))
 
 
 def _claude_conversation(where: str, one: dict[str, Any]) -> Item:
@@ -723,7 +723,7 @@ def _letta_messages(name: str, agent: dict[str, Any], messages: list[dict[str, A
         if message.get("role") in ("user", "assistant") and text.strip():
             who = _("You") if message["role"] == "user" else title
             said.append(_said(who, text, _when(message.get("created_at"))))
-    named = _("Messages of %(name)s") % {"name": title}
+    named = _("Messages from %(name)s") % {"name": title}
     return _conversation(name, named, said, "letta:", agent.get("id"), None)
 
 
@@ -939,7 +939,7 @@ def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Ou
             outcome.refuse(one.where, str(exc))
             for other in found[found.index(one) + 1 :]:
                 outcome.refuse(
-                    other.where, _("Decide what waits in the Inbox, then import it again.")
+                    other.where, _("Review what’s pending in the Inbox, then import this again.")
                 )
             return
         except MemoryRefused as exc:
@@ -997,7 +997,7 @@ class _Shelf:
                 digest = sha256(content).hexdigest()
             if came != digest and one.is_private:
                 told = {"title": one.title[:80], "url": one.url}
-                words = _("the file has a different text with the same URL as “%(title)s”: %(url)s")
+                words = _("“%(title)s” has the same URL but different text: %(url)s")
                 outcome.refuse(one.where, words % told)
             elif row is None and not self._is_known(one.url, new):
                 new.append(self._document(one, content, digest))

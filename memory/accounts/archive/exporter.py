@@ -46,7 +46,7 @@ def _notes(owner: User, kind: Note.Kind) -> Iterator[str]:
     for note in notes.iterator(chunk_size=200):
         facts = [f"{note.created:%Y-%m-%d}", note.stability, note.source, *note.tags]
         if note.superseded_by_id:
-            facts.append(_("superseded"))
+            facts.append(_("replaced"))
         if note.expires_at:
             facts.append(_("expires %(day)s") % {"day": f"{note.expires_at:%Y-%m-%d}"})
         yield f"\n## {' · '.join(facts)}\n\n{note.content.strip()}\n"

@@ -48,7 +48,7 @@ class Shape(models.TextChoices):
     BEACON = "beacon", gettext_lazy("Beacon archive")
     MARKDOWN = "markdown", gettext_lazy("Markdown")
     LINES = "lines", gettext_lazy("JSON lines")
-    APP = "app", gettext_lazy("Export of another app")
+    APP = "app", gettext_lazy("Export from another app")
 
 
 @dataclass(frozen=True, slots=True)

@@ -620,7 +620,7 @@ def _why(exc: Exception) -> str:
     told = {
         "topic_name_once": _("you already have a topic with this name"),
         "note_one_active_identity": _(
-            "a note of this kind already exists, and only one can be current"
+            "a note of this type already exists, and only one can be current"
         ),
         "observation_once_a_source": _("the same text from the same source already exists"),
         "scratchpad_key_once_a_scope": _("this key already has a value"),

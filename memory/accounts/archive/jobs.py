@@ -334,7 +334,7 @@ class _Sites:
         """Return a page's text.  Raises ProviderError or InvalidValue."""
         host = _host(url)
         if self._silent[host] >= MOST_SILENT:
-            why = _("Beacon didn’t ask, because “%(host)s” failed to answer %(n)d times in a row.")
+            why = _("Beacon didn’t try, because “%(host)s” failed to respond %(n)d times in a row.")
             raise ProviderUnavailable(why % {"host": host, "n": MOST_SILENT})
         pace = self._paces.setdefault(host, MinInterval(host, host, seconds=HOST_SECONDS))
         try:

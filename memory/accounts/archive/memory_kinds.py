@@ -232,7 +232,7 @@ def proposal_problem(proposal: Proposal) -> str:
     """Return why a row can't be a proposal, or ""."""
     texts = (proposal.before, proposal.after, proposal.edited)
     if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
-        return _("it proposes a kind of change that this version of Beacon doesn’t support")
+        return _("it proposes a type of change that this version of Beacon doesn’t support")
     results = proposal.results
     if not isinstance(results, list) or not all(map(_is_result, results)):
         return _("“%(field)s” isn’t valid") % {"field": "results"}
@@ -420,8 +420,7 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
         told = {"have": grouped(budget.used), "most": grouped(budget.most)}
         raise ImportRejected(
             _(
-                "The import would bring the fact files to %(have)s bytes, but the limit is "
-                "%(most)s. Nothing was imported."
+                "With this import, the fact files would be %(have)s bytes, but the limit is %(most)s. Nothing was imported."
             )
             % told
         )

@@ -86,7 +86,7 @@ def _check_directory(path: Path) -> None:
     # At the very end, or before a comment, as in zipfile.
     at = len(tail) - 22 if tail[-22:-18] == _END and tail[-2:] == b"\0\0" else tail.rfind(_END)
     if at < 0 or len(tail) < at + 22:
-        raise ImportRejected(_("This isn’t a zip file, or it is incomplete."))
+        raise ImportRejected(_("This isn’t a zip file, or it’s incomplete."))
     count, length = struct.unpack("<HI", tail[at + 10 : at + 16])
     if count > MOST_FILES or length > _LARGEST_DIRECTORY:
         raise ImportRejected(_too_many(count if count < 0xFFFF else None))

@@ -239,7 +239,7 @@ def ask(
         if last is not None and last.is_unfinished:
             raise StillAnswering(
                 _(
-                    "Beacon is still answering. Your text is kept. Send it when the answer is finished, or stop the answer."
+                    "Beacon is still answering. Your text is still here. Send it when the answer is finished, or stop the answer."
                 )
             )
         place = last.position + 1 if last else 0
@@ -326,7 +326,7 @@ def _keep(said: Message, by: Actor, trust: str) -> None:
 
 def stop(message: Message) -> bool:
     """Stop an answer and keep the text so far. False if it was already finished."""
-    said = _("You stopped it.")
+    said = _("You stopped the answer.")
     pending = Message.objects.filter(pk=message.pk).unfinished()
     done = pending.exclude(content="").update(
         state=Message.State.DONE, notice=said, lease_until=None, by="model"

@@ -110,9 +110,9 @@ class AskedAnswers:
 def ask(owner: User, query: ContextQuery) -> AskedAnswers:
     """Have a worker ask the model twice. Raises CannotAsk if that isn't possible."""
     if not query.message:
-        raise CannotAsk(_("Enter a message first. The answers are to that message."))
+        raise CannotAsk(_("Enter a message for the model to answer first."))
     if not query.without:
-        raise CannotAsk(_("Clear the checkbox of at least one memory first."))
+        raise CannotAsk(_("Clear at least one memory’s checkbox first."))
     if connections.llm_profile() is None:
         raise CannotAsk(_("No model is set up, so there are no answers to compare."))
     try:

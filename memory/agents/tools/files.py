@@ -282,7 +282,9 @@ def _told(context: ToolContext, saved: SaveResult, applied: int | None) -> ToolR
         parts.append(_("The fact files together use %(used)s of %(most)s bytes.") % room)
     if saved.merged:
         parts.append(
-            _("Other lines have changed since you read it. Both sets of changes were kept.")
+            _(
+                "Other lines of the file have changed since you read it. Both sets of changes were kept."
+            )
         )
     parts += saved.warnings
     data = {"success": True, "merged": saved.merged, "warnings": list(saved.warnings)}

@@ -286,7 +286,7 @@ class _Loop:
         told = {"most": MOST_AT_ONCE, "all": self.most_calls}
         if place >= MOST_AT_ONCE:
             words = _(
-                "This call was skipped. The limit is %(most)d calls at once. Call it in the next round."
+                "This call was skipped because at most %(most)d calls can run at once. Repeat it in the next round."
             )
             return words % told
         if len(self.calls) >= self.most_calls:
@@ -302,7 +302,7 @@ class _Loop:
         if len(text) <= most:
             return text
         told = {"most": grouped(most), "have": grouped(len(text))}
-        words = _("(Cut: the first %(most)s of %(have)s characters.)") % told
+        words = _("(Truncated to the first %(most)s of %(have)s characters.)") % told
         return f"{text[:most]}\n\n{words}"
 
     # --- end ---

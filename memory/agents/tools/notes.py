@@ -125,9 +125,9 @@ class UpdateArguments(Arguments):
     @model_validator(mode="after")
     def _check_one_act(self) -> UpdateArguments:
         if self.rating is None and "content" not in self.model_fields_set:
-            raise ValueError(_("content is needed, or rating and query"))
+            raise ValueError(_("pass “content”, or both “rating” and “query”"))
         if self.rating is not None and (self.content or not self.query.strip()):
-            raise ValueError(_("rating needs query, and can’t be sent with content"))
+            raise ValueError(_("“rating” requires “query” and can’t be combined with “content”"))
         return self
 
 
@@ -437,7 +437,7 @@ def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: 
     check_unreviewed(context.owner, RATING_REVIEWED_AS, by=context.by, act=act)
     if value != "none":
         ratings.rate(context.owner, query, record, value, by=context.by, reason=why)
-        told = _("Rated. The same query ranks it accordingly.")
+        told = _("Rated. This affects how it ranks for the same query.")
     elif (rating := ratings.rating_of(context.owner, query, record)) is not None:
         ratings.clear(rating, by=context.by)
         told = _("Rating cleared.")

@@ -143,7 +143,7 @@ class ResultStore:
     def _line_of_view(self, kept: StoredOutput) -> str:
         told = {"size": grouped(len(kept.text))}
         line = (
-            _("(Cut: 0 of %(size)s characters. They were shown for one turn. Call it again.)")
+            _("(Removed after one turn: all %(size)s characters. Call the tool again to see them.)")
             % told
         )
         return _shorter(line, kept.text)

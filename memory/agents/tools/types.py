@@ -45,7 +45,9 @@ class Arguments(BaseModel):
     def _check_lengths(cls, sent: Any) -> Any:
         for name, value in sent.items() if isinstance(sent, dict) else ():
             if isinstance(value, str) and len(value) > cls.MOST_CHARACTERS:
-                words = _("“%(name)s” can have at most %(most)s characters, but it has %(have)s.")
+                words = _(
+                    "“%(name)s” can have at most %(most)s characters, but this one has %(have)s."
+                )
                 told = {"most": grouped(cls.MOST_CHARACTERS), "have": grouped(len(value))}
                 raise ValueError(words % {"name": str(name)[:80], **told})
         return sent

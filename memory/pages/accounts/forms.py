@@ -225,15 +225,17 @@ class ProfileForm(ListsTimeZones, _OfUser):
         help_text=gettext_lazy("Used for dates. Each topic’s schedule has its own time zone.")
     )
     page_language = forms.ChoiceField(
-        label=gettext_lazy("Language of pages"),
+        label=gettext_lazy("Page language"),
         required=False,
-        help_text=gettext_lazy("Also used in messages to you. Agents always get English."),
+        help_text=gettext_lazy(
+            "Also used in messages to you. Agents always get messages in English."
+        ),
     )
     language = forms.ChoiceField(
         label=gettext_lazy("Language you write in"),
         choices=choices,
         help_text=gettext_lazy(
-            "Search uses it to match word forms. Each topic’s search languages are in its settings."
+            "Search uses this to match word forms. You can set a topic’s search languages in its settings."
         ),
     )
 
@@ -249,13 +251,15 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
-            "display_name": gettext_lazy("Your name on pages. Leave empty to use your username."),
+            "display_name": gettext_lazy(
+                "Your name as Beacon shows it. Leave empty to use your username."
+            ),
             "email": gettext_lazy(
                 "Lets your admin contact you. To get reports by email, add a channel in Notifications."
             ),
             "interests": gettext_lazy("Subjects you follow, in your own words."),
             "shortcuts": gettext_lazy(
-                "Shortcuts with single keys, such as / and g t. Press ? for a list."
+                "Single-key shortcuts, such as / and g t. Press ? for a list."
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {
@@ -357,7 +361,7 @@ class TokenForm(forms.Form, _TakesRefusals):
             ),
         },
         help_text=gettext_lazy(
-            "It acts as an agent with this name, which is shown on everything it writes. Another token with the same name uses the same agent."
+            "The app acts as an agent with this name, which is shown on everything it writes. Tokens with the same name share one agent."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "placeholder": "claude"}),
     )
@@ -371,11 +375,11 @@ class TokenForm(forms.Form, _TakesRefusals):
             ),
             (
                 ADMIN,
-                gettext_lazy("Everything you can do, on your behalf, including permanent deletion"),
+                gettext_lazy("Full access: everything you can do, including permanent deletion"),
             ),
             (
                 CHAT,
-                gettext_lazy("Chat: use Beacon’s model, which is given the agent’s memory"),
+                gettext_lazy("Chat: use Beacon’s model with the agent’s memory"),
             ),
         ],
         initial=WRITE,
@@ -412,7 +416,7 @@ class TokenForm(forms.Form, _TakesRefusals):
             del self.fields["topics"]
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
-            told = gettext_lazy("Read Beacon’s metrics (Prometheus), but no one’s memory")
+            told = gettext_lazy("Read Beacon’s Prometheus metrics, without access to memory")
             field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
 
     @property

@@ -90,7 +90,7 @@ def sign_in_code(request: BeaconRequest) -> HttpResponse:
         form.add_error(
             "code",
             _(
-                "Wrong code, or it was already used. Enter the app’s next code, or a recovery code. After 5 failures, sign-in is locked for 15 minutes."
+                "This code is wrong or was already used. Enter the app’s next code, or a recovery code. After 5 failures, sign-in is locked for 15 minutes."
             ),
         )
     return render(request, "memory/sign_in_code.html", {"form": form})
@@ -364,7 +364,9 @@ class PasskeyForm(forms.Form):
     name = CleanTextField(
         label=gettext_lazy("Name"),
         max_length=60,
-        help_text=gettext_lazy("To recognize it later, such as the device or password manager."),
+        help_text=gettext_lazy(
+            "Helps you recognize it later, such as the name of the device or password manager."
+        ),
         error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )

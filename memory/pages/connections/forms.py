@@ -148,7 +148,7 @@ class ConnectionForm(forms.Form):
         """Reject a URL that the environment's key isn't meant for."""
         names = connections.VARIABLES[self.name]
         told = _(
-            "The key is set by %(key)s and is only sent to the provider’s own URL, or to a URL that the environment also sets. Keep the default URL, or ask your admin to set %(url)s."
+            "The key comes from %(key)s, so Beacon sends it only to the provider’s default URL or to a URL set in the environment. Keep the default URL, or ask your admin to set %(url)s."
         )
         self.add_error("base_url", told % {"key": names["secret"], "url": names["base_url"]})
 
@@ -291,9 +291,7 @@ class FeedTestForm(forms.Form):
     url = forms.CharField(
         label=gettext_lazy("Feed URL"),
         max_length=2000,
-        error_messages={
-            "required": gettext_lazy("Enter the URL of a feed, starting with https://.")
-        },
+        error_messages={"required": gettext_lazy("Enter a feed URL that starts with https://.")},
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://…/feed.xml"}),
     )
 
@@ -434,7 +432,7 @@ class ModelForm(ConnectionForm):
     )
 
     kind = forms.ChoiceField(
-        label=gettext_lazy("Kind of endpoint"), choices=KIND_CHOICES, required=False
+        label=gettext_lazy("Endpoint type"), choices=KIND_CHOICES, required=False
     )
     model = forms.CharField(
         label=gettext_lazy("Model"),
@@ -450,7 +448,7 @@ class ModelForm(ConnectionForm):
         required=False,
         max_length=200,
         help_text=gettext_lazy(
-            "At the same endpoint. If set, it also creates the embeddings for semantic search (see below)."
+            "Optional. A model at the same endpoint that also creates the embeddings for semantic search (see below)."
         ),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
@@ -477,13 +475,15 @@ class ModelForm(ConnectionForm):
         label=gettext_lazy("Structured output"),
         choices=JSON_MODES,
         required=False,
-        help_text=gettext_lazy("How JSON is requested from the server. A test finds the best way."),
+        help_text=gettext_lazy(
+            "How Beacon requests JSON from the server. Run a test to find the best option."
+        ),
     )
 
     def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
         super().__init__(connections.MODEL, data, row=row)
         self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
-            "Usually ends in /v1. Leave empty to use the usual URL for the selected kind, or OpenAI’s."
+            "Usually ends in /v1. Leave empty to use the default URL of the selected endpoint type, or OpenAI’s."
         )
         for number in range(connections.MOST_OTHERS):
             for name, field in _other_fields().items():
@@ -595,7 +595,8 @@ class ModelForm(ConnectionForm):
             return
         if given.get("price_in") or given.get("price_out"):
             self.add_error(
-                "costs_nothing", _("A price is set below. Clear the prices, or clear this box.")
+                "costs_nothing",
+                _("A price is set below. Clear the prices, or clear this checkbox."),
             )
         elif {"price_in", "price_out"} <= given.keys():
             given["price_in"] = given["price_out"] = Decimal(0)

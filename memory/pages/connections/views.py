@@ -149,7 +149,7 @@ def try_model(by: User) -> ProbeResult:
         result = ended_within(PROBING_SECONDS, lambda: probe(profile))
     except TimeoutError:
         ended = False
-        text = _("No answer within %(seconds)d seconds. Check the URL.")
+        text = _("No response within %(seconds)d seconds. Check the URL.")
         result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, ms_since(began))
     connections.keep_probe(profile, result)
     _record(profile, result, by, is_known=ended)
@@ -184,7 +184,7 @@ def list_models(profile: LlmProfile) -> tuple[list[str], str]:
     except ProviderError as exc:
         return [], str(exc)
     except TimeoutError:
-        return [], _("No answer within %(seconds)d seconds. Check the URL.") % {
+        return [], _("No response within %(seconds)d seconds. Check the URL.") % {
             "seconds": LISTING_SECONDS
         }
 
@@ -209,7 +209,7 @@ def try_embedder(_by: User) -> ProbeResult:
     except ProviderError as exc:
         result = ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
     except TimeoutError:
-        text = _("No answer within %(seconds)d seconds. Check the URL.")
+        text = _("No response within %(seconds)d seconds. Check the URL.")
         told = text % {"seconds": LISTING_SECONDS}
         result = ProbeResult(ok=False, message=told, ms=ms_since(began))
     else:

@@ -391,7 +391,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         messages.warning(
             request,
             _(
-                "Nothing was restored because %(path)s has changed and is now at version %(version)d. Below is what restoring version %(wanted)d would change now."
+                "Nothing was restored because %(path)s has changed and is now at version %(version)d. See below what restoring version %(wanted)d would change now."
             )
             % {"path": path, "version": exc.version, "wanted": wanted},
         )
@@ -491,7 +491,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     """List all files: facts with their budget, episodes by month."""
     facts, episodes, own = tree_of(request.user)
     groups = {
-        "facts": (_("Lasting facts"), facts),
+        "facts": (_("Long-term facts"), facts),
         "journal": (_("Journal"), episodes),
         "agents": (_("Agents’ own files"), own),
     }

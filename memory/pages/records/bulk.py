@@ -393,7 +393,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
             _leave(
                 act,
                 record or change.label,
-                _("it has changed since then, so it was left unchanged"),
+                _("it was changed in the meantime, so it was left as it is"),
             )
             continue
         meta = record._meta

@@ -127,14 +127,14 @@ class NoteForm(RecordForm):
     TOGETHER = ("kind", "stability", "ttl_days", "confidence", "evidence")
 
     kind = forms.ChoiceField(
-        label=gettext_lazy("Kind"), choices=Note.Kind.choices, initial=Note.Kind.LOG
+        label=gettext_lazy("Type"), choices=Note.Kind.choices, initial=Note.Kind.LOG
     )
     stability = forms.ChoiceField(
         label=gettext_lazy("Stability"),
         required=False,
-        choices=[(USUAL, gettext_lazy("Default for this kind")), *Note.Stability.choices],
+        choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
         help_text=gettext_lazy(
-            "By default, logs are temporary for 30 days and summaries for 7. Rules are stable. Permanent notes never expire."
+            "By default, logs expire after 30 days and summaries after 7. Rules are stable. Permanent notes never expire."
         ),
     )
     ttl_days = _RawField(
@@ -211,7 +211,7 @@ class ObservationForm(RecordForm):
         label=gettext_lazy("Category"),
         choices=Observation.Category.choices,
         help_text=gettext_lazy(
-            "A finding is a fact, an insight a conclusion, a lesson guidance for later."
+            "A finding is a fact, an insight is a conclusion, and a lesson is guidance for later."
         ),
     )
 
@@ -239,7 +239,7 @@ class NewObservationForm(ObservationForm):
 class _Editing(RecordForm):
     """The version that was edited, and the reason."""
 
-    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
+    why = CleanTextField(label=gettext_lazy("Reason (optional)"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def save(self, record: Any, *, by: Actor, expected_version: int) -> None:
@@ -289,7 +289,7 @@ class SupersedeForm(AsksAboutSecrets):
             "Other fields stay the same. The old note stays readable in the history."
         ),
     )
-    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
+    why = CleanTextField(label=gettext_lazy("Reason (optional)"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
 

@@ -164,7 +164,7 @@ def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:
         "trashed": _("in Trash"),
     }  # fmt: skip
     return [
-        _facet("kind", _("Kind"), "kind", dict(Note.Kind.choices)),
+        _facet("kind", _("Type"), "kind", dict(Note.Kind.choices)),
         _facet("stability", _("Stability"), "stability", dict(Note.Stability.choices)),
         _facet("expiry", _("Expiry"), "is", expiry),
         *among,
@@ -590,7 +590,7 @@ def row_words() -> dict[str, SafeString]:
         "superseded": _("replaced"),
         "duplicate": _("near-duplicate"),
         "older": _("near-duplicate of an older one"),
-        "kind": _("Kind"),
+        "kind": _("Type"),
         "category": _("Category"),
         "expires": _("Expires"),
         "expired": _("expired"),

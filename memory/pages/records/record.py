@@ -50,7 +50,7 @@ TRUST_MEANS = {
     ),
 }
 LOCK_MEANS = {
-    "open": _lazy("Agents can change it where the rules allow."),
+    "open": _lazy("Agents can change it if your review rules allow it."),
     "append-only": _lazy("Agents can add to it, but not change it. You can edit it."),
     "read-only": _lazy("Agents can’t change it. You can edit it."),
 }

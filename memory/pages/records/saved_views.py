@@ -129,7 +129,7 @@ def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> st
     """Delete a saved view; its records stay. An undo names the query that was saved."""
     view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
     if saved is not None and view.query != saved:
-        raise InvalidValue(_("This view has changed since then. Nothing was changed."))
+        raise InvalidValue(_("This view was changed in the meantime, so this couldn’t be undone."))
     undo = offer(request, "view-deleted", page=view.page, name=view.name, query=view.query)
     view.delete()
     words = _("View “%(name)s” deleted. Its records are kept.") % {"name": view.name}

@@ -167,7 +167,9 @@ def preview(
     except MemoryRefused as exc:
         return Preview(problem=str(exc))
     except OperationalError:
-        words = _("Someone is changing this right now. Reload the page to see what accepting does.")
+        words = _(
+            "Someone is changing this right now. Reload the page to see what accepting it would do."
+        )
         return Preview(problem=words)
     return Preview(tuple(found), applied.merged, tuple(map(str, applied.warnings)))
 
@@ -243,7 +245,7 @@ MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
 MOST_ROWS, MOST_WHOLE = 24, 2_000
 PREVIEW_SECONDS = 0.6  # for one list: each preview stores its proposal and rolls it back
 STATES = {
-    Proposal.State.WAITING.value: _lazy("Waiting"),
+    Proposal.State.WAITING.value: _lazy("Pending"),
     Proposal.State.ACCEPTED.value: _lazy("Accepted"),
     Proposal.State.REJECTED.value: _lazy("Rejected"),
     Proposal.State.EXPIRED.value: _lazy("Expired"),
@@ -254,7 +256,7 @@ TYPES = {
     "observation": _lazy("Observations"),
 }
 _FIELDS = {
-    "kind": _lazy("kind"),
+    "kind": _lazy("type"),
     "scope": _lazy("scope"),
     "confidence": _lazy("confidence"),
     "stability": _lazy("stability"),

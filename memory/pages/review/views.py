@@ -125,7 +125,9 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
     """Undo a release or a move to Trash: the records are in quarantine again."""
     done = aside.undo_change(request.user, UUID(action), by=request.actor)
     if not done.number:
-        raise MemoryRefused(_("The records have changed since then. Nothing was changed."))
+        raise MemoryRefused(
+            _("The records were changed in the meantime, so this couldn’t be undone.")
+        )
     words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.number)
     undo = _undo_tag(request, done) if done.left else ""
     messages.success(request, words % {"n": done.number}, extra_tags=undo)
@@ -314,7 +316,7 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     number, problems = review_acts.restore_state(request.user, key, by=request.actor)
     if not number:
         why = " ".join(problems[: review_acts.MOST_TOLD])
-        raise MemoryRefused(why or _("This has been decided again since then."))
+        raise MemoryRefused(why or _("This was decided again in the meantime."))
     words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
     messages.success(request, words % {"n": number})
     if problems:
@@ -423,7 +425,7 @@ def writer_level(request: BeaconRequest) -> HttpResponse:
         name = writer.partition(":")[2] or writer
         told = {"name": name, "kind": LEVEL_NAMES[kind], "level": LABELS.get(level, "")}
         if level:
-            words = _("%(kind)s by %(name)s %(level)s now.") % told
+            words = _("%(kind)s by %(name)s now %(level)s.") % told
         else:
             words = _("%(kind)s by %(name)s follow the general rules again.") % told
         undo = offer_settings(request, "levels", before, writer)

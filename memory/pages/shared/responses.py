@@ -155,7 +155,7 @@ def question_about_secrets(text: str, known: str = "", *, name: str = KEEP_SECRE
     if not kinds:
         return ""
     told = _(
-        "This text seems to contain a secret: %(kinds)s. Agents can read what you save, and models can receive it. Remove the secret, or select:"
+        "This text seems to contain a secret: %(kinds)s. Agents can read what you save, and it can be sent to models. Remove the secret, or select:"
     ) % {"kinds": get_text_list(kinds, _("and"))}
     return format_html(
         '{} <label class="keep-secrets"><input type="checkbox" name="{}" value="1"> {}</label>',

@@ -157,7 +157,7 @@ def _check_count(count: int, source: str) -> None:
     if count > MOST:
         raise LimitReached(
             _(
-                "More than %(most)s records come from “%(source)s”, which is too many to process at once. Nothing was changed. In Notes and Observations, search for source:%(source)s, select all that match, and move them to Trash in the background."
+                "“%(source)s” has more than %(most)s records, which is too many to delete at once. Nothing was changed. Instead, search Notes and Observations for source:%(source)s, select all matches and move them to Trash."
             )
             % {"most": grouped(MOST), "source": source}
         )

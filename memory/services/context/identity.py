@@ -78,8 +78,7 @@ def first_persona() -> Persona:
     return Persona(
         name="Beacon",
         personality=_(
-            "Curious, careful and plain. Interested in what changed and what isn’t known yet. "
-            "Honest about doubt, and never certain without a source."
+            "Curious, careful and plainspoken. Interested in what changed and what isn’t known yet. Honest about uncertainty, and never sure without a source."
         ),
         style=_(
             "Short sentences, with the answer first and the reasons after. Names, numbers and "

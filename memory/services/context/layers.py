@@ -156,7 +156,7 @@ def _left_out(
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
-    less = _("similar to the message (%(score)s), but %(most)d others are included")
+    less = _("similar to the message (%(score)s), but the limit of %(most)d is already reached")
     newer = _("pinned, but only the %(most)d newest pinned ones are included") % {"most": most}
     told = []
     for note in found[:MOST_LEFT_OUT]:
@@ -225,7 +225,7 @@ _TITLES = {
     "user": _lazy("Who you work for"),
     "rules": _lazy("Rules to follow"),
     "summaries": _lazy("Recent work"),
-    "recalled": _lazy("Memories about the message"),
+    "recalled": _lazy("Memories related to the message"),
 }
 
 
@@ -417,7 +417,7 @@ def _cut(note: Note, most: int, layer: Layer) -> str:
     if len(text) <= most:
         return text
     told = {"most": grouped(most), "have": grouped(len(text))}
-    why = _("cut to its first %(most)s of %(have)s characters") % told
+    why = _("shortened to the first %(most)s of %(have)s characters") % told
     layer.left_out.append(ContextLine(shorten(note.content, 120), why, note))
     return f"{text[:most].rstrip()} … ({why})"
 
@@ -429,9 +429,9 @@ def _is_outside(line: ContextLine) -> bool:
 def _fit(layers: list[Layer], most: int, unit: str) -> None:
     """Drop summaries, then rules, the last ones first, until all layers fit into `most`."""
     if unit == TOKENS:
-        words = _("no room: all layers together are limited to %(most)s tokens")
+        words = _("doesn’t fit: all layers together can have at most %(most)s tokens")
     else:
-        words = _("no room: all layers together are limited to %(most)s characters")
+        words = _("doesn’t fit: all layers together can have at most %(most)s characters")
     why = words % {"most": grouped(most)}
     for name in ("summaries", "rules"):
         layer = next(one for one in layers if one.name == name)

@@ -311,7 +311,7 @@ def _removed(disk: Disk, folder: MirrorFolder, number: int) -> None:
         return
     except OSError as exc:
         logger.warning("copies of a deleted account not deleted", account=number, why=str(exc))
-        why = _("The copies of a deleted account couldn’t be deleted: %(why)s.")
+        why = _("The memory files of a deleted account couldn’t be deleted from disk: %(why)s.")
         told = {"why": exc.strerror or exc}
         root = MirrorFolder.objects.select_related("root").get(pk=folder.pk).root
         Activity.log(root, DISK, "mirror-folder-left", warning=True, why=why % told)

@@ -206,9 +206,7 @@ def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> N
     """Reject changes that would bypass the limit of one active soul, agent and user note."""
     kind = wanted.get("kind", note.kind)
     if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-        message = _(
-            "You can’t turn a note into a soul, agent or user note, or the other way around."
-        )
+        message = _("You can’t turn a note into a soul, agent or user note, or vice versa.")
         checks.refuse("kind", message)
     elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
         places = {
@@ -274,7 +272,7 @@ def _successor(
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     merged = {**note.snapshot(*FIELDS), **wanted}
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
-        message = _("A soul, agent or user note can only be replaced by one of the same kind.")
+        message = _("A soul, agent or user note can only be replaced by one of the same type.")
         checks.refuse("kind", message)
     checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()
@@ -324,7 +322,9 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
     while at is not None and not problem:
         later = Note.objects.select_for_update().filter(pk=at).first()
         if at == note.pk:
-            problem = _("“%(note)s” has since replaced the note that replaced it. Undo that first.")
+            problem = _(
+                "The note that replaced this one was itself replaced by “%(note)s”. Undo that first."
+            )
         elif later is not None and later.trashed_at is not None:
             problem = _("The note that replaced “%(note)s” is in Trash. Restore it first.")
         at = later.superseded_by_id if later is not None else None

@@ -70,7 +70,7 @@ class Choice:
     def means(self) -> str:
         """Return what blocking it will do."""
         if self.kind == Kind.DOMAIN:
-            words = _("None of your topics’ runs will read its pages.")
+            words = _("Runs won’t read its pages in any of your topics.")
             have = ngettext(
                 "%(n)d page that was already read is kept.",
                 "%(n)d pages that were already read are kept.",

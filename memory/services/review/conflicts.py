@@ -558,7 +558,9 @@ def _undo_fact(change: Revision, by: Actor) -> None:
     if not isinstance(fact, TopicFact) or as_json(fact.snapshot(*change.after)) != change.after:
         told = {"label": change.label}
         raise record_history.ChangedSince(
-            _("“%(label)s” has changed since then. Restore the version you want from its history.")
+            _(
+                "“%(label)s” was changed in the meantime. Restore the version you want from its history."
+            )
             % told
         )
     columns = {column.name: column for column in fact._meta.concrete_fields}

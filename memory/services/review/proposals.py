@@ -129,7 +129,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
     """
     if not by.is_person and level_of(owner, kind, by) == ReviewLevel.Level.HOLD_ALL:
         words = _(
-            "%(act)s can’t be held for review, but the owner reviews everything that agents write. Nothing was changed. Ask the owner to do this."
+            "%(act)s can’t be held for review, but the user reviews everything that agents write. Nothing was changed. Ask the user to do this."
         )
         raise Locked(words % {"act": act})
 
@@ -196,13 +196,12 @@ def _check_room(owner: User, actor: str) -> None:
     have, own = every.count(), every.filter(actor=actor).count()
     if have >= MOST_WAITING:
         problem = _(
-            "%(have)s proposals are already waiting, and the limit is %(most)s. Nothing was saved. "
-            "Ask the owner to open the Inbox."
+            "%(have)s proposals are already pending, and the limit is %(most)s. Nothing was saved. Ask the user to open the Inbox."
         )
         raise LimitReached(problem % {"have": grouped(have), "most": grouped(MOST_WAITING)})
     if own >= MOST_WAITING_OF_ONE:
         problem = _(
-            "%(have)s proposals from this agent are already waiting, and the limit is %(most)s. Nothing was saved. Ask the owner to open the Inbox."
+            "%(have)s proposals from this agent are already pending, and the limit is %(most)s. Nothing was saved. Ask the user to open the Inbox."
         )
         raise LimitReached(problem % {"have": grouped(own), "most": grouped(MOST_WAITING_OF_ONE)})
 
@@ -421,7 +420,7 @@ def check_not_blocked(owner: User, by: Actor, source: str = "") -> None:
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
     raise SourceBlocked(
         _(
-            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The owner can unblock it under Inbox → Blocked sources."
+            "The user blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The user can unblock it under Inbox → Blocked sources."
         )
         % {"name": row.name}
     )

@@ -54,12 +54,12 @@ _WORDS: dict[str, Any] = {
         "it comes from pages or documents that Beacon read, and would be used outside its topic"
     ),
     "external": _lazy(
-        "its writer had just read web pages or documents, and it would be used outside a topic"
+        "the agent had just read web pages or documents, and this text would be used outside a topic"
     ),
     "imported": _lazy("it was imported from another app"),
     "stranger": _lazy("it comes from someone else’s archive"),
     "contradiction": _lazy("it contradicts “%(line)s”, which is kept"),
-    "every-write": _lazy("you review every write of this kind"),
+    "every-write": _lazy("you review every write of this type"),
     SAID: _lazy("%(words)s"),
 }
 _DANGER = {

@@ -72,11 +72,11 @@ class TrackRecord:
         told = {"name": self.name, "right": self.right, "decided": self.decided}
         if self.kind == "observation":
             words = _(
-                "%(name)s was right %(right)d of %(decided)d times on observations. Save its observations without approval?"
+                "%(right)d of %(name)s’s %(decided)d observations were right. Save its observations without approval?"
             )
         else:
             words = _(
-                "%(name)s was right %(right)d of %(decided)d times on notes. Save its notes without approval?"
+                "%(right)d of %(name)s’s %(decided)d notes were right. Save its notes without approval?"
             )
         return words % told
 

@@ -362,7 +362,7 @@ def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> N
     if any(question.asks("is", state) for state in _NEVER):
         asked.notices.append(
             _(
-                "This search excludes expired and superseded records and items in Trash. To see them, open Notes, Observations or Trash."
+                "This search excludes expired and replaced records and items in Trash. To see them, open Notes, Observations or Trash."
             )
         )
     return asked

@@ -174,7 +174,9 @@ def _checked(question: str, value: str, reason: str) -> tuple[str, str]:
     reason = one_line(clean(reason)[0])
     if len(reason) > LONGEST_REASON:
         told = {"most": LONGEST_REASON, "have": len(reason)}
-        problem = _("A reason can have at most %(most)d characters, but it has %(have)d.") % told
+        problem = (
+            _("A reason can have at most %(most)d characters, but this one has %(have)d.") % told
+        )
         raise InvalidValue(problem, errors={"reason": [problem]})
     return parse(question).words, reason
 
@@ -183,14 +185,14 @@ def _check_may_replace(rating: Rating | None, by: Actor) -> None:
     if rating is None or by.is_person or rating.actor == str(by):
         return
     if rating.actor.startswith("human:"):
-        raise Locked(_("A person rated this for the same question, so it stays as it is."))
-    raise Locked(_("Another agent rated this for the same question, so it stays as it is."))
+        raise Locked(_("A person rated this for the same question, so the rating wasn’t changed."))
+    raise Locked(_("Another agent rated this for the same question, so the rating wasn’t changed."))
 
 
 def clear(rating: Rating, *, by: Actor) -> None:
     """Delete a rating. Raises Locked if an agent would delete another's."""
     if not by.is_person and rating.actor != str(by):
-        raise Locked(_("Only the owner or the agent that rated this can clear the rating."))
+        raise Locked(_("Only the user or the agent that rated this can clear the rating."))
     deleted, _counts = Rating.objects.of(rating.owner).filter(pk=rating.pk).delete()
     if deleted:
         _log(rating, rated_record(rating), "rating-cleared", by)

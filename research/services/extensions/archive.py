@@ -20,7 +20,11 @@ _OPEN_FOLLOW_UP = Q(is_follow_up=True, state__in=["waiting", "running"])
 
 
 def _unfinished(run: Any) -> str:
-    return _("it’s still in progress there") if run.status in models.Run.UNFINISHED else ""
+    return (
+        _("it hadn’t finished when the archive was created")
+        if run.status in models.Run.UNFINISHED
+        else ""
+    )
 
 
 def _to_be_done(step: Any) -> str:

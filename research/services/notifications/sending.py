@@ -142,7 +142,7 @@ def _not_wanted(delivery: Delivery) -> str:
     if delivery.kind == Kind.REPORT and report is None:
         return _("The report no longer exists.")
     if delivery.kind == Kind.FAILURE and run is not None and run.status != run.Status.FAILED:
-        return _("The run has been retried since then, so it no longer counts as failed.")
+        return _("The run has since been retried, so it no longer counts as failed.")
     return _not_wanted_there(delivery)
 
 

@@ -105,7 +105,7 @@ def article_for_others(run: Run) -> dict[str, Any]:
     found = article(run, reader=report_sentences.STRANGER)
     if found["changed"].unasked and found["quiet_text"]:
         # The number of withheld changes is private.
-        found["quiet_text"] = _("Nothing new to announce.")
+        found["quiet_text"] = _("Nothing new to report.")
     shown = ("report", "quiet_text", "body", "body_rest", "contents")
     return {name: found[name] for name in shown} | {
         "run": run,
@@ -397,7 +397,7 @@ MOST_CORRECTIONS = 200  # the newest of a topic
 WHY = {
     "quote": gettext_lazy("Its quote isn’t in the stored page."),
     "numbers": gettext_lazy("A number in it isn’t in the cited pages."),
-    "uncited": gettext_lazy("It cites no source."),
+    "uncited": gettext_lazy("It doesn’t cite a source."),
     "words": gettext_lazy("The cited pages don’t contain its words or numbers."),
 }
 

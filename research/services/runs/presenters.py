@@ -324,7 +324,7 @@ _MANIFEST = {
     "allow_domains": gettext_lazy("Only these domains"),
     "block_domains": gettext_lazy("Never these domains"),
     "block_pages": gettext_lazy("Never these pages"),
-    "always_checked": gettext_lazy("Always checked"),
+    "always_checked": gettext_lazy("Always included"),
     "left_out": gettext_lazy("Results skipped by your rules"),
     "intent": gettext_lazy("Notify only about"),
     "queries": gettext_lazy("Queries"),
@@ -531,7 +531,7 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
     elif fact.state == TopicFact.State.RETIRED:
         notes: dict[str, str] = {
             TopicFact.RetiredAs.OUTRANKED: _("not in the top 10"),
-            TopicFact.RetiredAs.GONE: _("since no longer found"),
+            TopicFact.RetiredAs.GONE: _("no longer found"),
         }
         note = notes.get(fact.retired_as, _("since replaced"))
     elif fact.state == TopicFact.State.CURRENT and kind == "retired":

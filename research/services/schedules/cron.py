@@ -65,7 +65,7 @@ def _not_a_line(fields: list[str]) -> str:
     if len(line) > _LONGEST:
         return _("Use at most %(most)d characters for the cron expression.") % {"most": _LONGEST}
     never = _(
-        "“%(line)s” never starts a run because none of its months has that day. Choose another day or month."
+        "“%(line)s” would never run, because that day doesn’t exist in any of its months. Choose another day or month."
     ) % {"line": line}
     try:
         next(CronSim(line, _START))

@@ -479,7 +479,7 @@ class DeskRow:
         if self.figures.quarantined:
             return _("One of its pages was quarantined as possible prompt injection.")
         if not quotes:
-            return _("No quotes from it yet.")
+            return _("No quotes from this source yet.")
         told = {"good": quotes - bad, "all": quotes}
         return _("%(good)d of %(all)d quotes were found in its text.") % told
 

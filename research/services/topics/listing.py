@@ -171,7 +171,7 @@ class RowWords:
         self.said = {
             "state": _("Status"),
             "last": _("Last run"),
-            "news": _("New since you read"),
+            "news": _("New since you last read"),
             "facts": _("Facts"),
             "sources": _("Sources"),
             "next": _("Next run"),
@@ -180,12 +180,12 @@ class RowWords:
             "never": _("never"),
             "nothing": _("nothing"),
             "paused": _("paused"),
-            "mark_read": _("Mark read"),
+            "mark_read": _("Mark as read"),
             "run_now": _("Run now"),
         }
         self._of_a_title = {
             "select": _("Select %(title)s"),
-            "mark_read": _("Mark read: %(title)s"),
+            "mark_read": _("Mark as read: %(title)s"),
             "run_now": _("Run now: %(title)s"),
             "settings": _("Settings for %(title)s"),
             "trash": _("Move %(title)s to Trash"),

@@ -408,7 +408,7 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
             places = standing_rules.places_of(stored)
             problem = standing_rules.contradiction(checks, places, allowed=stored.allow_domains)
             if len(checks) > standing_rules.MOST_CHECKS:
-                problem = _("A topic can always check at most %(most)d words or pages.")
+                problem = _("“Always include” can have at most %(most)d entries.")
                 problem %= {"most": standing_rules.MOST_CHECKS}
             if problem:
                 raise InvalidValue(problem, errors={"always_check": [problem]})
@@ -428,10 +428,10 @@ def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run
             why = _("The owner has archived this topic, so no run was started.")
         elif exc.retry_after:
             why = _(
-                "The owner’s limit of runs per hour is reached, so no run was started. Try again in %(minutes)d min."
+                "The owner’s limit of runs per hour has been reached, so no run was started. Try again in %(minutes)d min."
             ) % {"minutes": -(-exc.retry_after // 60)}
         else:
-            why = _("Runs can’t be started manually on this Beacon. No run was started.")
+            why = _("Runs can’t be started manually on this server. No run was started.")
         raise NotNow(why, retry_after=exc.retry_after) from exc
 
 

@@ -248,9 +248,7 @@ class IntentFields(forms.Form):
         label=gettext_lazy("Also notify me about"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
-        help_text=gettext_lazy(
-            "Changes that were filtered out but that you want to see, one per line."
-        ),
+        help_text=gettext_lazy("Filtered-out changes that you want to see anyway, one per line."),
     )
 
 
@@ -301,7 +299,7 @@ class MonthFields(forms.Form):
         label=gettext_lazy("Recheck stale facts each month"),
         required=False,
         help_text=gettext_lazy(
-            "On the first of each month, Beacon rereads their sources without a model or a plan."
+            "On the first of each month, Beacon rereads the sources of stale facts. No model is used."
         ),
     )
 
@@ -326,7 +324,7 @@ def styles() -> Choices:
     about = {
         TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
         TopicSettings.Style.EXECUTIVE: _("5 lines to support a decision, then findings"),
-        TopicSettings.Style.BULLETS: _("only bullets, in groups"),
+        TopicSettings.Style.BULLETS: _("grouped bullet points"),
         TopicSettings.Style.MEMO: _("to, from and date, then what happened and what it means"),
     }
     return [(style.value, _explained(str(style.label), about[style])) for style in about]
@@ -335,10 +333,9 @@ def styles() -> Choices:
 def depths() -> Choices:
     """Return the depths of a run, with their limits."""
     about = {
-        TopicSettings.Depth.QUICK: _("searches, reads and writes: up to %(minutes)d minutes"),
+        TopicSettings.Depth.QUICK: _("searches, reads and writes (up to %(minutes)d minutes)"),
         TopicSettings.Depth.DEEP: _(
-            "a model first explores up to 3 tracks on its own: up to %(minutes)d minutes, and "
-            "%(tokens)s tokens instead of %(usual)s"
+            "a model first explores up to 3 tracks (up to %(minutes)d minutes and %(tokens)s tokens, instead of %(usual)s)"
         ),
     }
     usual = DEFAULTS[TopicSettings.Depth.QUICK].tokens
@@ -459,7 +456,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     private = forms.BooleanField(
         label=gettext_lazy("Private"),
         required=False,
-        help_text=gettext_lazy("Never published, even if your admin publishes Beacon’s memory."),
+        help_text=gettext_lazy("Never published to Redis, even if your admin turns on publishing."),
     )
     time_frame = UsualChoiceField(
         label=gettext_lazy("Time frame"),
@@ -504,7 +501,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         help_text=gettext_lazy("URLs of individual pages, one per line."),
     )
     always_check = ChecksField(
-        label=gettext_lazy("Always check"),
+        label=gettext_lazy("Always include"),
         required=False,
         help_text=gettext_lazy(
             "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
@@ -515,7 +512,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep needs a model whose endpoint supports tools. Without one, the run falls back to quick."
+            "Deep runs need a model that supports tools. Without one, the run is quick."
         ),
     )
     report_style = UsualChoiceField(
@@ -536,7 +533,9 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     report_most = _number(
         gettext_lazy("Items per block"),
         report_templates.MOST_ITEMS,
-        help_text=gettext_lazy("For the lists in the template. Leave empty for all."),
+        help_text=gettext_lazy(
+            "Limits each list in the template. Leave empty to include everything."
+        ),
     )
     report_tone = CleanTextField(
         label=gettext_lazy("Tone"),
@@ -549,7 +548,9 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Pages to read"),
         usual=TopicSettings.Reading.NORMAL,
         widget=forms.RadioSelect,
-        help_text=gettext_lazy("Thorough takes a few minutes and, with a model, more tokens."),
+        help_text=gettext_lazy(
+            "Thorough runs take a few minutes and, with a model, use more tokens."
+        ),
     )
     plan_review = UsualChoiceField(
         label=gettext_lazy("Review the plan first"),
@@ -563,7 +564,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     model = forms.ChoiceField(
         label=gettext_lazy("Model"),
         required=False,
-        help_text=gettext_lazy("For everything that runs of this topic ask a model."),
+        help_text=gettext_lazy("Used for every model call by this topic’s runs."),
     )
     max_pages = _number(gettext_lazy("Pages per run"), 500)
     max_minutes = _number(gettext_lazy("Minutes per run"), 240)

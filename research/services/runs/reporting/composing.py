@@ -150,8 +150,8 @@ def nothing_found(work: RunContext, read: int) -> str:
     values = {"topic": work.topic.title, "read": read, "unread": unread}
     if read:
         said = ngettext(
-            "Beacon read %(read)d page, but it says nothing clear about “%(topic)s”.",
-            "Beacon read %(read)d pages, but none of them says anything clear about “%(topic)s”.",
+            "Beacon read %(read)d page, but it contains nothing specific about “%(topic)s”.",
+            "Beacon read %(read)d pages, but none of them contains anything specific about “%(topic)s”.",
             read,
         )
         return said % values

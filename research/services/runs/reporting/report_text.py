@@ -319,7 +319,7 @@ def _memo(parts: Parts) -> list[str]:
         # The section above already lists each change.
         blocks = ["## " + _("What happened"), parts.summary]
     if parts.fresh or parts.more:
-        nothing = _("The sources don’t say what follows from this.")
+        nothing = _("The sources don’t say what this means.")
         heading = "## " + _("What it means, according to the sources")
         blocks += [heading, _list(means) or nothing]
     return [*blocks, *_more(more), *_background(parts), *_known(parts)]

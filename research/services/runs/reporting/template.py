@@ -46,7 +46,7 @@ _LISTS: dict[str, str] = {
 # Each on a line of its own.
 BLOCKS: dict[str, str | Promise] = {
     "summary": gettext_lazy("the first paragraph of the report"),
-    "text": gettext_lazy("the report in its style, as without a template"),
+    "text": gettext_lazy("the report in its style, as if there were no template"),
     "new": gettext_lazy("new findings"),
     "changed": gettext_lazy("facts that changed, with their old value"),
     "contradicted": gettext_lazy("known facts that a source contradicts"),
@@ -96,7 +96,7 @@ def problems_of(template: str) -> list[str]:
         said = _("A template can have at most %(most)d placeholders inside sentences.")
         problems.append(said % {"most": MOST_WORDS})
     if has_open_braces(template):
-        problems.append(_("Some double braces have no pair. Write {{ new }}, for example."))
+        problems.append(_("Some double braces aren’t closed. Write {{ new }}, for example."))
     return problems[:MOST_PROBLEMS]
 
 

@@ -366,7 +366,7 @@ NEWS = Track(
 VOICES = Track(
     3,
     "voices",
-    gettext_lazy("Voices"),
+    gettext_lazy("Opinions"),
     "Find out what makers, users, experts and critics say about it, where they disagree, and why. "
     "Name who says what.",
 )

@@ -74,7 +74,8 @@ def _page_and_part(rule: str) -> tuple[str, str | None]:
 def _with_part(page: str, part: str) -> str:
     if page.startswith("library:"):
         raise InvalidValue(
-            _("Only web pages have parts. Remove “| %(part)s”.") % {"part": part[:80]}
+            _("You can select a part only of a web page. Remove “| %(part)s”.")
+            % {"part": part[:80]}
         )
     try:
         return f"{page} | {part_from(part)}"
@@ -232,7 +233,7 @@ def contradiction(
         page = canonical_url(address_of(check))
         if pages[page] > 1 and part_of(check):
             return _(
-                "“%(page)s” is always included twice. Use one line for each page. A CSS selector can name several parts, separated by commas."
+                "“%(page)s” is listed twice under “Always include”. Use one line for each page. To read several parts, separate CSS selectors with commas."
             ) % {"page": address_of(check)[:200]}
         if place := place_of(page, places):
             return _(
