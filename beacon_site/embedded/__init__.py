@@ -9,6 +9,7 @@ Django isn't imported here, because its settings ask this module for the servers
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -44,6 +45,7 @@ __all__ = [
 
 _KINDS = {"DATABASE_URL": ("postgres", postgres), "REDIS_URL": ("valkey", valkey)}
 TRIES = 20
+END_STEPS = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0))
 _uses: dict[Path, int] = {}
 # The last contents of the state file, so that the servers stop even if the folder was deleted.
 _known: dict[Path, dict[str, Any]] = {}
@@ -174,6 +176,21 @@ def stop_servers(folder: Path | None = None) -> bool:
                 return True
             time.sleep(0.05)  # the janitor holds the lock briefly when it wakes up
         return False
+
+
+def end_leftovers(folder: Path) -> int:
+    """End the processes that the last runner left running; return how many.
+
+    Call it with `servers.lock` held.
+    """
+    listed: dict[str, list[str]] = read_state(folder).get("processes", {})
+    found = [mark for mark in listed.get("groups", []) if processes.is_alive(mark)]
+    for mark in found:
+        processes.stop(mark, ((signal.SIGTERM, 0.0),), group=True)
+    for mark in found:
+        processes.stop(mark, END_STEPS, group=True)
+    write_state(folder, processes=None)
+    return len(found)
 
 
 def _leave(folder: Path) -> None:

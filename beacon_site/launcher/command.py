@@ -22,7 +22,7 @@ from honcho.printer import Message, Printer
 
 import beacon_site
 from beacon_site import embedded
-from beacon_site.embedded import NO_SERVERS, janitor, places, processes, servers_for
+from beacon_site.embedded import NO_SERVERS, places, processes, servers_for
 from beacon_site.embedded.places import MAKE, PROJECT, note, prepare, read_state
 from beacon_site.launcher import forking, runner
 
@@ -188,7 +188,7 @@ def _prepare_as_child(writing: int) -> None:
 
 def _end_leftovers(folder: Path) -> int:
     with places.held(folder / "servers.lock"):
-        return janitor.end_leftovers(folder)
+        return embedded.end_leftovers(folder)
 
 
 def down() -> int:

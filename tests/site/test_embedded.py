@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from beacon_site import embedded
-from beacon_site.embedded import janitor, places, postgres, processes, servers_for
+from beacon_site.embedded import places, postgres, processes, servers_for
 from tests.site.waiting import eventually, let_others_through
 
 pytestmark = pytest.mark.slow
@@ -186,7 +186,7 @@ def test_a_number_of_an_earlier_boot_is_another_process(folder: Path):
         places.prepare(folder)
         places.write_state(folder, processes={"groups": [mark]}, valkey={"process": mark})
 
-        janitor.end_leftovers(folder)
+        embedded.end_leftovers(folder)
         embedded.stop_servers(folder)
 
         assert stranger.poll() is None

@@ -41,7 +41,7 @@ from memory.services.review import quarantine as aside
 from memory.services.review.apply import TRASH, MergeConflict
 from memory.services.review.proposals import DEFAULT_LEVEL, LEVEL_NAMES, REVIEWED_KINDS
 from memory.services.review.quarantine import MODELS
-from memory.services.review.track_record import track_records
+from memory.services.review.trust import track_records
 
 USUAL = "usual"  # a kind without its own rule uses the default
 # The end of a sentence that begins with a kind of write, such as “Notes by agents …”.

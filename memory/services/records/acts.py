@@ -130,7 +130,7 @@ ACTS: dict[str, Act] = {
 def set_state(
     record: Note | Observation, *, by: Actor, pinned: bool, paused: bool, lock: str
 ) -> None:
-    """Pin, pause and lock the record as given, unless it is so already."""
+    """Pin, pause and lock the record as given. What doesn't change anything isn't done."""
     if pinned != record.pinned:
         perform("pin" if pinned else "unpin", record, by=by)
     if paused != record.paused:

@@ -7,13 +7,21 @@ reads and updates it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Case, Count, Exists, Min, OuterRef, Q, TextField, Value, When
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from memory.models import Agent, Trust
+from memory.models import Agent, Note, Proposal, ReviewLevel, Revision, Trust, User, origins
+from memory.models.history import actor_kind
 from memory.services.notes.saving import TRUSTS, lowest_trust
+from memory.services.review.proposals import DEFAULT_LEVEL, REVIEWED_KINDS
 
 KEPT = timedelta(hours=1)  # after an agent's last call, during which what it read still counts
 NOTED_EACH = timedelta(minutes=1)  # between two updates of the time of the last call
@@ -53,3 +61,146 @@ def note(agent: Agent, trust: str, *, at: datetime | None = None) -> None:
 def _is_noted(agent: Agent, trust: str, now: datetime) -> bool:
     is_fresh = agent.read_at is not None and now - NOTED_EACH < agent.read_at <= now
     return agent.read_trust == trust and is_fresh
+
+
+# --- how a writer's proposals were decided ---
+
+
+LEAST_DECIDED = 20
+LEAST_TIME = timedelta(days=14)  # since the first decision
+LEAST_RIGHT = 0.95
+# Rules and the soul change how an agent acts, and what became wrong in a file can't be counted.
+SUGGESTED = ("note", "observation")
+
+
+@dataclass(frozen=True, slots=True)
+class TrackRecord:
+    """The decided proposals of one writer for one kind of write.
+
+    `wrong` counts those that were accepted, but that a person replaced, corrected or deleted later.
+    """
+
+    writer: str
+    name: str
+    kind: str
+    proposed: int
+    accepted: int
+    edited: int
+    rejected: int
+    wrong: int
+    waiting: int
+    since: datetime | None
+    level: str
+
+    @property
+    def kind_words(self) -> str:
+        """Return the kind of write, as in review rules."""
+        return str(REVIEWED_KINDS[self.kind])
+
+    @property
+    def decided(self) -> int:
+        """Return how many proposals a person decided."""
+        return self.accepted + self.edited + self.rejected
+
+    @property
+    def right(self) -> int:
+        """Return how many were accepted unchanged and are still right."""
+        return max(0, self.accepted - self.wrong)
+
+    @property
+    def is_suggested(self) -> bool:
+        """Whether its writes could be saved without approval."""
+        if self.kind not in SUGGESTED or self.level == ReviewLevel.Level.ACCEPT:
+            return False
+        is_old = self.since is not None and self.since <= timezone.now() - LEAST_TIME
+        return is_old and self.decided >= LEAST_DECIDED and self.right >= LEAST_RIGHT * self.decided
+
+    @property
+    def suggestion(self) -> str:
+        """Return the question that offers another review rule."""
+        told = {"name": self.name, "right": self.right, "decided": self.decided}
+        if self.kind == "observation":
+            words = _(
+                "%(right)d of %(name)s’s %(decided)d observations were right. Save its observations without approval?"
+            )
+        else:
+            words = _(
+                "%(right)d of %(name)s’s %(decided)d notes were right. Save its notes without approval?"
+            )
+        return words % told
+
+
+def track_records(
+    owner: User, levels: Mapping[str, str], own: Sequence[ReviewLevel]
+) -> list[TrackRecord]:
+    """Return the record of each writer and kind of write: three queries.
+
+    `levels` are the owner's rules for all writers (`levels_of`), and `own` those for single ones.
+    """
+    of_writer = {(one.writer, one.kind): one.level for one in own}
+    is_accepted = Q(state=Proposal.State.ACCEPTED)
+    rows = Proposal.objects.of(owner).annotate(by=actor_kind()).exclude(by="human")
+    rows = rows.annotate(
+        note_kind=Coalesce(KT("after__kind"), KT("before__kind"), output_field=TextField())
+    )
+    rows = rows.annotate(write=_kind_of_write())
+    found = list(
+        rows.order_by()
+        .values("actor", "write")
+        .annotate(
+            proposed=Count("pk"),
+            accepted=Count("pk", filter=is_accepted & Q(edited={})),
+            edited_first=Count("pk", filter=is_accepted & ~Q(edited={})),
+            rejected=Count("pk", filter=Q(state=Proposal.State.REJECTED)),
+            wrong=Count("pk", filter=is_accepted & Q(edited={}) & Q(Exists(_changed_later()))),
+            waiting=Count("pk", filter=Q(state=Proposal.State.WAITING)),
+            since=Min("decided_at"),
+        )
+        .order_by("actor", "write")
+    )
+    named = origins.of(owner, {row["actor"] for row in found})
+    return [
+        TrackRecord(
+            writer=row["actor"],
+            name=row["actor"].partition(":")[2] or named[row["actor"]].words,
+            kind=row["write"],
+            proposed=row["proposed"],
+            accepted=row["accepted"],
+            edited=row["edited_first"],
+            rejected=row["rejected"],
+            wrong=row["wrong"],
+            waiting=row["waiting"],
+            since=row["since"],
+            level=of_writer.get(
+                (row["actor"], row["write"]), levels.get(row["write"], levels[DEFAULT_LEVEL])
+            ),
+        )
+        for row in found
+    ]
+
+
+def _kind_of_write() -> Case:
+    """Return the SQL expression for the kind of write that a review rule names."""
+    identity = [str(kind) for kind in Note.IDENTITY]
+    return Case(
+        When(record_type="memoryfile", then=Value("file")),
+        When(record_type="observation", then=Value("observation")),
+        When(note_kind="rule", then=Value("rule")),
+        When(note_kind__in=identity, then=Value("soul")),
+        default=Value("note"),
+        output_field=TextField(),
+    )
+
+
+def _changed_later() -> Any:
+    """Return the changes by which a person corrected the record that a proposal became."""
+    later = Revision.objects.filter(
+        record_type=OuterRef("record_type"),
+        record_id=OuterRef("result_id"),
+        created__gt=OuterRef("decided_at"),
+        actor__startswith="human:",
+    )
+    is_corrected = Q(after__has_any_keys=["superseded_by_id", "content"])
+    is_trashed = Q(after__has_key="trashed_at") & ~Q(after__trashed_at=None)
+    later = later.exclude(record_type="memoryfile").exclude(before={})  # how it was created
+    return later.filter(is_corrected | is_trashed)

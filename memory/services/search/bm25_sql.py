@@ -139,8 +139,8 @@ def _select(look: ScoredQuery) -> tuple[str, list[Any]]:
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(look.terms))
     best = " UNION ALL ".join(
         f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
-        f"WHERE {_standing('s', one.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
-        for one in look.wanted
+        f"WHERE {_standing('s', job.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
+        for _place, job in look.jobs
     )
     statement = (
         "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
