@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from memory.accounts import tokens
 from memory.api.auth import caller_of
 from memory.models import (
     Conflict,
@@ -155,7 +156,10 @@ def test_each_address_has_a_scope_here_and_no_line_is_of_one_that_is_gone() -> N
 def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
     alice: User, client_of: Any, say: Say
 ) -> None:
-    browsers = (Client(), client_of(alice))
+    revoked = Program(alice, "read", "write", "admin")
+    tokens.revoke(revoked.token, by=alice.actor)
+    with_revoked = Client(headers={"Authorization": f"Bearer {revoked.text}"})
+    browsers = (Client(), client_of(alice), with_revoked)
     let_in = [
         name
         for name, (method, path, _told) in OPERATIONS.items()
@@ -163,7 +167,7 @@ def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
         if browser.generic(method, ROOT + address(path, NOWHERE)).status_code != 401
     ]
     say(
-        "every call of the API without a token, and with a browser's session",
+        "every call of the API without a token, with a revoked one and with a browser's session",
         "401",
         f"{len(OPERATIONS)} calls, {len(let_in)} accepted",
     )
@@ -187,9 +191,11 @@ def test_a_token_of_a_lesser_scope_opens_no_address(admin: User, say: Say) -> No
     assert opened == {}
 
 
+@pytest.mark.parametrize("is_staff", [False, True])
 def test_what_is_of_one_owner_is_not_there_for_another(
-    alice: User, bob: User, there: dict[str, Any], say: Say
+    alice: User, bob: User, there: dict[str, Any], say: Say, is_staff: bool
 ) -> None:
+    User.objects.filter(pk=bob.pk).update(is_staff=is_staff, is_superuser=is_staff)
     stranger = Program(bob, "read", "write", "admin")
     before = _of(alice)
     seen: dict[str, Any] = {}

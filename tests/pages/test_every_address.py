@@ -168,9 +168,15 @@ def addresses(alice: User) -> list[Address]:
     return [Address(name, route, rows) for name, route in found]
 
 
+@pytest.mark.parametrize("is_staff", [False, True])
 def test_what_is_alices_is_not_there_for_bob_by_any_method(
-    addresses: list[Address], bob: User, client_of: Callable[[User], Client], say: Say
+    addresses: list[Address],
+    bob: User,
+    client_of: Callable[[User], Client],
+    say: Say,
+    is_staff: bool,
 ) -> None:
+    User.objects.filter(pk=bob.pk).update(is_staff=is_staff, is_superuser=is_staff)
     browser, seen = client_of(bob), {}
     hers = [one for one in addresses if one.names_a_row and one.name not in STAFF]
     hers = [
@@ -190,9 +196,11 @@ def test_what_is_alices_is_not_there_for_bob_by_any_method(
     assert seen == {}
 
 
+@pytest.mark.parametrize("is_staff", [False, True])
 def test_no_page_of_bobs_holds_a_word_of_alices(
-    addresses: list[Address], bob: User, client_of: Callable[[User], Client]
+    addresses: list[Address], bob: User, client_of: Callable[[User], Client], is_staff: bool
 ) -> None:
+    User.objects.filter(pk=bob.pk).update(is_staff=is_staff, is_superuser=is_staff)
     browser = client_of(bob)
     pages = [one for one in addresses if not one.names_a_row and one.name not in STAFF]
     said = {one.name: browser.get(one.path).getvalue().decode() for one in pages}

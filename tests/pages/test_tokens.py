@@ -86,6 +86,21 @@ def test_the_setups_hold_the_token_that_was_just_made_and_this_beacons_address(
     assert "bcn_…" in browser.get(PAGE).content.decode()
 
 
+def test_each_app_that_signs_in_has_its_steps_with_this_beacons_address(browser: Client) -> None:
+    page = browser.get(PAGE)
+    steps = {one.name: one for one in page.context["sign_in_setups"]}
+
+    assert [*steps] == [
+        "Claude (web, desktop and mobile)", "ChatGPT", "Claude Code", "Codex", "Cursor", "VS Code",
+    ]  # fmt: skip
+    assert all("http://127.0.0.1:8001/mcp" in one.text for one in steps.values())
+    assert json.loads(steps["Cursor"].text)["mcpServers"]["beacon"].keys() == {"url"}
+    assert json.loads(steps["VS Code"].text)["servers"]["beacon"]["type"] == "http"
+    body = page.content.decode()
+    assert "In Claude, open Settings → Connectors" in body and "turn on Developer mode" in body
+    assert body.count("needs a public https URL") == 2  # this one isn't public
+
+
 def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settings: Any) -> None:
     setup = {one.key: one for one in browser.get(PAGE).context["setups"]}["compose"]
 

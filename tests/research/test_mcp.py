@@ -124,6 +124,53 @@ def test_a_strangers_records_are_not_there(alice: User, bob: User) -> None:
     assert "secret" not in said(server.call(program(bob), "recall", {"query": "secret"}))
 
 
+def given(tool: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments of a tool: these values where it has their names, and those that it needs."""
+    schema = tools.schema_of(tools.REGISTRY[tool].arguments)
+    samples = {"string": "zebrafish", "integer": 1, "boolean": False, "array": [], "object": {}}
+    needed = {
+        name: samples.get(schema["properties"][name].get("type", ""), "zebrafish")
+        for name in schema.get("required", ())
+    }
+    return needed | {name: one for name, one in values.items() if name in schema["properties"]}
+
+
+@pytest.mark.parametrize("who", ["another user", "an admin"])
+def test_no_tool_shows_or_changes_what_is_of_another_owner(
+    alice: User, bob: User, who: str
+) -> None:
+    User.objects.filter(pk=bob.pk).update(
+        is_staff=who == "an admin", is_superuser=who == "an admin"
+    )
+    note = write_note(alice, "rule", "Alice's ocelot sleeps.", by=alice.actor)
+    topic = make_topic(alice, "Ocelot facts")
+    run = make_second_run(topic)
+    theirs = {
+        "id": str(note.pk), "record_id": str(note.pk), "topic": topic.slug, "run": run.number,
+        "query": "ocelot", "question": "ocelot", "path": "facts/user.md", "key": "ocelot",
+    }  # fmt: skip
+    before = list(Note.objects.of(alice).values()), list(Run.objects.of(alice).values())
+    caller = program(bob, "read", "write", "admin")
+
+    answers = {name: server.call(caller, name, given(name, theirs)) for name in tools.REGISTRY}
+
+    shown = {name: str(one.structured_content) for name, one in answers.items()}
+    assert [name for name, text in shown.items() if "Alice" in text or "Ocelot f" in text] == []
+    assert (list(Note.objects.of(alice).values()), list(Run.objects.of(alice).values())) == before
+    hers = server.call(program(alice), "recall", given("recall", theirs))
+    assert "Alice" in str(hers.structured_content)
+
+
+def test_no_tool_answers_a_revoked_token(alice: User) -> None:
+    caller = program(alice, "read", "write", "admin")
+    ApiToken.objects.update(revoked_at=timezone.now())
+
+    answers = {name: server.call(caller, name, given(name, {})) for name in tools.REGISTRY}
+
+    told = "was revoked or has expired"
+    assert [name for name, one in answers.items() if told not in said(one)] == []
+
+
 def test_a_database_that_does_not_answer_is_an_answer_in_words(alice: User) -> None:
     def gone() -> ApiToken | None:
         raise OperationalError("connection refused")
