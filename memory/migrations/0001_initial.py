@@ -3535,6 +3535,7 @@ class Migration(migrations.Migration):
                         verbose_name="role",
                     ),
                 ),
+                ("username", models.CharField(max_length=150)),
                 ("read_run", models.PositiveIntegerField(default=0)),
                 ("notify", models.BooleanField(default=False)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
@@ -3549,6 +3550,7 @@ class Migration(migrations.Migration):
                 (
                     "user",
                     models.ForeignKey(
+                        null=True,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="memberships",
                         to=settings.AUTH_USER_MODEL,
@@ -3558,7 +3560,9 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("created", "id"),
                 "constraints": [
-                    models.UniqueConstraint(fields=("topic", "user"), name="member_once_a_topic")
+                    models.UniqueConstraint(
+                        fields=("topic", "username"), name="member_once_a_topic"
+                    )
                 ],
             },
         ),
