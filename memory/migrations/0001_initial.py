@@ -3541,6 +3541,7 @@ class Migration(InitialMigration):
                         verbose_name="role",
                     ),
                 ),
+                ("username", models.CharField(max_length=150)),
                 ("read_run", models.PositiveIntegerField(default=0)),
                 ("notify", models.BooleanField(default=False)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
@@ -3555,6 +3556,7 @@ class Migration(InitialMigration):
                 (
                     "user",
                     models.ForeignKey(
+                        null=True,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="memberships",
                         to=settings.AUTH_USER_MODEL,
@@ -3564,7 +3566,9 @@ class Migration(InitialMigration):
             options={
                 "ordering": ("created", "id"),
                 "constraints": [
-                    models.UniqueConstraint(fields=("topic", "user"), name="member_once_a_topic")
+                    models.UniqueConstraint(
+                        fields=("topic", "username"), name="member_once_a_topic"
+                    )
                 ],
             },
         ),

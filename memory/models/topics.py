@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
-from memory.models.accounts import User
+from memory.models.accounts import FIRST_ROWS, User
 from memory.models.actors import Actor
 from memory.models.conflicts import Conflict
 from memory.models.errors import InvalidValue
@@ -473,6 +473,9 @@ class Membership(models.Model):
     Only its owner adds and removes members, and sets their roles. A viewer reads, a commenter also
     writes comments on reports, and an editor also starts runs and edits what they look for. `read_run` is the number of the last run whose report
     the member has read: each reader has their own mark, and the owner's is on the reports.
+
+    `username` is as the owner typed it. Without an account of that name, `user` is null until there
+    is one, and the owner sees no difference: sharing doesn't reveal which accounts exist.
     """
 
     class Role(models.TextChoices):
@@ -481,10 +484,12 @@ class Membership(models.Model):
         EDITOR = "editor", gettext_lazy("editor")
 
     MOST = 50  # per topic
+    MOST_AN_HOUR = 20  # added by one person
 
     id = models.BigAutoField(primary_key=True)
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="members")
-    user = models.ForeignKey("memory.User", models.CASCADE, related_name="memberships")
+    user = models.ForeignKey("memory.User", models.CASCADE, null=True, related_name="memberships")
+    username = models.CharField(max_length=150)
     role = models.CharField(gettext_lazy("role"), max_length=10, choices=Role, default=Role.VIEWER)
     read_run = models.PositiveIntegerField(default=0)
     notify = models.BooleanField(default=False)  # about new reports, in the member's own channels
@@ -495,8 +500,16 @@ class Membership(models.Model):
     class Meta:
         ordering = ("created", "id")
         constraints = [
-            models.UniqueConstraint(fields=["topic", "user"], name="member_once_a_topic")
+            models.UniqueConstraint(fields=["topic", "username"], name="member_once_a_topic")
         ]
 
     def __str__(self) -> str:
-        return str(self.user)
+        return self.username
+
+
+def _give_access(user: User) -> None:
+    """Give a new account access to the topics that were shared with its name."""
+    Membership.objects.filter(user=None, username=user.get_username()).update(user=user)
+
+
+FIRST_ROWS.append(_give_access)

@@ -44,7 +44,10 @@ _LIBRARY = "library:"
 class MemberIn(Body):
     """A person to share a topic with."""
 
-    username: str = Field(max_length=150, description="The username of an account on this server.")
+    username: str = Field(
+        max_length=150,
+        description="The username of an account on this server. If there's no such account, the answer is the same, and access begins when the account is created.",
+    )
     role: Membership.Role = Field(Membership.Role.VIEWER, strict=False)
 
 
@@ -55,11 +58,10 @@ class RoleIn(Body):
 
 
 class MemberOut(Textless):
-    """A person with access to a topic."""
+    """A person with access to a topic. It doesn't say whether there's an account of this name."""
 
     id: int
     username: str
-    name: str
     role: Membership.Role
     created: datetime
 
@@ -67,8 +69,7 @@ class MemberOut(Textless):
     def about(cls, member: Membership) -> Self:
         return cls(
             id=member.pk,
-            username=member.user.get_username(),
-            name=str(member.user),
+            username=member.username,
             role=Membership.Role(member.role),
             created=member.created,
         )
@@ -92,7 +93,10 @@ def add_member(
     """
     caller = request.auth
     topic = topic_of(caller, slug)
-    member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
+    try:
+        member = sharing.add_member(topic, wanted.username, wanted.role, by=caller.by)
+    except NotNow as exc:
+        raise refusal(exc) from exc
     located(response, f"/topics/{slug}/members/{member.pk}")
     return Status(201, MemberOut.about(member))
 

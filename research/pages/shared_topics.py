@@ -62,13 +62,13 @@ def shared_topic(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if newest is None:
         return _show(request, "shared_topic", member, "read")
     news = sharing.news_of(member)
-    shown = _read_by(member, newest)
+    shown = _read_by(member, request.user, newest)
     return _show(request, "shared_topic", member, "read", news=news, **shown)
 
 
-def _read_by(member: Membership, report: Report) -> dict[str, Any]:
+def _read_by(member: Membership, reader: User, report: Report) -> dict[str, Any]:
     """Return the context of a report and its comments for a member."""
-    told = sharing.discussion_of(report, member.topic, member.user, member.role)
+    told = sharing.discussion_of(report, member.topic, reader, member.role)
     return report_page.article_for_others(report.run) | told
 
 
@@ -79,7 +79,7 @@ def shared_run(request: BeaconRequest, pk: uuid.UUID, run_id: int) -> HttpRespon
     """Show one report."""
     member = _member(request, pk)
     report = get_object_or_404(sharing.reports_of(member.topic), run=run_id)
-    shown = _read_by(member, report)
+    shown = _read_by(member, request.user, report)
     return _show(request, "shared_topic_report", member, "reports", **shown)
 
 
@@ -427,7 +427,9 @@ class MemberForm(forms.Form):
         label=gettext_lazy("Username"),
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
-        help_text=gettext_lazy("The person needs an account on this server."),
+        help_text=gettext_lazy(
+            "The username they sign in with. Beacon doesn’t reveal whether it exists."
+        ),
     )
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),
@@ -459,15 +461,20 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
             member = sharing.add_member(topic, name, role, by=request.actor)
         except InvalidValue as exc:
             take_errors(form, exc)
+        except NotNow as exc:
+            form.add_error(None, str(exc))
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
-            words = _("Shared with %(person)s.") % {"person": member}
+            words = _(
+                "If there’s an account “%(person)s”, it can read the topic now. Otherwise it can when the account is created."
+            )
+            words %= {"person": member}
             messages.success(request, words, extra_tags=undo)
             return redirect("research:topic-people", slug)
     context = {
         "topic": topic,
         "form": form,
-        "members": list(topic.members.select_related("user")),
+        "members": list(topic.members.all()),
         "roles": Membership.Role.choices,
         "tab": "settings",
         "head": topic_page.head_of(topic),
@@ -508,7 +515,7 @@ def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
     member = _own_member(request, slug, pk)
     topic = member.topic
     undo = offer(
-        request, "member-removed", topic=str(topic.pk), user=member.user_id,
+        request, "member-removed", topic=str(topic.pk), username=member.username,
         role=member.role, read_run=member.read_run, notify=member.notify,
     )  # fmt: skip
     sharing.remove_member(member, by=request.actor)
@@ -519,12 +526,14 @@ def member_remove(request: BeaconRequest, slug: str, pk: int) -> str:
 
 @undoes("member-removed")
 def _restore_member(
-    request: BeaconRequest, topic: str, user: int, role: str, read_run: int, notify: bool
+    request: BeaconRequest, topic: str, username: str, role: str, read_run: int, notify: bool
 ) -> str:
     """Give a removed member access again, with the read mark and the choice of notifications."""
     found = get_object_or_404(Topic.objects.of(request.user).live(), pk=topic)
-    person = get_object_or_404(User, pk=user)
-    member = sharing.add_member(found, person.get_username(), role, by=request.actor)
+    try:
+        member = sharing.add_member(found, username, role, by=request.actor)
+    except NotNow as exc:
+        raise MemoryRefused(str(exc)) from exc
     sharing.mark_read(member, read_run)
     sharing.set_notify(member, wanted=notify)
     words = _("%(person)s has access again.") % {"person": member}

@@ -64,12 +64,46 @@ def test_the_owner_chooses_and_changes_a_role(run: Run, bob: User):
     assert owner.patch(f"{path}/{member['id']}", {"role": "owner"}).status_code == 422
 
 
-@pytest.mark.parametrize("body", [{"username": "zed"}, {"username": "alice"}])
+@pytest.mark.parametrize("body", [{"username": ""}, {"username": "alice"}])
 def test_a_wrong_member_is_explained(run: Run, body: dict[str, Any]):
     owner = everything(run.topic.owner)
     told = problem(owner.post(f"/topics/{run.topic.slug}/members", body), 422)
 
     assert "username" in told["errors"]
+
+
+@pytest.mark.requirement("R399")
+def test_the_answers_do_not_say_whether_an_account_exists(run: Run, bob: User):
+    owner, path = everything(run.topic.owner), f"/topics/{run.topic.slug}/members"
+    seen = []
+    User.objects.filter(pk=bob.pk).update(display_name="Bob B.")
+    for name in ("bob", "nobody"):
+        added = owner.post(path, {"username": name})
+        key = added.json()["id"]
+        changed = owner.patch(f"{path}/{key}", {"role": "editor"})
+        again = owner.post(path, {"username": name})
+        listed = owner.get(path)
+        removed = owner.delete(f"{path}/{key}")
+        answers = [added, changed, again, listed, removed]
+        plain = [
+            re.sub(r'"id": \d+|\d{4}-\d\d-\d\d[^"]*', "", one.content.decode()) for one in answers
+        ]
+        seen.append(
+            ([one.status_code for one in answers], [text.replace(name, "X") for text in plain])
+        )
+
+    assert seen[0] == seen[1]
+    assert seen[0][0] == [201, 200, 422, 200, 204]
+
+
+def test_the_rate_of_adding_members_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
+    owner, path = everything(run.topic.owner), f"/topics/{run.topic.slug}/members"
+    assert owner.post(path, {"username": "nobody"}).status_code == 201
+
+    refused = owner.post(path, {"username": "bob"})
+
+    assert problem(refused, 429) and int(refused["Retry-After"]) > 3000
 
 
 def test_no_agent_shares_a_topic(run: Run, bob: User):

@@ -8,6 +8,7 @@ import pytest
 
 from memory.models import Activity, Membership, Topic, User
 from memory.models.errors import InvalidValue
+from research.services.runs.execution.starting import NotNow
 from research.services.topics import sharing
 from tests.research.factories import make_topic
 
@@ -89,7 +90,6 @@ def test_a_disabled_owners_topics_are_shared_with_no_one(member: Membership, bob
 @pytest.mark.parametrize(
     ("name", "role", "field"),
     [
-        ("carol", "viewer", "username"),  # no account
         ("", "viewer", "username"),
         ("alice", "viewer", "username"),  # the owner
         ("bob", "owner", "role"),
@@ -103,15 +103,35 @@ def test_who_can_not_be_added(topic: Topic, bob: User, name: str, role: str, fie
     assert not Membership.objects.exists()
 
 
-def test_a_disabled_account_is_not_added_and_a_member_not_twice(topic: Topic, bob: User):
-    User.objects.filter(pk=bob.pk).update(is_active=False)
-    with pytest.raises(InvalidValue, match="no account"):
-        sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
-    User.objects.filter(pk=bob.pk).update(is_active=True)
-    sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+@pytest.mark.parametrize("name", ["bob", "carol"])  # an account, and none
+def test_no_name_is_added_twice(topic: Topic, bob: User, name: str):
+    sharing.add_member(topic, name, "viewer", by=topic.owner.actor)
 
     with pytest.raises(InvalidValue, match="already a member"):
+        sharing.add_member(topic, name, "viewer", by=topic.owner.actor)
+
+
+def test_a_name_without_an_account_waits_for_one(topic: Topic, bob: User):
+    member = sharing.add_member(topic, "carol", "commenter", by=topic.owner.actor)
+    assert member.user is None
+    User.objects.create_user("Carol")
+    carol = User.objects.create_user("carol")
+
+    member.refresh_from_db()
+    assert (member.user, shared_with(carol, "commenter")) == (carol, [topic])
+    assert shared_with(bob) == [] and Membership.objects.count() == 1
+    sharing.remove_member(sharing.add_member(topic, "dora", "viewer", by=topic.owner.actor), by=topic.owner.actor)  # fmt: skip
+    assert shared_with(User.objects.create_user("dora")) == []
+
+
+def test_so_many_can_be_added_an_hour(topic: Topic, bob: User, monkeypatch: Any):
+    monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
+    first = sharing.add_member(topic, "nobody", "viewer", by=topic.owner.actor)
+    sharing.remove_member(first, by=topic.owner.actor)
+
+    with pytest.raises(NotNow, match="which is the limit"):
         sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
+    assert not Membership.objects.exists()
 
 
 def test_there_are_at_most_so_many(member: Membership, admin: User, monkeypatch: Any):

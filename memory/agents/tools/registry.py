@@ -144,8 +144,8 @@ def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any
         words = _(
             "“%(tool)s” wasn’t called because this token is only for some topics. Use %(known)s, or ask the user for a token without this limit."
         )
-        names = ", ".join(one.name for one in REGISTRY.values() if one.for_topics)
-        return refused("forbidden", words % {"tool": tool.name, "known": names})
+        usable = ", ".join(one.name for one in REGISTRY.values() if one.for_topics)
+        return refused("forbidden", words % {"tool": tool.name, "known": usable})
     if tool.writes and (blocked := _blocked(context)):
         return blocked
     if UNPARSED in arguments:

@@ -48,20 +48,28 @@ from research.services.topics.settings.editing import EDITABLE_BY_EDITORS, State
 def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membership:
     """Give the account `username` access to `topic`, and return the new member.
 
-    Raises InvalidValue for an unknown or disabled account, for the owner and existing members, for
-    an unknown role, and if the topic has Membership.MOST members.
+    An unknown name is a member too, and gets access when there's an account: the answer doesn't
+    reveal which accounts exist. Raises InvalidValue for the owner and existing members, for an
+    unknown role, and if the topic has Membership.MOST members; and NotNow if the person added
+    Membership.MOST_AN_HOUR within the hour.
     """
     _check_role(role)
     name = one_line(clean(username)[0])
-    user = User.objects.filter(username=name, is_active=True).first()
-    if user is None:
-        raise _wrong_name(_("There’s no account with this username."))
-    if user.pk == topic.owner_id:
+    if not name:
+        raise _wrong_name(_("Enter a username."))
+    if name == topic.owner.get_username():
         raise _wrong_name(_("You own this topic."))
     with transaction.atomic():
         # Two simultaneous requests must not exceed the limit together.
         Topic.objects.select_for_update(of=("self",)).get(pk=topic.pk)
-        if topic.members.filter(user=user).exists():
+        wait = _wait(topic.owner_id, by, "topic-shared", most=Membership.MOST_AN_HOUR)
+        if wait:
+            words = _(
+                "You’ve added %(most)d members in the last hour, which is the limit. No one was added. Try again in %(minutes)d min."
+            )
+            told = {"most": Membership.MOST_AN_HOUR, "minutes": -(-wait // 60)}
+            raise NotNow(words % told, retry_after=wait)
+        if topic.members.filter(username=name).exists():
             raise _wrong_name(_("This person is already a member."))
         if topic.members.count() >= Membership.MOST:
             words = ngettext(
@@ -70,7 +78,8 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
                 Membership.MOST,
             )
             raise InvalidValue(words % {"most": Membership.MOST})
-        member = Membership.objects.create(topic=topic, user=user, role=role)
+        user = User.objects.filter(username=name).first()
+        member = Membership.objects.create(topic=topic, user=user, username=name, role=role)
         _log(member, by, "topic-shared", role=role)
     return member
 
@@ -95,7 +104,8 @@ def remove_member(member: Membership, *, by: Actor) -> bool:
         gone, _rows = Membership.objects.filter(pk=member.pk).delete()
         if not gone:
             return False
-        _log(member, by, "topic-left" if by == member.user.actor else "topic-unshared")
+        is_own = member.user is not None and by == member.user.actor
+        _log(member, by, "topic-left" if is_own else "topic-unshared")
     return True
 
 
@@ -122,8 +132,19 @@ def _wrong_name(problem: str) -> InvalidValue:
 
 def _log(member: Membership, by: Actor, kind: str, role: str = "") -> None:
     topic = member.topic
-    name = member.user.get_username()
-    Activity.log(topic.owner, by, kind, subject=topic, member=name, role=role)
+    Activity.log(topic.owner, by, kind, subject=topic, member=member.username, role=role)
+
+
+def _wait(owner_id: int, by: Actor, *kinds: str, most: int) -> int:
+    """Return the seconds until the actor can do this again, at most `most` times an hour, or 0."""
+    now = timezone.now()
+    done = Activity.objects.filter(
+        owner=owner_id, actor=str(by), kind__in=kinds, created__gt=now - HOUR
+    )
+    moments = list(done.order_by("-created").values_list("created", flat=True)[:most])
+    if len(moments) < most:
+        return 0
+    return max(1, int((moments[-1] + HOUR - now).total_seconds()))
 
 
 def topic_for(user: User, pk: UUID, *roles: str) -> Topic | None:
@@ -357,17 +378,10 @@ def _check_hour(report: Report, author: User | None) -> None:
     Topic.objects.select_for_update(of=("self",)).get(runs=report.run_id)
     if author is None:
         return
-    written = Activity.objects.filter(
-        owner=report.owner_id,
-        actor=str(author.actor),
-        kind__in=("report-commented", "comment-edited"),
-        created__gt=timezone.now() - HOUR,
-    )
-    moments = list(written.order_by("-created").values_list("created", flat=True))
-    if len(moments) < Comment.MOST_AN_HOUR:
+    kinds = ("report-commented", "comment-edited")
+    wait = _wait(report.owner_id, author.actor, *kinds, most=Comment.MOST_AN_HOUR)
+    if not wait:
         return
-    free_at = moments[Comment.MOST_AN_HOUR - 1] + HOUR
-    wait = max(1, round((free_at - timezone.now()).total_seconds()))
     words = _(
         "You’ve written %(most)d comments in the last hour, which is the limit. This one wasn’t saved. Try again in %(minutes)d min."
     )
