@@ -70,7 +70,7 @@ class ContentQuery(PageParams):
         None, description="Only this scope. Default: all scopes that you can see."
     )
     type: Type | None = None
-    source: str = Field("", max_length=LONGEST_SOURCE, description="Only exactly this source.")
+    source: str = Field("", max_length=LONGEST_SOURCE, description="Only this exact source.")
     tag: list[str] = Field([], max_length=50, description="Only items with all of these tags.")
     after: Moment | None = Field(None, description="Stored at or after this time.")
     before: Moment | None = Field(None, description="Stored at or before this time.")

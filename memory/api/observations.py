@@ -175,7 +175,7 @@ class ObservationsQuery(PageParams):
     """Which observations."""
 
     category: Category | None = Field(None, description="Only this category.")
-    source: str | None = Field(None, max_length=200, description="Only exactly this source.")
+    source: str | None = Field(None, max_length=200, description="Only this exact source.")
     tag: list[str] = Field(
         [], max_length=50, description="Only observations with any of these tags."
     )

@@ -346,4 +346,12 @@ def _said(one: Mapping[str, Any]) -> str:
         if key in one and not (key == "maximum" and one[key] >= TECHNICAL_LIMIT)
     ]
     said = str(one.get("description", "")).replace("|", "\\|")
-    return f"{said} ({', '.join(limits)})" if limits else said
+    return with_limits(said, limits)
+
+
+def with_limits(said: str, limits: list[str]) -> str:
+    """Return a description followed by a sentence about its limits."""
+    if not limits:
+        return said
+    end = "" if said.endswith(".") or not said else "."
+    return f"{said}{end} {', '.join(limits).capitalize()}.".strip()

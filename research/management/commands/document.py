@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand
 
 from beacon_site.env import READ
 from beacon_site.web.request_log import REQUESTS, SECONDS
-from memory.agents.tools.registry import TECHNICAL_LIMIT, as_markdown
+from memory.agents.tools.registry import TECHNICAL_LIMIT, as_markdown, with_limits
 from research.api.joined import api
 from research.management.variables import VARIABLES, Variable
 from research.pages.metrics import FIGURES
@@ -80,13 +80,13 @@ def said_of(schema: Mapping[str, Any]) -> str:
         "maxLength": "at most {:,} characters",
         "maxItems": "at most {} items",
     }
+    said = str(schema.get("description", ""))
     limits = [
         words.format(schema[key])
         for key, words in bounds.items()
         if key in schema and not (key == "maximum" and schema[key] >= TECHNICAL_LIMIT)
     ]
-    said = str(schema.get("description", ""))
-    return f"{said} ({', '.join(limits)})".strip() if limits else said
+    return said if "at most" in said.lower() else with_limits(said, limits)
 
 
 # --- Prometheus metrics ---
