@@ -127,7 +127,7 @@ def test_over_htmx_the_page_is_swapped_in_place(browser: Client, alice: User):
     accepted(alice, 1)
     html = browser.post(WRITER, NOTES, headers={"HX-Request": "true"}).content.decode()
     assert html.lstrip().startswith('<div id="review_levels"')
-    assert "saved immediately now" in html
+    assert "now are saved immediately" in html
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_undo_of_what_was_undone_by_hand_is_refused_and_changes_nothing(
     refused = undone(browser, page)
 
     assert refused.status_code == 409
-    assert "couldn’t be undone" in text_of(refused)
+    assert "Nothing was changed." in text_of(refused)
     assert not Schedule.objects.filter(paused=True).exists()
 
 
