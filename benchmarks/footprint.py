@@ -33,6 +33,7 @@ LOCKS = ("base", "embeddings")
 MARKS = (
     ("postgres", "postgres"), ("valkey", "valkey"), ("redis-server", "valkey"),
     ("embedded.janitor", "janitor"), ("extract_child", "reader"), ("minilm_child", "embedder"),
+    ("_document", "writer"), ("apprise_child", "sender"),
     ("beacon web", "web"), ("gunicorn", "web"), ("beacon worker", "worker"), ("beat", "beat"),
     ("upkeep@", "upkeep"), ("worker@", "worker"), ("command mcp", "mcp"),
 )  # fmt: skip
