@@ -33,7 +33,8 @@
   const ready = () => {
     const line = lineOf();
     const all = sentences();
-    if (!line || !all.length || all[0].hasAttribute("tabindex")) return;
+    const fresh = all.filter((one) => !one.hasAttribute("tabindex"));
+    if (!line || !fresh.length) return;
     let hint = document.getElementById("said-hint");
     if (!hint) {
       hint = document.createElement("span");
@@ -42,8 +43,8 @@
       hint.textContent = line.dataset.hint;
       line.append(hint);
     }
-    all.forEach((one, place) => {
-      one.tabIndex = place ? -1 : 0;
+    fresh.forEach((one) => {
+      one.tabIndex = one === all[0] ? 0 : -1;
       one.setAttribute("aria-describedby", hint.id);
     });
   };
@@ -84,5 +85,6 @@
     if (button && !button.contains(target)) clear();
   });
   document.addEventListener("htmx:afterSettle", ready);
+  document.addEventListener("toggle", ready, true); // a fold that opened has sentences of its own
   ready();
 })();

@@ -31,7 +31,7 @@ def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> N
 
 # All that a run's masthead may hold beside its number and date.
 MOST_TAGS = """(tags) => { tags.innerHTML =
-  '<span class="note">Pages:</span> <span class="tag new">new 12</span> <span class="tag">known 134</span>' +
+  '<span class="tag new">new 12</span> <span class="tag">known 134</span>' +
   '<span class="tag">again 12</span> <span class="tag">⚠ Partial</span>' +
   '<span class="tag">● unread</span>'; }"""
 

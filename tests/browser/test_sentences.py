@@ -23,7 +23,8 @@ def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
     visitor.sign_in("grace")
     visitor.goto(cast["report 2"])
     page = visitor.page
-    sentence = page.locator(".body .said[id]").first
+    page.locator("#full-report > summary").click()
+    sentence = page.locator(".body .said[tabindex]").first
     sentence.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
