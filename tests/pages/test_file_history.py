@@ -47,7 +47,7 @@ def test_a_history_says_who_when_why_and_by_how_much(browser: Client):
 
     assert "Version 3" in html and "s reflection" in html and "The stand-up moved" in html
     assert "run 7" in html and "0 bytes" in html
-    assert "Version 2" in html and "set out" in html
+    assert "Version 2" in html and "Set out" in html
     assert "created" in html.lower()
 
 
