@@ -85,6 +85,6 @@
     if (button && !button.contains(target)) clear();
   });
   document.addEventListener("htmx:afterSettle", ready);
-  document.addEventListener("toggle", ready, true); // a fold that opened has sentences of its own
+  document.addEventListener("toggle", ready, true); // a fold that opened contains more sentences
   ready();
 })();
