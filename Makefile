@@ -27,7 +27,7 @@ test-long: ## run the slow tests and those marked long, each page in every look 
 coverage: ## run the fast tests and fail if they execute less than 95 % of memory and research
 	@$(RUN) coverage $(ARGS)
 
-faults: ## break real processes for 15 minutes and print which data survived (ARGS=--write: docs/dev/reliability.md)
+faults: ## break real processes for 15 minutes and print which data survived (ARGS=--write also updates docs/dev/reliability.md)
 	@$(RUN) faults $(ARGS)
 
 attacks: ## attack every sink for several minutes and print what was refused, neutralized or executed (ARGS=--write as above)

@@ -476,7 +476,7 @@ def explain(trouble: str) -> str:
         "levels": _(
             "The page was skipped because its tags are nested too deeply, which can be a sign of an attack."
         ),
-        "slow": _("Reading the page took too long, so it was stopped."),
-        "memory": _("Reading the page took too much memory, so it was stopped."),
+        "slow": _("The page was skipped because reading it took too long."),
+        "memory": _("The page was skipped because reading it took too much memory."),
     }
     return reasons.get(trouble) or _("The page crashed the document reader, so it was skipped.")

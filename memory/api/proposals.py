@@ -134,9 +134,7 @@ def accept_proposal(
     proposal = _proposal(request.auth, proposal_id)
     content = accept.content if accept is not None else None
     if content is not None and "content" not in proposal.after:
-        words = _(
-            "This proposal’s text can’t be replaced. Leave out content, or reject the proposal."
-        )
+        words = _("This proposal’s text can’t be replaced. Omit “content”, or reject the proposal.")
         raise Problem(422, words, errors={"content": [words]})
     after = None if content is None else {"content": content}
     try:

@@ -333,7 +333,7 @@ class ModelCall(models.Model):
         COMPARE = "compare", _("comparing sentences")
         CONDENSE = "condense", _("condensing a file")
         EXTRACT = "extract", _("extracting observations")
-        JUDGE = "judge", _("choosing what to notify about")
+        JUDGE = "judge", _("choosing what to notify you about")
         MERGE = "merge", _("merging notes")
         PLAN = "plan", _("planning")
         PREVIEW = "preview", _("answering with some memories left out")

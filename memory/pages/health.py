@@ -365,7 +365,7 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
     waits_for_model = connections.language_model() is not None
     if waits_for_model and maintenance.old_notes(owner).exists():
         if send("memory.tasks.maintain_notes_of", owner.pk, True, queue="reflect"):
-            text = _("Maintenance started. See Activity for what it removed and merged.")
+            text = _("Maintenance started. Activity will show what it removes and merges.")
             messages.success(request, text)
         else:
             text = _(

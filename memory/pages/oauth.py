@@ -250,8 +250,10 @@ def _form_of(request: HttpRequest) -> dict[str, str]:
     """Return the form's values. Raises OAuthError for another media type or a repeated value."""
     is_form = request.content_type == "application/x-www-form-urlencoded"
     if not is_form or _length(request) > MOST_METADATA:
-        words = _("Send a short form with the content type application/x-www-form-urlencoded.")
-        raise OAuthError("invalid_request", words)
+        words = _(
+            "Send a form of at most %(most)d bytes with the content type application/x-www-form-urlencoded."
+        )
+        raise OAuthError("invalid_request", words % {"most": MOST_METADATA})
     if any(len(found) > 1 for _name, found in request.POST.lists()):
         raise OAuthError("invalid_request", _("A parameter is repeated."))
     return request.POST.dict()

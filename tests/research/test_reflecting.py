@@ -126,7 +126,7 @@ def test_a_run_that_only_looked_and_found_little_is_left_out(run: Run):
 
     done = Reflection.objects.get()
     assert (done.state, done.calls) == ("skipped", []) and "was only a short lookup" in done.why
-    assert step.detail == f"left out: {done.why}" and not Proposal.objects.exists()
+    assert step.detail == f"skipped: {done.why}" and not Proposal.objects.exists()
 
 
 def test_actions_are_searches_and_pages_read(run: Run):

@@ -346,7 +346,7 @@ def _undo_restore(request: BeaconRequest, before: str, state: str) -> str:
     """Undo a restore: the scope has its previous items again."""
     found = _snapshot(request, UUID(before))
     undo_change(found, by=request.actor, state=state)
-    said = _("Undone. %(scope)s has its previous items again.") % {"scope": found.scope}
+    said = _("Undone. The previous items in %(scope)s are back.") % {"scope": found.scope}
     messages.success(request, said)
     return list_url(found.scope)
 

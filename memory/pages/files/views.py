@@ -447,7 +447,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
             return refused(request, str(exc))
         file = file_or_404(request, path)
         if file.version == version:
-            messages.info(request, _("Nothing changed. It’s already set this way."))
+            messages.info(request, _("Nothing changed. This is already the current state."))
         else:
             toast_with_undo(request, file, said)
         if not request.htmx:

@@ -287,7 +287,7 @@ def restore_revision(request: BeaconRequest, type: str, pk: UUID, revision: int)
         said = _("Version restored. The previous one stays in the history.")
         messages.success(request, said, extra_tags=offer_revision(request, record))
     else:
-        messages.info(request, _("Nothing changed. It’s already set this way."))
+        messages.info(request, _("Nothing changed. This is already the current state."))
     return redirect_back(request, page_of(record))
 
 

@@ -56,9 +56,11 @@ class Rated:
         agent = self.rating.agent
         told = {"day": date_format(timezone.localtime(self.rating.created), "j F Y"), "who": agent}
         if self.is_cited and self.rating.is_useful:
-            return _("Cited in an answer rated useful for this question on %(day)s") % told
+            return _("Cited in an answer to this question that was rated useful on %(day)s") % told
         if self.is_cited:
-            return _("Cited in an answer rated not useful for this question on %(day)s") % told
+            return (
+                _("Cited in an answer to this question that was rated not useful on %(day)s") % told
+            )
         if agent and self.rating.is_useful:
             return _("Rated useful for this question by %(who)s on %(day)s") % told
         if agent:

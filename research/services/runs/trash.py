@@ -536,9 +536,7 @@ def check_not_running(topic: Topic) -> None:
     if Run.objects.filter(topic=topic).unfinished().exists():
         raise InvalidValue(
             _(
-                "A run of “%(topic)s” is still in progress. It was asked to stop when the topic "
-                "was moved to Trash and will end within a minute. Nothing was deleted. Try again "
-                "in a minute."
+                "A run of “%(topic)s” is still stopping, so nothing was deleted. Try again in a minute."
             )
             % {"topic": topic}
         )

@@ -48,7 +48,7 @@ BLOCKS: dict[str, str | Promise] = {
     "summary": gettext_lazy("the first paragraph of the report"),
     "text": gettext_lazy("the report in its style, as if there were no template"),
     "new": gettext_lazy("new findings"),
-    "changed": gettext_lazy("facts that changed, with their old value"),
+    "changed": gettext_lazy("facts that changed, with their old values"),
     "contradicted": gettext_lazy("known facts that a source contradicts"),
     "gone": gettext_lazy("facts that are no longer on their page"),
     "confirmed": gettext_lazy("known facts that a source confirmed"),

@@ -320,7 +320,7 @@ def _reflection_result(done: Reflection) -> StepResult:
     output = {"reflection": done.pk, "state": done.state, "by": done.by}
     counts = {"calls": len(done.calls), "changes": len(done.changes)}
     if done.state == Reflection.State.SKIPPED:
-        return StepResult(output, _("left out: %(why)s") % {"why": done.why}, counts)
+        return StepResult(output, _("skipped: %(why)s") % {"why": done.why}, counts)
     if done.state == Reflection.State.FAILED:
         warning = _("Nothing was saved to the memory files: %(why)s") % {"why": done.why}
         return StepResult(output, _("failed"), counts, warning)
