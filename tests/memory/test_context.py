@@ -335,7 +335,7 @@ def test_what_does_not_fit_is_left_out_the_last_summaries_first(alice: Any):
     assert len(tight.system) <= 24_000
     assert not tight.layer("summaries").lines
     assert 0 < len(tight.layer("rules").lines) < 10
-    assert "limited to 24,000 characters" in tight.layer("summaries").left_out[-1].why
+    assert "at most 24,000 characters" in tight.layer("summaries").left_out[-1].why
     assert tight.layer("soul").lines
     assert tight.layer("environment").lines
 

@@ -115,6 +115,6 @@ def test_facts_beyond_the_budget_together_are_not_imported(
         if row["path"] != MONTH:
             row["content"] = "# Big\n\n> Summary: big\n\n" + "z\n" * 5_000
 
-    with pytest.raises(ImportRejected, match=r"to 20,\d+ bytes"):
+    with pytest.raises(ImportRejected, match=r"would be 20,\d+ bytes"):
         taken_in(exported(written, tmp_path / "a.zip", grow), bob)
     assert MemoryFile.objects.of(bob).count() == 2

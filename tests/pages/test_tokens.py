@@ -98,7 +98,7 @@ def test_each_app_that_signs_in_has_its_steps_with_this_beacons_address(browser:
     assert json.loads(steps["VS Code"].text)["servers"]["beacon"]["type"] == "http"
     body = page.content.decode()
     assert "In Claude, open Settings → Connectors" in body and "turn on Developer mode" in body
-    assert body.count("needs a public https URL") == 2  # this one isn't public
+    assert body.count("needs a public HTTPS URL") == 2  # this one isn't public
 
 
 def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settings: Any) -> None:

@@ -145,7 +145,7 @@ def test_a_service_that_answers_without_end_is_stopped(
         apprise_sender.send(url, title="a", body="b", anywhere=True)
 
     monkeypatch.setattr(apprise_sender, "SECONDS", 0.05)
-    with pytest.raises(ProviderUnavailable, match="ntfy://… didn’t answer within"):
+    with pytest.raises(ProviderUnavailable, match="ntfy://… didn’t respond within"):
         apprise_sender.send(url, title="a", body="b", anywhere=True)
 
 
