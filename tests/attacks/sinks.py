@@ -64,6 +64,7 @@ MADE_SAFE = {
     "memory/pages/shared/responses.py": "topic: forms that hold what was typed",
     "research/services/reports/reading.py": "report: body, summary, title, delta, citations",
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
+    "memory/pages/records/record.py": "search: hits and snippets",
     "memory/pages/review/proposals.py": "review",
     "memory/services/search/snippets.py": "search: hits and snippets",
     "memory/pages/chat.py": "Ask: conversations and answers",

@@ -330,7 +330,7 @@ def _shares(cast: dict[str, str]) -> list[Place]:
 
 
 def _no_person(visitor: Visitor) -> None:
-    visitor.page.locator("[name=username]").fill("no-such-person")
+    visitor.page.locator("[name=username]").fill("grace")  # the owner
     visitor.page.get_by_role("button", name="Share", exact=True).click()
     visitor.page.locator("[name=username][aria-invalid]").wait_for()
 

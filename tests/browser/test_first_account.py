@@ -40,6 +40,7 @@ def look_round(visitor: Visitor) -> None:
     expect(page.locator("main")).to_contain_text("Worker")
     visitor.follow("Models and search")
     feeds = page.locator("#connection_free")
+    feeds.locator("summary").click()
     feeds.locator("[name$=url]").fill("http://127.0.0.1:9/feed.xml")  # this machine's own
     feeds.get_by_role("button", name="Test").click()
     expect(page.locator("#test_feeds")).not_to_be_empty()  # what it really answered
