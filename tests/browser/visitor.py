@@ -141,7 +141,8 @@ class Visitor:
         if rule != "target-size" or "obscured" not in why:
             return False
         self.page.evaluate(
-            "(what) => document.querySelector(what).scrollIntoView({block: 'center', inline: 'center'})", target
+            "(what) => document.querySelector(what).scrollIntoView({block: 'center', inline: 'center'})",
+            target,
         )
         again = self.page.evaluate(CHECK, [TAGS, ["target-size"]])
         return not any(other.startswith(f"{rule}: {target} (") for other in again)

@@ -54,7 +54,7 @@ def _half_saved(broken: Broken, titles: list[str]) -> int:
 @pytest.mark.parametrize(
     ("how", "is_quick"),
     [
-        pytest.param(IMMEDIATE, True, id="immediate, time made to pass"),
+        pytest.param(IMMEDIATE, True, id="immediate, time made to pass", marks=pytest.mark.long),
         pytest.param(IMMEDIATE, False, id="immediate", marks=pytest.mark.long),
         pytest.param(FAST, False, id="fast", marks=pytest.mark.long),
     ],

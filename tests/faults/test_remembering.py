@@ -123,6 +123,7 @@ def test_the_name_is_known_in_another_process_and_each_part_is_needed(
         assert answer["calls"][0][:2] == ["memory_read", {"path": "facts/user.md"}]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("R164")
 def test_past_work_is_told_from_the_episode_that_looking_back_wrote(site: Site):
     words = [BUG, "It was in the time zone's code.", "That is all for today."]
