@@ -662,7 +662,7 @@ class PurgedSection:
 
 
 def _word() -> str:
-    return f"[{_('purged')}]"
+    return "[" + _("purged") + "]"
 
 
 def _marked(line: str) -> str:
