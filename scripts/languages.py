@@ -8,10 +8,12 @@ In these files, `context\x04message` is a message of one context, as in compiled
 
 Messages are read as Django's makemessages reads them, but with Babel, because GNU gettext isn't
 a Python package.  A translation whose English text has changed is a new message: nothing is guessed.
+Babel overlooks messages in f-strings and behind assigned names.  `missing` lists those too.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -63,16 +65,46 @@ def messages() -> Iterator[tuple[str, int, Key, list[str]]]:
         name = path.relative_to(ROOT).as_posix()
         if path.suffix != ".py":
             text = _as_python(text, name)
-        keywords = KEYWORDS | {
-            new: KEYWORDS[old]
-            for line in _IMPORTED.findall(text)
-            for old, new in _AS.findall(line)
-            if old in KEYWORDS
-        }
+        keywords = _keywords(text)
         found = extract_python(io.BytesIO(text.encode()), keywords, ["Translators:"], {})
         for line, function, given, comments in found:
             if function is not None and (key := _key(keywords[function], given)):
                 yield name, line, key, comments
+
+
+def _keywords(source: str) -> dict[str, Any]:
+    """Return the functions that translate, under the names that they have in this module."""
+    return KEYWORDS | {
+        new: KEYWORDS[old]
+        for line in _IMPORTED.findall(source)
+        for old, new in _AS.findall(line)
+        if old in KEYWORDS
+    }
+
+
+def overlooked() -> Iterator[str]:
+    """Yield the places in the code whose messages Babel overlooks."""
+    for path in _files():
+        if path.suffix == ".py":
+            for line, why in overlooked_in(path.read_text(encoding="utf-8")):
+                yield f"{path.relative_to(ROOT).as_posix()}:{line}: {why}"
+
+
+def overlooked_in(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a module whose messages Babel overlooks, and why."""
+    keywords = _keywords(source)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
+            for name in calls:
+                if isinstance(name, ast.Name) and name.id in keywords:
+                    yield name.lineno, f"{name.id}() in an f-string. Assign the message first."
+        elif (
+            isinstance(node, (ast.Assign, ast.AnnAssign))
+            and isinstance(node.value, ast.Name)
+            and node.value.id in keywords
+        ):
+            yield node.lineno, f"another name for {node.value.id}. Import it “as” this name."
 
 
 def _files() -> Iterator[Path]:
@@ -221,14 +253,15 @@ def update() -> int:
 
 
 def missing() -> int:
-    """Print the problems of all catalogs; return 1 if an offered language has any."""
+    """Print overlooked messages and problems of catalogs; return 1 unless languages are complete."""
     wanted = template()
     found = {name: list(problems(name, updated(name, wanted))) for name in STARTED}
+    unread = list(overlooked())
     print(
-        "\n".join(one for some in found.values() for one in some)
+        "\n".join([*unread, *(one for some in found.values() for one in some)])
         or "All translations are complete."
     )
-    return int(any(found[name] for name in LANGUAGES))
+    return int(bool(unread) or any(found[name] for name in LANGUAGES))
 
 
 def fill(folder: Path) -> int:

@@ -282,6 +282,7 @@ def transcript(messages: Sequence[Message]) -> str:
         "user": _("Person"),
         "assistant": _("Agent"),
         "tool": _("Result"),
+        "call": _("Call"),
     }
     told = []
     for message in messages:
@@ -289,7 +290,7 @@ def transcript(messages: Sequence[Message]) -> str:
             told.append(f"{names.get(message.role, message.role)}: {message.content}")
         for call in message.tool_calls:
             arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
-            told.append(f"{_('Call')}: {call.name} {arguments}")
+            told.append(f"{names['call']}: {call.name} {arguments}")
     return clean("\n".join(told))[0]
 
 

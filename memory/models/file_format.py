@@ -599,6 +599,7 @@ def anchor_of(heading: Sequence[str]) -> str:
 
 # --- removing a purged section from older texts ---
 
+PURGED = "[purged]"  # in every language, because files keep it and messages quote it
 LEAST_LINE = 12  # characters; a line this long is removed wherever it occurs
 LEAST_PART = 4  # characters in a part of a summary line
 
@@ -631,7 +632,7 @@ class PurgedSection:
         stands = _comparable(self.stands.split("\n"))
         parts = [one.strip() for one in summary.rstrip("…").split(", ")]
         told = (one for one in parts if len(one) >= LEAST_PART)
-        return _word() if any(one in said and one not in stands for one in told) else summary
+        return PURGED if any(one in said and one not in stands for one in told) else summary
 
     def _by_heading(self, text: str) -> Iterable[int]:
         if not self.heading or any(one.heading == self.heading for one in sections_of(self.stands)):
@@ -658,16 +659,12 @@ class PurgedSection:
         summary = summary_of(text) or ""
         if end < 0 or self.summary_without(summary, taken) == summary:
             return text
-        return f"{text[:begin]}{line_of(_word())}{text[end:]}"
-
-
-def _word() -> str:
-    return f"[{_('purged')}]"
+        return f"{text[:begin]}{line_of(PURGED)}{text[end:]}"
 
 
 def _marked(line: str) -> str:
     signs = line[: len(line) - len(line.lstrip(" #"))] if is_heading(line) else ""
-    return f"{signs}{_word()}"
+    return f"{signs}{PURGED}"
 
 
 def _comparable(lines: Iterable[str]) -> str:

@@ -231,7 +231,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
-        text = f"{text} {_('None of these services search the web.')}"
+        text += " " + _("None of these services search the web.")
         todo = _("To search the web, add a web search service to BEACON_SEARCH.")
         yield Part(_("Search services"), GOOD, text, todo)
     else:

@@ -90,7 +90,7 @@ def _failed(request: HttpRequest, failure: Failure, again: str) -> HttpResponse:
     answer["Retry-After"] = str(failure.retry_after)
     answer.failure = failure  # type: ignore[attr-defined]  # for programs, who get it as JSON
     if getattr(request, "htmx", False):
-        words = f"{failure.words} {_('Your text is still here.')}"
+        words = f"{failure.words} " + _("Your text is still here.")
         answer["HX-Trigger"] = json.dumps({"toast": {"text": words, "level": "error"}})
         answer["HX-Reswap"] = "none"
     return answer

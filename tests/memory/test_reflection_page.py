@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 
 from memory.models import MemoryFile, Proposal, Reflection, User
 from memory.pages.reflections import shown_of
@@ -73,6 +74,18 @@ def test_calls_are_shown_with_their_arguments_and_answers(alice: User, reflect: 
     assert (call.tool, call.is_error) == ("memory_append", False)
     assert call.arguments == f"path: facts/memory.md\nentry: {LESSON}"
     assert "Pending approval" in call.result
+
+
+@pytest.mark.parametrize(("in_row", "level"), [(False, "h3"), (True, "h4")])
+def test_calls_are_one_level_below_the_reflections_heading(
+    alice: User, reflect: Reflect, in_row: bool, level: str
+):
+    reflect(learned(), "Kept.", trust=WEB)
+    shown = {"reflection": shown_of(alice, SOURCE), "in_row": in_row}
+
+    page = render_to_string("memory/_reflection.html", shown)
+
+    assert f'<{level} class="mono">memory_append</{level}>' in page
 
 
 def test_nobody_elses_and_nothing_unfinished_is_shown(alice: User, bob: User, reflect: Reflect):

@@ -332,6 +332,9 @@ def test_of_many_hits_the_first_are_shown_and_the_others_when_asked_for(
     assert 'href="?hits=all#hits"' in few and "Show all 103, not only the first 100" in few
     assert "Page 100" in few and "Page 101" not in few
     assert b"Page 103" in all_of_them and b'href="?hits=all#hits"' not in all_of_them
+    # Without JavaScript, nothing else unfolds the rows that the link leads to.
+    row = '<details class="fold-row" open>\n    <summary>\n      <h3 id="hits-title">'
+    assert row.encode() in all_of_them and row not in few
 
 
 def test_a_model_s_summary_comes_before_its_changes(browser: Client, topic: Topic):

@@ -331,6 +331,8 @@ def test_what_the_next_run_does_comes_before_its_prompt(browser: Client, topic: 
     places = ["Index corruption", ">Known facts", ">Read again", "spam.example", ">Prompt</h2>"]
     assert sorted(places, key=shown.index) == places
     assert "The next run reads" in shown and 'class="fold-row">' in shown
+    again = shown.partition(">Read again")[2].partition("</details>")[0]
+    assert again.count("<li>") == again.count('<a class="name" href="https://') == 2
 
 
 def test_memory_is_ended_and_revived_by_hand_with_undo(browser: Client, topic: Topic):

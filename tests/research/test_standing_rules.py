@@ -112,7 +112,7 @@ def test_what_is_always_checked_is_asked_though_the_model_forgets_it(
     run = cast.carried_out(cast.started(rule(topic, CHECK, "cell prices in Japan")))
 
     assert "cell prices in Japan" in providers.search.asked
-    assert "Always check" in providers.model.history[0].prompt
+    assert "Always include" in providers.model.history[0].prompt
     assert "always included: cell prices in Japan" in detail(run, "plan")
     assert run.manifest["always_checked"] == ["cell prices in Japan"]
 

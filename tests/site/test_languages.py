@@ -78,8 +78,25 @@ def test_problems_of_translations_are_found() -> None:
 
 
 def test_messages_behind_other_names_and_in_templates_are_found(wanted: Catalog) -> None:
-    assert wanted.get("signed in") is not None  # gettext_lazy as _L
+    assert wanted.get("signed out") is not None  # gettext_lazy as _lazy
     assert wanted.get("Save") is not None  # {% translate %}
+
+
+def test_no_message_is_overlooked() -> None:
+    assert list(languages.overlooked()) == []
+
+
+def test_messages_in_f_strings_and_behind_assigned_names_are_noticed() -> None:
+    source = """
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext as _many
+_L = _
+text = f"{n} {_('Changed')} {', '.join(names)}"
+text = f"{_many('%(n)d note', '%(n)d notes', n) % {'n': n}}"
+text = f"{n} " + _("Changed")
+"""
+
+    assert [line for line, _why in languages.overlooked_in(source)] == [4, 5, 6]
 
 
 # --- whose language -------------------------------------------------------------------------------

@@ -257,15 +257,14 @@ def _summarise(session: Session) -> None:
     steps = [shorten(plain(step), LONGEST_STEP) for step in made.next_steps] if made else []
     told = {"title": session.title, "day": _day(session)}
     goal = next((one.content for one in said if one.role == "user"), session.title)
-    parts = [
-        _("Session “%(title)s”, %(day)s") % told,
-        f"**{_('Goal')}:** {shorten(goal, LONGEST_REQUEST)}",
-        f"**{_('Actions')}:** {_actions(said)}",
-        f"**{_('Result')}:** {shorten(result, LONGEST_RESULT) or _('no answer was given')}",
-    ]
-    if kept := [step for step in steps if step][:MOST_STEPS]:
-        parts.append(f"**{_('Next steps')}:**\n" + "\n".join(f"- {step}" for step in kept))
-    content = "\n\n".join(parts)
+    parts = {
+        _("Goal"): f" {shorten(goal, LONGEST_REQUEST)}",
+        _("Actions"): f" {_actions(said)}",
+        _("Result"): " " + (shorten(result, LONGEST_RESULT) or _("no answer was given")),
+        _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MOST_STEPS]),
+    }
+    title = _("Session “%(title)s”, %(day)s") % told
+    content = "\n\n".join([title, *(f"**{k}:**{v}" for k, v in parts.items() if v)])
     trust = lowest_trust([Trust.AGENT, trust_of(session)])
     if injection_reason(content):
         trust = Trust.QUARANTINED

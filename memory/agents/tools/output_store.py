@@ -103,7 +103,8 @@ class ResultStore:
                 item = self._stored_already(name, result)
                 item = item or self._stored(name, result, _title_of(asked or {}))
         except MemoryRefused as exc:
-            return StoredOutput(f"{result.text}\n\n{_('(Not stored: %(why)s)') % {'why': exc}}")
+            why = _("(Not stored: %(why)s)") % {"why": exc}
+            return StoredOutput(f"{result.text}\n\n{why}")
         Use.note_records(self.context.owner, [item], self.context.place or self.context.source)
         return StoredOutput(result.text, item, is_first=is_first)
 

@@ -221,7 +221,7 @@ class FilterBar:
             query[self.words_param] = " ".join([*(o.text for o in found if o is not one), rest])
             facet = labels.get(one.field)
             said = {c.value: str(c.label) for c in facet.choices} if facet else {}
-            label = f"{_('not')} {one.field}" if one.negated else one.field
+            label = _("not") + f" {one.field}" if one.negated else one.field
             shown = ", ".join(said.get(value, value) for value in one.values)
             chips.append(Chip(label, shown, self._url(query)))
         return chips

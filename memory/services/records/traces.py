@@ -164,7 +164,7 @@ STAYING: list[Callable[[Traces], Iterable[tuple[str, str]]]] = []
 
 def redacted() -> str:
     """Return the replacement for deleted text."""
-    return f"[{_('deleted')}]"
+    return "[" + _("deleted") + "]"
 
 
 def as_text(column: str) -> Cast:

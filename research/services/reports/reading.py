@@ -928,12 +928,12 @@ class _Margins:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self._note_url = reverse("research:sentence-note", args=[topic.slug])
-        changed = f"≠ {_('Changed')}"
+        changed = "≠ " + _("Changed")
         self._kinds = {
-            Status.CONTRADICTED: f"! {_('Disputed')}",
+            Status.CONTRADICTED: "! " + _("Disputed"),
             Status.CHANGED: changed,
-            Status.NEW: f"+ {_('New')}",
-            Status.GONE: f"− {_('Gone')}",
+            Status.NEW: "+ " + _("New"),
+            Status.GONE: "− " + _("Gone"),
         }
         self._trust = {
             "owner": _("yours"),

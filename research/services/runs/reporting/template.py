@@ -145,7 +145,7 @@ def _apart(before: Sequence[str], name: str, block: str) -> Iterator[str]:
 
 
 def _blocks(contents: Contents, most: int | None) -> dict[str, str]:
-    none = f"*{_('None in this run.')}*"
+    none = "*" + _("None in this run.") + "*"
     by_number = {source["n"]: source for source in contents.sources}
     blocks = {
         "summary": contents.summary,

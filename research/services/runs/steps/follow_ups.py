@@ -433,14 +433,14 @@ def _content(work: RunContext, topic: Topic, written: RunSummary | None) -> str:
     steps = [plain(step) for step in written.next_steps] if written else []
     steps = [shorten(s, _MOST_STEP) for s in [*steps[:MOST_STEPS], *_next_steps(work, topic)] if s]
     told = {"run": str(work.run), "topic": topic.title, "day": _day(work.run)}
-    parts = [
-        _("%(run)s of “%(topic)s”, %(day)s") % told,
-        f"**{_('Goal')}:** {_goal(work, topic)}",
-        f"**{_('Actions')}:** {_actions(work.run)}",
-        f"**{_('Result')}:** {result}",
-        f"**{_('Next steps')}:**\n" + "\n".join(f"- {step}" for step in dict.fromkeys(steps)),
-    ]
-    return clean("\n\n".join(parts))[0]
+    parts = {
+        _("Goal"): f" {_goal(work, topic)}",
+        _("Actions"): f" {_actions(work.run)}",
+        _("Result"): f" {result}",
+        _("Next steps"): "".join(f"\n- {step}" for step in dict.fromkeys(steps)),
+    }
+    title = _("%(run)s of “%(topic)s”, %(day)s") % told
+    return clean("\n\n".join([title, *(f"**{k}:**{v}" for k, v in parts.items())]))[0]
 
 
 def _day(run: Run) -> str:

@@ -378,7 +378,8 @@ def _line(change: dict[str, Any]) -> str:
     line = f"{change['sentence']} {marks}".strip()
     if change["status"] == Status.CONFIRMED:
         return line
-    return f"{line} ({_('before: %(text)s') % {'text': change['previous_text']}})"
+    before = _("before: %(text)s") % {"text": change["previous_text"]}
+    return f"{line} ({before})"
 
 
 def _why_not(work: RunContext, fact: TopicFact) -> str:
