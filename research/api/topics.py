@@ -45,7 +45,6 @@ from research.services.schedules import scheduling
 from research.services.sources import figures as source_rules
 from research.services.sources import figures as sources_figures
 from research.services.sources.figures import ALL, TOPIC, DeskRow, Rules, SourcesFilter
-from research.services.topics import page as topic_page
 from research.services.topics import topic_form
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import State
@@ -377,7 +376,7 @@ def list_sources(
     request: ApiRequest, slug: str, wanted: SourcesQuery = PAGE
 ) -> Listing[TopicSourceOut]:
     """List a topic's domains or pages, and what each has contributed."""
-    topic, name = _topic(request, slug), f"sources of {slug}"
+    topic, name = topic_of(request.auth, slug), f"sources of {slug}"
     asked = SourcesFilter.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
     question = sources_figures.question(asked, rules)
@@ -397,7 +396,7 @@ def treat_source(
     Applies from the next run. Agents can't mute, set rules for all topics, or change the owner's
     rules (403).
     """
-    topic = _topic(request, slug)
+    topic = topic_of(request.auth, slug)
     if rule.everywhere and request.auth.token.topic_ids:
         raise Problem(403, _("This token is only for some topics, so it can’t set rules for all."))
     if rule.everywhere or rule.act == "mute":
@@ -410,17 +409,6 @@ def treat_source(
     scope = ALL if rule.everywhere else TOPIC
     changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)
     return SourceRuleOut(place=changed.place, act=rule.act, before=changed.before)  # type: ignore[arg-type]
-
-
-def _topic(request: ApiRequest, slug: str) -> Any:
-    caller = request.auth
-    topics: Any = topic_page.topics_of(caller.owner).filter(slug=slug)
-    if not caller.by.is_person:
-        topics = topics.for_agents()
-    topic = topics.first()
-    if topic is None:
-        raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
-    return topic
 
 
 # --- topics from JSON, validated by the form that people use ---

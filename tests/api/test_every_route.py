@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 
 from memory.accounts import tokens
-from memory.api.auth import caller_of
+from memory.api.auth import Caller, caller_of
 from memory.models import (
     Conflict,
     Note,
@@ -33,6 +33,7 @@ from memory.services.search import ratings
 from research.api.joined import api
 from research.models import Channel
 from research.services.topics import sharing
+from research.services.topics.settings import editing as topic_editing
 from tests.api.cast import ROOT, Program, problem
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
@@ -306,3 +307,29 @@ def test_a_token_for_topics_reads_and_changes_these(alice: User, there: dict[str
     assert program.patch(f"{path}/sources", rule | {"everywhere": False}).status_code == 200
     chat = Client().get("/v1/models", headers={"Authorization": f"Bearer {program.text}"})
     assert chat.status_code == 403 and not caller_of(program.token).may("metrics")
+
+
+@pytest.mark.requirement("R398")
+def test_a_token_for_a_deleted_topic_opens_no_new_topic_of_its_name(alice: User) -> None:
+    old = make_topic(alice, "Ferries")
+    program = Program(alice, "read", "write", "admin", name="bound", topics=[old])
+    topic_editing.trash_topic(old, by=alice.actor)
+    new = make_topic(alice, "Ferries")
+    assert new.slug == old.slug
+
+    rule = {"place": "example.org", "act": "block"}
+    assert problem(program.get("/topics/ferries"), 404)
+    assert problem(program.get("/topics/ferries/sources"), 404)
+    assert problem(program.patch("/topics/ferries/sources", rule), 404)
+
+
+@pytest.mark.requirement("R398")
+def test_the_sources_of_a_topic_check_the_tokens_topics_themselves(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(alice, "read", name="bound", topics=[make_topic(alice, "Ferries")])
+    make_topic(alice, "Trains")
+    monkeypatch.setattr(Caller, "check_topics", lambda *_all: None)
+
+    assert program.get("/topics/ferries/sources").status_code == 200
+    assert problem(program.get("/topics/trains/sources"), 404)
