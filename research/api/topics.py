@@ -24,6 +24,8 @@ from memory.models import Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.topics import TopicQuerySet
+from memory.services.library.documents import SERVICE as LIBRARY
+from memory.services.llm import connections
 from memory.services.notes.saving import lowest_trust
 from memory.services.topic_memory import agent_memory
 from research.api.runs import MARKDOWN, recheck, refusal, report_answer, reports_of, start
@@ -169,7 +171,12 @@ def edit_topic(
     _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
     change_checked(
-        topic, patch.asked(), by=caller.by, expected_version=expected, trust=caller.write_trust
+        topic,
+        patch.asked(),
+        by=caller.by,
+        expected_version=expected,
+        trust=caller.write_trust,
+        may_add_library=not caller.token.topic_ids,
     )
     changed = _topics(caller).get(pk=topic.pk)
     tagged(response, changed)
@@ -456,17 +463,30 @@ def create_checked(
 
 
 def change_checked(
-    topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int, trust: str = ""
+    topic: Topic,
+    asked: Mapping[str, Any],
+    *,
+    by: Actor,
+    expected_version: int,
+    trust: str = "",
+    may_add_library: bool = True,
 ) -> Topic:
     """Change the given fields and return the topic, unless someone changed it since that version.
 
     `trust` is that of an agent's text. The topic's own trust is lowered to it.
 
-    Raises StaleWrite, Locked, and InvalidValue with errors by field. Nothing is stored then.
+    Raises StaleWrite, Locked, and InvalidValue with errors by field, and Problem (403) if it adds
+    the library without `may_add_library`. Nothing is stored then.
     """
     topic.check_may_change(by)
     _form, state = _checked(topic.owner, asked, topic)
     wanted = {name: state[name] for name in asked if name in state}
+    now = _from_library(topic_editing.state_of(topic))
+    if not may_add_library and not _from_library(wanted) <= now:
+        text = _(
+            "This token is only for some topics, so it can’t make them search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
+        )
+        raise Problem(403, text)
     with transaction.atomic():
         topic = topic_editing.edit_topic(
             topic, by=by, wanted=wanted, expected_version=expected_version
@@ -480,6 +500,15 @@ def change_checked(
         if "archived" in asked:
             _archive(topic, bool(asked["archived"]), by)
     return topic
+
+
+def _from_library(state: Mapping[str, Any]) -> set[str]:
+    """Return what a topic with these settings reads from the library."""
+    services = state.get("services")
+    searched = () if services is None else connections.search_services(services)
+    found = {LIBRARY} & set(searched)
+    rules = state.get("always_check") or ()
+    return found | {rule for rule in rules if rule.startswith(f"{LIBRARY}:")}
 
 
 def _pause(topic: Topic, paused: bool, by: Actor) -> None:

@@ -31,7 +31,7 @@ from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
 from memory.services.search import ratings
 from research.api.joined import api
-from research.models import Channel
+from research.models import Channel, TopicSettings
 from research.services.topics import sharing
 from research.services.topics.settings import editing as topic_editing
 from tests.api.cast import ROOT, Program, problem
@@ -333,3 +333,31 @@ def test_the_sources_of_a_topic_check_the_tokens_topics_themselves(
 
     assert program.get("/topics/ferries/sources").status_code == 200
     assert problem(program.get("/topics/trains/sources"), 404)
+
+
+@pytest.mark.requirement("R398")
+@pytest.mark.parametrize("scope", ["write", "admin"])
+def test_a_token_for_topics_cant_make_them_read_the_library(alice: User, scope: str) -> None:
+    program = Program(alice, scope, name="bound")
+    assert (
+        program.post("/topics", {"title": "Ferries", "services": ["wikipedia"]}).status_code == 201
+    )
+    topic = Topic.objects.get(title="Ferries")
+    program.token.topic_ids = [topic.pk]
+    program.token.save()
+    path = "/topics/ferries"
+
+    for patch in (
+        {"services": ["wikipedia", "library"]},
+        {"services": None},  # the default services, which include the library
+        {"always_check": ["Library:" + NOWHERE["item_id"]]},
+        {"always_check": ["a\nlibrary:" + NOWHERE["item_id"]]},
+    ):
+        refused = problem(program.patch(path, patch, If_Match="*"), 403)
+        assert "your library" in refused["detail"]
+    topic.settings.refresh_from_db()
+    assert (topic.settings.services, topic.settings.always_check) == (["wikipedia"], [])
+
+    TopicSettings.objects.update(services=["library"])
+    kept = {"services": ["library", "wikipedia"], "always_check": ["ferries"]}
+    assert program.patch(path, kept, If_Match="*").status_code == 200
