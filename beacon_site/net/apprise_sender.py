@@ -12,8 +12,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.net.extract import MIB, ChildFailed, ChildProcess
+from beacon_site.net.extract import MIB, ChildFailed, ChildNotStarted, ChildProcess
 from beacon_site.net.http import scrub
+from beacon_site.net.mail import DeliveryUncertain
 
 MOST_BODY = 8_000  # characters; most services cut earlier
 SECONDS = 45.0  # for all of a service's requests
@@ -28,8 +29,8 @@ def problem_of(url: str, *, anywhere: bool) -> str:
     """
     try:
         return _problem(_child({"url": url, "anywhere": anywhere}))
-    except ProviderUnavailable as exc:
-        return str(exc)
+    except (ProviderUnavailable, ChildFailed):
+        return _("Apprise couldn’t check this URL. Try again in a minute.")
 
 
 def shown(url: str) -> str:
@@ -43,10 +44,14 @@ def shown(url: str) -> str:
 def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
     """Send a text and return a sentence about the result.
 
-    Raises ProviderRejected for a URL that can't be used, and ProviderUnavailable if sending failed.
+    Raises ProviderRejected for a URL that can't be used, ProviderUnavailable if sending failed, and
+    DeliveryUncertain if the process was stopped while sending.
     """
     asked = {"url": url, "title": title, "body": body[:MOST_BODY], "anywhere": anywhere}
-    answer = _child(asked)
+    try:
+        answer = _child(asked)
+    except ChildFailed as exc:
+        raise DeliveryUncertain(_broke_off(exc.reason, shown(url))) from exc
     if problem := _problem(answer):
         raise ProviderRejected(problem)
     if not answer["taken"]:
@@ -61,24 +66,33 @@ def send(url: str, *, title: str, body: str, anywhere: bool) -> str:
 def _child(asked: dict[str, Any]) -> dict[str, Any]:
     """Ask a new child process, since its limits depend on the person.
 
-    Raises ProviderUnavailable if it doesn't answer within its limits.
+    Raises ChildFailed if it doesn't answer within its limits, and ProviderUnavailable if it can't
+    be started.
     """
-    child = ChildProcess(COMMAND, seconds=SECONDS, memory_limit=MEMORY_LIMIT)
+    child = ChildProcess(COMMAND, seconds=SECONDS, memory_limit=MEMORY_LIMIT, repeats=False)
     try:
         return child.ask(asked)
-    except ChildFailed as exc:
-        place = shown(asked["url"])
-        if exc.reason == "slow":
-            said = _("%(place)s didn’t respond within %(seconds)d seconds.")
-            raise ProviderUnavailable(said % {"place": place, "seconds": SECONDS}) from exc
-        if exc.reason == "memory":
-            said = _(
-                "%(place)s sent too much data, so Beacon stopped reading. Check the channel’s URL."
-            )
-            raise ProviderUnavailable(said % {"place": place}) from exc
-        raise ProviderUnavailable(_("The message couldn’t be sent: Apprise crashed.")) from exc
+    except ChildNotStarted as exc:
+        text = _("Apprise couldn’t be started, so nothing was sent.")
+        raise ProviderUnavailable(text) from exc
     finally:
         child.close()
+
+
+def _broke_off(reason: str, place: str) -> str:
+    if reason == "slow":
+        said = _(
+            "%(place)s didn’t respond within %(seconds)d seconds. The message may have arrived, so Beacon won’t send it again."
+        )
+    elif reason == "memory":
+        said = _(
+            "%(place)s sent too much data, so Beacon stopped reading. The message may have arrived, so Beacon won’t send it again. Check the channel’s URL."
+        )
+    else:
+        said = _(
+            "Apprise crashed while sending to %(place)s. The message may have arrived, so Beacon won’t send it again."
+        )
+    return said % {"place": place, "seconds": SECONDS}
 
 
 def _problem(answer: dict[str, Any]) -> str:

@@ -59,6 +59,13 @@ class ChildFailed(Exception):
         self.reason = reason
 
 
+class ChildNotStarted(ProviderUnavailable):
+    """No child could be started, so none got the request."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(_("The document reader couldn’t be started: %(why)s.") % {"why": why})
+
+
 class ChildProcess:
     """Child processes of one kind, shared safely between threads; a forked process starts its own.
 
@@ -74,11 +81,13 @@ class ChildProcess:
         most: int = 1,
         rest: float = REST_SECONDS,
         queue: float = QUEUE_SECONDS,
+        repeats: bool = True,
     ) -> None:
         """`seconds` is for one request, `memory_limit` in bytes of resident memory.
 
         A child ends after `rest` seconds without a request.  A request waits for earlier ones for
-        `queue` seconds at most.
+        `queue` seconds at most.  With `repeats`, a request on which a child ends at once is given
+        to another child; don't use it for requests that have effects.
         """
         self._command = tuple(command)
         self._seconds = seconds
@@ -86,8 +95,15 @@ class ChildProcess:
         self._most = most
         self._rest = rest
         self._queue = queue
+        self._repeats = repeats
         self._others = [
-            ChildProcess(command, seconds=seconds, memory_limit=memory_limit, rest=rest)
+            ChildProcess(
+                command,
+                seconds=seconds,
+                memory_limit=memory_limit,
+                rest=rest,
+                repeats=repeats,
+            )
             for _ in range(most - 1)
         ]
         self._reset()
@@ -105,7 +121,7 @@ class ChildProcess:
     def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         """Return the child's reply.
 
-        Raises ChildFailed, and ProviderUnavailable if it is too busy or can't be started.
+        Raises ChildFailed, ChildNotStarted, and ProviderUnavailable if it is too busy.
         """
         line = json.dumps(request).encode("ascii") + b"\n"
         if not self._slots.acquire(timeout=self._queue):
@@ -119,6 +135,10 @@ class ChildProcess:
             except ChildFailed as exc:
                 one._kill()
                 logger.warning("child process failed", reason=exc.reason)
+                raise
+            except ChildNotStarted as exc:
+                one._kill()
+                logger.warning("child process not started", reason=str(exc))
                 raise
             finally:
                 one._end_later()
@@ -203,12 +223,9 @@ class ChildProcess:
 
     def _reply(self, request: bytes) -> dict[str, Any]:
         """Exchange one request; a child that died, perhaps while idle, is replaced once."""
-        for _attempt in range(2):
-            child = self._running()
+        for _attempt in range(2 if self._repeats else 1):
+            child = self._started()
             try:
-                if not self._ready:
-                    self._exchange(child, b"", time.monotonic() + START_SECONDS)
-                    self._ready = True
                 reply = json.loads(self._exchange(child, request, time.monotonic() + self._seconds))
             except OSError:
                 self._kill()
@@ -223,6 +240,23 @@ class ChildProcess:
                 return reply
             break
         raise ChildFailed("crashed")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """Return a child that has said that it's ready; one that dies at once is replaced once."""
+        for _attempt in range(2):
+            child = self._running()
+            if self._ready:
+                return child
+            try:
+                self._exchange(child, b"", time.monotonic() + START_SECONDS)
+            except OSError:
+                self._kill()
+            except ChildFailed as exc:
+                raise ChildNotStarted(exc.reason) from exc
+            else:
+                self._ready = True
+                return child
+        raise ChildNotStarted("crashed")
 
     def _running(self) -> subprocess.Popen[bytes]:
         child = self._child
@@ -248,9 +282,7 @@ class ChildProcess:
                 start_new_session=True,
             )
         except OSError as exc:
-            raise ProviderUnavailable(
-                _("The document reader couldn’t be started: %(why)s.") % {"why": exc.strerror}
-            ) from exc
+            raise ChildNotStarted(str(exc.strerror)) from exc
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)

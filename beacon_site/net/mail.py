@@ -104,7 +104,7 @@ class Mail:
 
 
 class DeliveryUncertain(ProviderError):
-    """The connection was lost after the email was sent, so it may have arrived."""
+    """The connection was lost or the process stopped while sending, so it may have arrived."""
 
 
 def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:

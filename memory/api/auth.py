@@ -117,7 +117,8 @@ class Caller:
             raise Problem(403, words % {"topics": slugs})
         if named is None:
             return  # a list, which contains only these topics
-        mine = Topic.objects.of(self.owner).filter(pk__in=only)
+        # A slug is unique only among live topics.
+        mine = Topic.objects.of(self.owner).live().filter(pk__in=only)
         found = {
             "topics": lambda: mine.filter(slug=named).exists(),
             "shared-topics": lambda: UUID(str(named)) in only,

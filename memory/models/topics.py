@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
@@ -475,7 +475,8 @@ class Membership(models.Model):
     the member has read: each reader has their own mark, and the owner's is on the reports.
 
     `username` is as the owner typed it. Without an account of that name, `user` is null until there
-    is one, and the owner sees no difference: sharing doesn't reveal which accounts exist.
+    is one, and the owner sees no difference: sharing doesn't reveal which accounts exist. After
+    WAITS, a new account gets no access, since the name may be another person's by then.
     """
 
     class Role(models.TextChoices):
@@ -485,6 +486,7 @@ class Membership(models.Model):
 
     MOST = 50  # per topic
     MOST_AN_HOUR = 20  # added by one person
+    WAITS = timedelta(days=30)  # for an account of the name
 
     id = models.BigAutoField(primary_key=True)
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="members")
@@ -508,8 +510,10 @@ class Membership(models.Model):
 
 
 def _give_access(user: User) -> None:
-    """Give a new account access to the topics that were shared with its name."""
-    Membership.objects.filter(user=None, username=user.get_username()).update(user=user)
+    """Give a new account access to the topics that were shared with its name lately."""
+    since = timezone.now() - Membership.WAITS
+    waiting = Membership.objects.filter(user=None, username=user.get_username())
+    waiting.filter(created__gt=since).update(user=user)
 
 
 FIRST_ROWS.append(_give_access)

@@ -24,6 +24,8 @@ from memory.models import Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.models.topics import TopicQuerySet
+from memory.services.library.documents import SERVICE as LIBRARY
+from memory.services.llm import connections
 from memory.services.notes.saving import lowest_trust
 from memory.services.topic_memory import agent_memory
 from research.api.runs import MARKDOWN, recheck, refusal, report_answer, reports_of, start
@@ -45,7 +47,6 @@ from research.services.schedules import scheduling
 from research.services.sources import figures as source_rules
 from research.services.sources import figures as sources_figures
 from research.services.sources.figures import ALL, TOPIC, DeskRow, Rules, SourcesFilter
-from research.services.topics import page as topic_page
 from research.services.topics import topic_form
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings.editing import State
@@ -170,7 +171,12 @@ def edit_topic(
     _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
     change_checked(
-        topic, patch.asked(), by=caller.by, expected_version=expected, trust=caller.write_trust
+        topic,
+        patch.asked(),
+        by=caller.by,
+        expected_version=expected,
+        trust=caller.write_trust,
+        may_add_library=not caller.token.topic_ids,
     )
     changed = _topics(caller).get(pk=topic.pk)
     tagged(response, changed)
@@ -377,7 +383,7 @@ def list_sources(
     request: ApiRequest, slug: str, wanted: SourcesQuery = PAGE
 ) -> Listing[TopicSourceOut]:
     """List a topic's domains or pages, and what each has contributed."""
-    topic, name = _topic(request, slug), f"sources of {slug}"
+    topic, name = topic_of(request.auth, slug), f"sources of {slug}"
     asked = SourcesFilter.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
     question = sources_figures.question(asked, rules)
@@ -397,7 +403,7 @@ def treat_source(
     Applies from the next run. Agents can't mute, set rules for all topics, or change the owner's
     rules (403).
     """
-    topic = _topic(request, slug)
+    topic = topic_of(request.auth, slug)
     if rule.everywhere and request.auth.token.topic_ids:
         raise Problem(403, _("This token is only for some topics, so it can’t set rules for all."))
     if rule.everywhere or rule.act == "mute":
@@ -410,17 +416,6 @@ def treat_source(
     scope = ALL if rule.everywhere else TOPIC
     changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)
     return SourceRuleOut(place=changed.place, act=rule.act, before=changed.before)  # type: ignore[arg-type]
-
-
-def _topic(request: ApiRequest, slug: str) -> Any:
-    caller = request.auth
-    topics: Any = topic_page.topics_of(caller.owner).filter(slug=slug)
-    if not caller.by.is_person:
-        topics = topics.for_agents()
-    topic = topics.first()
-    if topic is None:
-        raise not_found(_("This topic doesn’t exist, is in Trash, or isn’t yours."))
-    return topic
 
 
 # --- topics from JSON, validated by the form that people use ---
@@ -468,17 +463,30 @@ def create_checked(
 
 
 def change_checked(
-    topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int, trust: str = ""
+    topic: Topic,
+    asked: Mapping[str, Any],
+    *,
+    by: Actor,
+    expected_version: int,
+    trust: str = "",
+    may_add_library: bool = True,
 ) -> Topic:
     """Change the given fields and return the topic, unless someone changed it since that version.
 
     `trust` is that of an agent's text. The topic's own trust is lowered to it.
 
-    Raises StaleWrite, Locked, and InvalidValue with errors by field. Nothing is stored then.
+    Raises StaleWrite, Locked, and InvalidValue with errors by field, and Problem (403) if it adds
+    the library without `may_add_library`. Nothing is stored then.
     """
     topic.check_may_change(by)
     _form, state = _checked(topic.owner, asked, topic)
     wanted = {name: state[name] for name in asked if name in state}
+    now = _from_library(topic_editing.state_of(topic))
+    if not may_add_library and not _from_library(wanted) <= now:
+        text = _(
+            "This token is only for some topics, so it can’t make them search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
+        )
+        raise Problem(403, text)
     with transaction.atomic():
         topic = topic_editing.edit_topic(
             topic, by=by, wanted=wanted, expected_version=expected_version
@@ -492,6 +500,15 @@ def change_checked(
         if "archived" in asked:
             _archive(topic, bool(asked["archived"]), by)
     return topic
+
+
+def _from_library(state: Mapping[str, Any]) -> set[str]:
+    """Return what a topic with these settings reads from the library."""
+    services = state.get("services")
+    searched = () if services is None else connections.search_services(services)
+    found = {LIBRARY} & set(searched)
+    rules = state.get("always_check") or ()
+    return found | {rule for rule in rules if rule.startswith(f"{LIBRARY}:")}
 
 
 def _pause(topic: Topic, paused: bool, by: Actor) -> None:

@@ -207,7 +207,8 @@ class Delivery(LeasedJob):
     """
 
     RUNNING = "sending"
-    LEASE = timedelta(seconds=90)  # one attempt to send takes at most half of this
+    # Longer than any attempt to send. Apprise takes longest: 75 s with the start of its process.
+    LEASE = timedelta(seconds=150)
     RETRY_SECONDS = (60, 300, 1800, 7200, 18_000, 57_600)  # gives up after about a day
     LONGEST_RETRY = 86_400.0
     RELATED = ("channel", "owner", "run__topic", "run__report", "digest")

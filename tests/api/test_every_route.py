@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 
 from memory.accounts import tokens
-from memory.api.auth import caller_of
+from memory.api.auth import Caller, caller_of
 from memory.models import (
     Conflict,
     Note,
@@ -31,8 +31,9 @@ from memory.services.notes import saving as notes
 from memory.services.observations import Line, remember_lines
 from memory.services.search import ratings
 from research.api.joined import api
-from research.models import Channel
+from research.models import Channel, TopicSettings
 from research.services.topics import sharing
+from research.services.topics.settings import editing as topic_editing
 from tests.api.cast import ROOT, Program, problem
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written
@@ -306,3 +307,57 @@ def test_a_token_for_topics_reads_and_changes_these(alice: User, there: dict[str
     assert program.patch(f"{path}/sources", rule | {"everywhere": False}).status_code == 200
     chat = Client().get("/v1/models", headers={"Authorization": f"Bearer {program.text}"})
     assert chat.status_code == 403 and not caller_of(program.token).may("metrics")
+
+
+@pytest.mark.requirement("R398")
+def test_a_token_for_a_deleted_topic_opens_no_new_topic_of_its_name(alice: User) -> None:
+    old = make_topic(alice, "Ferries")
+    program = Program(alice, "read", "write", "admin", name="bound", topics=[old])
+    topic_editing.trash_topic(old, by=alice.actor)
+    new = make_topic(alice, "Ferries")
+    assert new.slug == old.slug
+
+    rule = {"place": "example.org", "act": "block"}
+    assert problem(program.get("/topics/ferries"), 404)
+    assert problem(program.get("/topics/ferries/sources"), 404)
+    assert problem(program.patch("/topics/ferries/sources", rule), 404)
+
+
+@pytest.mark.requirement("R398")
+def test_the_sources_of_a_topic_check_the_tokens_topics_themselves(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(alice, "read", name="bound", topics=[make_topic(alice, "Ferries")])
+    make_topic(alice, "Trains")
+    monkeypatch.setattr(Caller, "check_topics", lambda *_all: None)
+
+    assert program.get("/topics/ferries/sources").status_code == 200
+    assert problem(program.get("/topics/trains/sources"), 404)
+
+
+@pytest.mark.requirement("R398")
+@pytest.mark.parametrize("scope", ["write", "admin"])
+def test_a_token_for_topics_cant_make_them_read_the_library(alice: User, scope: str) -> None:
+    program = Program(alice, scope, name="bound")
+    assert (
+        program.post("/topics", {"title": "Ferries", "services": ["wikipedia"]}).status_code == 201
+    )
+    topic = Topic.objects.get(title="Ferries")
+    program.token.topic_ids = [topic.pk]
+    program.token.save()
+    path = "/topics/ferries"
+
+    for patch in (
+        {"services": ["wikipedia", "library"]},
+        {"services": None},  # the default services, which include the library
+        {"always_check": ["Library:" + NOWHERE["item_id"]]},
+        {"always_check": ["a\nlibrary:" + NOWHERE["item_id"]]},
+    ):
+        refused = problem(program.patch(path, patch, If_Match="*"), 403)
+        assert "your library" in refused["detail"]
+    topic.settings.refresh_from_db()
+    assert (topic.settings.services, topic.settings.always_check) == (["wikipedia"], [])
+
+    TopicSettings.objects.update(services=["library"])
+    kept = {"services": ["library", "wikipedia"], "always_check": ["ferries"]}
+    assert program.patch(path, kept, If_Match="*").status_code == 200

@@ -49,6 +49,14 @@ def test_it_can_be_limited_to_topics(alice: User, capsys: Any):
     assert [token.topic_ids for token in ApiToken.objects.all()] == [[topic.pk]]
 
 
+@pytest.mark.parametrize("topics", ["", ",", "  "])
+def test_topics_without_slugs_arent_the_whole_memory(alice: User, topics: str) -> None:
+    with pytest.raises(CommandError, match=r"at least one slug\. No token was created"):
+        call_command("api_token", "alice", "--topics", topics)
+
+    assert not ApiToken.objects.exists()
+
+
 @pytest.mark.parametrize("command", ["api_token", "first_account_link", "research"])
 def test_a_database_without_tables_is_told_in_a_sentence(
     db: None, monkeypatch: pytest.MonkeyPatch, command: str

@@ -304,3 +304,18 @@ def test_a_token_is_limited_to_topics_of_ones_own_and_shared_ones(
     assert "only <bdi>Ferries</bdi>, <bdi>Trains</bdi>" in shown
     shared.members.all().delete()
     assert "<bdi>a topic you can’t read</bdi>" in browser.get(PAGE).content.decode()
+
+
+@pytest.mark.requirement("R398")
+def test_a_limit_to_a_topic_that_is_gone_isnt_dropped(browser: Client, alice: User) -> None:
+    asked = {"name": "desk", "scopes": "read", "days": "90"}
+    assert "Limit to topics" not in browser.get(PAGE).content.decode()  # nothing to choose from
+    topic = make(alice, "Ferries")
+    topic.trash(by=alice.actor)
+
+    refused = browser.post(PAGE, asked | {"topics": [topic.pk]}).content.decode()
+
+    assert not ApiToken.objects.exists()
+    assert "Limit to topics" in refused and "is no longer available" in refused
+    assert browser.post(PAGE, asked).status_code == 200
+    assert ApiToken.objects.get().topic_ids == []

@@ -18,6 +18,7 @@ from werkzeug import Request, Response
 from beacon_site.net import apprise_child, apprise_sender
 from beacon_site.net.apprise_child import PUBLIC
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.net.mail import DeliveryUncertain
 
 
 def address(server: HTTPServer) -> str:
@@ -141,11 +142,11 @@ def test_a_service_that_answers_without_end_is_stopped(
     httpserver.expect_request("/").respond_with_handler(endless)
     url = f"ntfy://{httpserver.host}:{httpserver.port}/desk"
 
-    with pytest.raises(ProviderUnavailable, match="sent too much data"):
+    with pytest.raises(DeliveryUncertain, match="sent too much data"):
         apprise_sender.send(url, title="a", body="b", anywhere=True)
 
     monkeypatch.setattr(apprise_sender, "SECONDS", 0.05)
-    with pytest.raises(ProviderUnavailable, match="ntfy://… didn’t respond within"):
+    with pytest.raises(DeliveryUncertain, match="ntfy://… didn’t respond within"):
         apprise_sender.send(url, title="a", body="b", anywhere=True)
 
 
@@ -245,3 +246,30 @@ def test_the_process_is_confined_whatever_a_service_does(httpserver: HTTPServer,
         "public": "done", "a file": "refused", "a program": "refused", "a module": "done",
     }  # fmt: skip
     assert not httpserver.log
+
+
+@pytest.mark.parametrize("wait", [0, 1.2])  # seconds; at once, a reader of pages gets it again
+def test_a_process_that_crashes_while_sending_isnt_asked_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wait: float
+):
+    log = tmp_path / "asked"
+    program = (
+        "import sys, time; print('{}', flush=True); sys.stdin.readline();"
+        f"open({str(log)!r}, 'a').write('x'); time.sleep({wait}); sys.exit(1)"
+    )
+    monkeypatch.setattr(apprise_sender, "COMMAND", (sys.executable, "-c", program))
+
+    with pytest.raises(DeliveryUncertain, match="crashed while sending to json://…"):
+        apprise_sender.send("json://example.org", title="a", body="b", anywhere=True)
+
+    assert log.read_text() == "x"
+    assert "couldn’t check this URL" in apprise_sender.problem_of("json://a.example", anywhere=True)
+
+
+def test_a_process_that_cannot_be_started_has_sent_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        apprise_sender, "COMMAND", (sys.executable, "-c", "import sys; sys.exit(1)")
+    )
+
+    with pytest.raises(ProviderUnavailable, match="nothing was sent"):
+        apprise_sender.send("json://example.org", title="a", body="b", anywhere=True)

@@ -13,7 +13,9 @@ from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
 from beacon_site import celery
+from beacon_site.net import apprise_sender, extract
 from beacon_site.net import mail as net_mail
+from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Activity, Membership, Topic, User
 from memory.models.errors import InvalidValue
 from research.models import Channel, Delivery, Report, Run, TopicNotices
@@ -168,6 +170,40 @@ def test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice(
     row.refresh_from_db()
     assert (row.state, len(server.mails)) == ("unsure", 1)
     assert Activity.objects.filter(kind="delivery-unsure", is_warning=True).exists()
+
+
+@pytest.mark.parametrize(("failure", "state", "times"), [
+    (net_mail.DeliveryUncertain, "unsure", 1), (ProviderUnavailable, "waiting", 2),
+])  # fmt: skip
+def test_an_apprise_message_that_may_have_arrived_isnt_sent_again(
+    topic: Topic,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: type[Exception],
+    state: str,
+    times: int,
+):
+    sent = []
+
+    def send(url: str, **_more: Any) -> str:
+        sent.append(url)
+        raise failure("it broke off")
+
+    monkeypatch.setattr(apprise_sender, "send", send)
+    owner = topic.owner
+    made = Channel(owner=owner, kind=Channel.Kind.APPRISE, name="Chat", address="json://…")
+    made.keep_secret(url="json://desk.example")
+    made.save()
+    [row] = body_in_style(saved_run(topic, "A fact."))
+    sending.deliver(row.pk)
+
+    row = told_again(row)
+    assert (row.state, len(sent)) == (state, times)
+
+
+def test_an_attempt_ends_before_its_lease():
+    longest = extract.START_SECONDS + apprise_sender.SECONDS
+
+    assert longest < Delivery.LEASE.total_seconds() - 30
 
 
 def test_a_webhook_is_tried_again_under_the_same_id_with_the_same_words(

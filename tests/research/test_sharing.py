@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from memory.models import Activity, Membership, Topic, User
 from memory.models.errors import InvalidValue
@@ -122,6 +124,17 @@ def test_a_name_without_an_account_waits_for_one(topic: Topic, bob: User):
     assert shared_with(bob) == [] and Membership.objects.count() == 1
     sharing.remove_member(sharing.add_member(topic, "dora", "viewer", by=topic.owner.actor), by=topic.owner.actor)  # fmt: skip
     assert shared_with(User.objects.create_user("dora")) == []
+
+
+@pytest.mark.parametrize("days", [29, 31])
+def test_a_name_waits_thirty_days_for_an_account(topic: Topic, days: int):
+    member = sharing.add_member(topic, "carol", "viewer", by=topic.owner.actor)
+    Membership.objects.update(created=timezone.now() - timedelta(days=days))
+
+    carol = User.objects.create_user("carol")
+
+    assert shared_with(carol) == ([topic] if days < 30 else [])
+    assert list(topic.members.all()) == [member]  # the owner sees no difference
 
 
 def test_so_many_can_be_added_an_hour(topic: Topic, bob: User, monkeypatch: Any):

@@ -27,15 +27,18 @@ class Command(MigratedCommand):
             default="read,write",
             help="read, write, admin, chat and (for admins only) metrics, separated by commas",
         )
-        parser.add_argument(
-            "--topics", default="", help="only these topics, by slug, separated by commas"
-        )
+        parser.add_argument("--topics", help="only these topics, by slug, separated by commas")
         parser.add_argument("--name", default="cli", help="the agent's name (default: cli)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = account_named(options["username"], User.objects.filter(is_active=True))
         scopes = options["scopes"].replace(",", " ").split()
-        slugs = options["topics"].replace(",", " ").split()
+        slugs = (options["topics"] or "").replace(",", " ").split()
+        if options["topics"] is not None and not slugs:
+            raise CommandError(
+                "--topics needs at least one slug. No token was created. "
+                "Without --topics, the token can use all of the memory."
+            )
         topics = list(Topic.objects.of(owner).live().filter(slug__in=slugs))
         if len(topics) < len(set(slugs)):
             known = {topic.slug for topic in topics}

@@ -402,6 +402,11 @@ class TokenForm(forms.Form, _TakesRefusals):
         help_text=gettext_lazy(
             "The app then sees and changes only these topics, with their facts, runs, reports and sources. Select none for all of your memory."
         ),
+        error_messages={
+            "invalid_choice": gettext_lazy(
+                "A topic that you selected is no longer available. No token was created. Check your selection."
+            ),
+        },
     )
 
     def __init__(
@@ -409,11 +414,10 @@ class TokenForm(forms.Form, _TakesRefusals):
     ) -> None:
         """Also offer admins the site's metrics, and limits to `topics`."""
         super().__init__(*args, **more)
+        # Also without topics, the field stays: a posted topic that is gone must not mean all of them.
         self.offered = topics
         choices = [(str(topic.pk), topic.title) for topic in topics]
         cast(forms.MultipleChoiceField, self.fields["topics"]).choices = choices
-        if not topics:
-            del self.fields["topics"]
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
             told = gettext_lazy("Read Beacon’s Prometheus metrics, without access to memory")
@@ -421,7 +425,7 @@ class TokenForm(forms.Form, _TakesRefusals):
 
     @property
     def wanted_topics(self) -> list[Topic]:
-        wanted = set(self.cleaned_data.get("topics", ()))
+        wanted = set(self.cleaned_data["topics"])
         return [topic for topic in self.offered if str(topic.pk) in wanted]
 
     @property

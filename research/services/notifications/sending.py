@@ -3,8 +3,8 @@
 Data flow: a waiting `Delivery` row -> claim -> `notice_text.compose` -> the channel's sender -> the
 outcome, on the row, on its channel and in the activity log.
 
-If a worker dies while handing over an email or an Apprise message, it isn't sent again
-automatically, because it may have arrived. A webhook is sent again with the same ID, so its
+If a worker or a connection breaks off while handing over an email or an Apprise message, it isn't
+sent again automatically, because it may have arrived. A webhook is sent again with the same ID, so its
 receiver can recognize it. If a person sends a message again, it gets a new ID, because receivers
 may drop an ID they know.
 """
@@ -229,6 +229,8 @@ def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
                 anywhere=delivery.owner.is_staff,
             )
             return said, None
+        except net_mail.DeliveryUncertain:
+            raise
         except ProviderError:
             delivery.put(handed_at=None)  # the service said that it didn't accept the message
             raise

@@ -48,8 +48,8 @@ from research.services.topics.settings.editing import EDITABLE_BY_EDITORS, State
 def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membership:
     """Give the account `username` access to `topic`, and return the new member.
 
-    An unknown name is a member too, and gets access when there's an account: the answer doesn't
-    reveal which accounts exist. Raises InvalidValue for the owner and existing members, for an
+    An unknown name is a member too, and gets access if there's an account within
+    Membership.WAITS: the answer doesn't reveal which accounts exist. Raises InvalidValue for the owner and existing members, for an
     unknown role, and if the topic has Membership.MOST members; and NotNow if the person added
     Membership.MOST_AN_HOUR within the hour.
     """
