@@ -24,6 +24,7 @@ from memory.services.review import contradictions, file_lines
 pytestmark = pytest.mark.django_db(transaction=True)
 OLD, NEW = "Billing runs PostgreSQL 13.", "Billing runs PostgreSQL 16."
 SAME = "Ask before you delete a table."
+LONG = f"Then {'write down each step and ' * 20}stop."  # too long to be a statement
 RULES = f"# Rules\n\n- {OLD}\n- {SAME}\n- Write tests first, and run them.\n"
 
 
@@ -234,6 +235,8 @@ def test_a_line_corrected_in_the_file_closes_its_conflict(root: Path, alice: Use
     [
         f"- {OLD}\n  It needs an upgrade.\n",  # the item continues
         f"- {OLD}\n  - until May\n",  # it has an item of its own
+        f"- {OLD}\n\n  It needs an upgrade.\n",  # or a block after an empty line
+        f"Use uv. **{OLD}** Write tests.\n",  # its marks would stay
         f"We know\n{OLD}\n",  # the sentence begins on the line before
         f"{OLD[:-1]}\nwith two replicas.\n",  # and ends below
     ],
@@ -258,6 +261,8 @@ def test_a_line_that_belongs_to_others_leads_to_the_editor(
         (f"* [ ] {OLD}\n* Use uv.\n", "* Use uv.\n"),
         (f"Use uv. {OLD} Write tests.\n", "Use uv. Write tests.\n"),
         (f"{OLD}\n\nUse uv.\n", "\nUse uv.\n"),
+        (f"- {OLD} {LONG}\n", f"- {LONG}\n"),
+        (f"- {OLD} Ok.\n", "- Ok.\n"),
         (f"Use uv.\n{OLD}\nWrite tests.\n", "Use uv.\nWrite tests.\n"),
     ],
 )

@@ -218,7 +218,9 @@ def test_what_a_rated_answer_cites_moves_a_little(alice: Any, trains: list[Note]
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[2])
     assert hit.score == pytest.approx(before[trains[2]] * ratings.CITED_USEFUL)
     assert hit.rated == ""
-    assert hit.why.boosts[-1].startswith("Cited in an answer to this question that was rated useful on")
+    assert hit.why.boosts[-1].startswith(
+        "Cited in an answer to this question that was rated useful on"
+    )
 
     ratings.rate(alice, QUESTION, trains[2], "not-useful", by=alice.actor)
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[2])

@@ -5,7 +5,7 @@ changes them in the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from django.utils.translation import gettext as _
 
@@ -17,6 +17,7 @@ from memory.models.file_format import Statement, month_of, statements_found
 
 LEAST_WORDS = 3  # of a statement that can be repeated
 _ITEM = re.compile(r"^(\s*)(?:[-*+•]|\d+[.)])\s+(?:\[[ xX]\]\s*)?")
+_MARKS = ("*", "_", "`", "~")
 _ENDS = (".", "!", "?", "。", "！", "？")
 _NAMES_NO_FOLDER = frozenset({".claude", ".cursor", ".github", "rules", "instructions"})
 
@@ -51,18 +52,26 @@ def _without(lines: list[str], one: Statement, words: str) -> list[str] | None:
     line = lines[one.place]
     before = lines[one.place - 1] if one.place else ""
     after = lines[one.place + 1] if one.place + 1 < len(lines) else ""
-    item = _ITEM.match(line)
-    said = texts.statements(line)
-    if item is None and _goes_on(before, line) and said[0] == one.text:
+    item, said = _ITEM.match(line), texts.plain(line)
+    if item is None and _goes_on(before, line) and said.startswith(one.text):
         return None
-    if len(said) == 1:
-        if _goes_on(line, after):
+    if said == one.text:
+        if _goes_on(line, after) or (item and _has_block(item, lines[one.place + 1 :])):
             return None
         return [f"{item[0] if item else ''}{words}"] if words else []
+    # The line says more, also what no statement shows: too long or too short a sentence.
     if line.count(one.text) != 1 or not one.text.endswith(_ENDS):
         return None
     begin, end = line.split(one.text)
+    if begin.endswith(_MARKS) or end.startswith(_MARKS):
+        return None
     return [" ".join(filter(None, [begin.rstrip(), words, end.strip()]))]
+
+
+def _has_block(item: re.Match[str], after: Sequence[str]) -> bool:
+    """Whether an item of a list continues in an indented block after an empty line."""
+    following = next((line for line in after if line.strip()), "")
+    return len(following) - len(following.lstrip()) > len(item[1])
 
 
 def _goes_on(line: str, after: str) -> bool:
