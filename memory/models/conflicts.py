@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, models, transaction
-from django.db.models import Exists, F, OuterRef, Q
-from django.db.models.functions import Greatest, Least
+from django.db.models import Exists, F, OuterRef, Q, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -30,6 +31,10 @@ MOST_PAIRS = 30  # repeated statements of one conflict; more of them are found a
 Lines = Sequence[tuple[str, str]]
 
 
+# The digest of the newer statement, or "" for a whole record.
+_NEWER = Coalesce(KT("lines__0__1"), Value(""), output_field=models.TextField())
+
+
 class ConflictQuerySet(OwnedQuerySet):
     """Queries for conflicts, and the only way to create them."""
 
@@ -46,17 +51,24 @@ class ConflictQuerySet(OwnedQuerySet):
         return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
 
     def one_per_record(self) -> Self:
-        """Keep the first open contradiction of each new record; one decision can resolve all.
+        """Keep the first open contradiction of each new record or statement of a file; one decision
+        can resolve all.
 
         Near-duplicates stay as they are.
         """
         earlier = Conflict.objects.standing().filter(
             owner=OuterRef("owner"), kind=Conflict.Kind.CONTRADICTION, right_id=OuterRef("right_id")
         )
+        earlier = earlier.alias(said=_NEWER).filter(said=OuterRef("said"))
         first = Q(created__lt=OuterRef("created"))
         first |= Q(created=OuterRef("created"), pk__lt=OuterRef("pk"))
         is_later = Exists(earlier.filter(first))
-        return self.exclude(Q(is_later), kind=Conflict.Kind.CONTRADICTION)
+        return self.alias(said=_NEWER).exclude(Q(is_later), kind=Conflict.Kind.CONTRADICTION)
+
+    def with_newer(self, conflict: Conflict) -> Self:
+        """Keep conflicts whose newer side is the same record, or the same statement of a file."""
+        right_id, said = conflict.newer
+        return self.alias(said=_NEWER).filter(right_id=right_id, said=said)
 
     def about(self, ids: Iterable[Any]) -> Self:
         """Keep conflicts about any of these records."""
@@ -358,6 +370,11 @@ class Conflict(models.Model):
     def digests_of(self, side: str) -> list[str]:
         """Return the digests of a side's statements (`left` or `right`)."""
         return [pair[side == "right"] for pair in self.lines]
+
+    @property
+    def newer(self) -> tuple[Any, str]:
+        """Return the newer record and the digest of its statement, or "" if all of it is meant."""
+        return self.right_id, self.lines[0][1] if self.lines else ""
 
     def same_pairs(self) -> ConflictQuerySet:
         """Return the conflicts of the same two records about the same lines."""

@@ -210,6 +210,21 @@ def test_repetition_that_a_person_kept_is_not_reported_again(root: Path, alice: 
     assert open_of("near-duplicate") == []
 
 
+def test_all_others_are_those_of_the_same_line(root: Path, alice: User, client: Client) -> None:
+    for text in (NEW, "The build takes 20 minutes.", "Now billing runs PostgreSQL 17."):
+        write_note(alice, "rule", text, by=alice.actor)
+    sync(root, claude=f"# Rules\n\n- {OLD}\n- The build takes 10 minutes.\n")
+
+    about = {len(contradictions.others_of(one)): one for one in open_of()}
+    assert len(open_of()) == 3 and set(about) == {0, 1}
+    assert Conflict.objects.of(alice).standing().one_per_record().count() == 2
+    numbers = contradictions.number_of_each(alice, open_of())
+    assert numbers == {about[0].newer: 1, about[1].newer: 2}
+    client.force_login(alice)
+    shown = client.get(f"{reverse('research:inbox')}?show=conflict").content.decode()
+    assert shown.count("and 1 more") == 1
+
+
 def test_a_file_that_changed_since_is_not_changed_by_an_old_page(root: Path, alice: User) -> None:
     note = write_note(alice, "rule", NEW, by=alice.actor)
     sync(root, claude=RULES)

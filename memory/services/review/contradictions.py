@@ -9,13 +9,14 @@ statements, which also shows what they repeat.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -308,15 +309,16 @@ def report_since(owner: User, since: datetime) -> int:
     return number
 
 
-def number_of_each(owner: User, ids: Iterable[Any]) -> dict[Any, int]:
-    """Return how many open contradictions each of these newer records has."""
-    rows = Conflict.objects.of(owner).standing().filter(right_id__in=list(ids))
-    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION).order_by()
-    return dict(rows.values_list("right_id").annotate(n=Count("pk")))
+def number_of_each(owner: User, pairs: Iterable[Conflict]) -> dict[tuple[Any, str], int]:
+    """Return how many open contradictions the newer side of each of these conflicts has."""
+    ids = [one.right_id for one in pairs]
+    rows = Conflict.objects.of(owner).standing().filter(right_id__in=ids)
+    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION).only("right_id", "lines").order_by()
+    return Counter(one.newer for one in rows)
 
 
 def others_of(conflict: Conflict) -> list[Conflict]:
-    """Return the other open contradictions of the newer record, which one decision can resolve."""
-    rows = Conflict.objects.of(conflict.owner).standing()
-    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION, right_id=conflict.right_id)
+    """Return the other open contradictions of the newer side, which one decision can resolve."""
+    rows = Conflict.objects.of(conflict.owner).standing().with_newer(conflict)
+    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION)
     return list(rows.exclude(pk=conflict.pk)[:MOST_KNOWN])
