@@ -210,7 +210,7 @@ def sides_by_type(conflicts: Iterable[Conflict]) -> dict[str, set[Any]]:
     return found
 
 
-def _sides_of(conflicts: Iterable[Conflict]) -> dict[Any, Any]:
+def sides_of(conflicts: Iterable[Conflict]) -> dict[Any, Any]:
     """Return the records of the conflicts by ID, without deleted ones: a query per type."""
     found: dict[Any, Any] = {}
     for record_type, keys in sides_by_type(conflicts).items():
@@ -403,7 +403,7 @@ class Conflict(models.Model):
     def resolve_automatically(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
         """Resolve conflicts with a missing side, each with a line in the activity log."""
         settled, gone = 0, list(gone)
-        sides = _sides_of(gone)
+        sides = sides_of(gone)
         for one in gone:
             changed = (
                 cls.objects.filter(pk=one.pk)
@@ -426,7 +426,7 @@ class Conflict(models.Model):
         """Reopen conflicts that were resolved automatically if both sides are active again."""
         gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
         rows = list(gone.select_related("owner").order_by("-settled_at"))
-        sides = _sides_of(rows)
+        sides = sides_of(rows)
         for one in rows:
             if not one.same_pairs().open().exists():
                 one.open_again()
@@ -435,7 +435,7 @@ class Conflict(models.Model):
 
     def log_label(self, sides: Mapping[Any, Any] | None = None) -> str:
         """Return its name in the log. `sides` are its records by ID, if they are loaded."""
-        sides = _sides_of([self]) if sides is None else sides
+        sides = sides_of([self]) if sides is None else sides
         found = [sides[key] for key in (self.left_id, self.right_id) if key in sides]
         return label_of(*found) if found else str(self.get_kind_display())
 

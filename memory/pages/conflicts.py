@@ -38,7 +38,7 @@ from memory.pages.shared.responses import (
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services
-from memory.services.review import contradictions
+from memory.services.review import contradictions, file_lines
 from memory.services.review.conflicts import MODELS
 
 MOST_LISTED = 1_000  # of one action for all
@@ -186,6 +186,9 @@ def in_words(
     rows = []
     for one in pairs:
         one.owner = owner
+        both = records.get(one.left_id), records.get(one.right_id)
+        if one.is_open and None not in both:
+            file_lines.keep_found(one, both)
         left, right = (_side(one, name, records, named, uses) for name in ("left", "right"))
         _mark(left, right, most)
         topic = (

@@ -200,6 +200,33 @@ def test_repeated_lines_are_removed_together(root: Path, alice: User) -> None:
     assert disk(root) == RULES
 
 
+def test_the_last_copy_of_a_repeated_line_stays(root: Path, alice: User, client: Client) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=RULES)
+    [pair] = open_of("near-duplicate")
+    left = MemoryFile.objects.get(pk=pair.left_id)
+    save_file(alice, left.path, RULES.replace(f"- {SAME}\n", ""), by=alice.actor, seen=left.version)
+    client.force_login(alice)
+    assert SAME not in client.get(pair.get_absolute_url()).content.decode()
+    conflict_services.settle(pair, "left", by=alice.actor)
+    right = MemoryFile.objects.get(pk=pair.right_id)
+    assert SAME in right.content and OLD not in right.content
+
+
+def test_repeated_lines_that_share_no_copy_any_more_close_their_conflict(
+    root: Path, alice: User
+) -> None:
+    text = f"- {OLD}\n- {SAME}\n"
+    sync(root, claude=text)
+    sync(root, api=text)
+    [pair] = open_of("near-duplicate")
+    for key, line in ((pair.left_id, OLD), (pair.right_id, SAME)):
+        file = MemoryFile.objects.get(pk=key)
+        save_file(alice, file.path, f"- {line}\n", by=alice.actor, seen=file.version)
+    pair.refresh_from_db()
+    assert pair.settled_how == "gone"
+
+
 def test_repetition_that_a_person_kept_is_not_reported_again(root: Path, alice: User) -> None:
     sync(root, claude=RULES)
     sync(root, api=RULES)

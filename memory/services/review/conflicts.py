@@ -170,7 +170,7 @@ def settle(
             raise AlreadyResolved(
                 _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
-        if sides is None or _lost_lines(row, sides):
+        if sides is None or not file_lines.keep_found(row, sides):
             Conflict.resolve_automatically([row], by=by)
             row.refresh_from_db()
             return row
@@ -222,14 +222,6 @@ def words_of(conflict: Conflict, side: str, record: Any) -> str:
         found = statements_found(record.content, conflict.digests_of(side))
         return "\n".join(one.text for one in found)
     return str(getattr(record, "text", "") or getattr(record, "content", ""))
-
-
-def _lost_lines(row: Conflict, sides: tuple[Any, Any]) -> bool:
-    """Whether a side is a file that no longer says it."""
-    return any(
-        isinstance(record, MemoryFile) and not words_of(row, name, record)
-        for name, record in zip(("left", "right"), sides, strict=True)
-    )
 
 
 def _perform(

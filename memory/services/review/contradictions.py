@@ -26,10 +26,10 @@ from beacon_site.text.terms import query_terms
 from beacon_site.worker_threads import BACKGROUND
 from memory.models import Conflict, MemoryFile, Note, Observation, Section, User
 from memory.models.actors import MAINTENANCE, Actor
+from memory.models.conflicts import sides_of
 from memory.models.file_format import (
     MOUNTED,
     digest_of,
-    statements_found,
     statements_of,
 )
 from memory.models.remembered import Trust
@@ -248,16 +248,19 @@ def _is_compared(record: Any) -> bool:
 
 
 def close_edited(owner_id: int, path: str) -> None:
-    """Close the conflicts of a changed file whose statements are no longer in it."""
+    """Close the conflicts of a changed file if no pair of statements is left on both sides."""
     open_pairs = Conflict.objects.of(owner_id).open().exclude(lines=[])
     file = MemoryFile.objects.of(owner_id).live().at(path).first()
     if file is None:
         return
+    rows = list(open_pairs.about([file.pk]).select_related("owner"))
+    sides = sides_of(rows)
     gone = [
         one
-        for one in open_pairs.about([file.pk]).select_related("owner")
-        for side in (["left"] if one.left_id == file.pk else ["right"])
-        if not statements_found(file.content, one.digests_of(side))
+        for one in rows
+        if one.left_id in sides
+        and one.right_id in sides
+        and not file_lines.keep_found(one, (sides[one.left_id], sides[one.right_id]))
     ]
     Conflict.resolve_automatically(gone, by=MAINTENANCE)
 

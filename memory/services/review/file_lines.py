@@ -6,14 +6,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from beacon_site.text import contradictions as texts
 from beacon_site.text.cleaning import match_key, shorten
-from memory.models import MemoryFile, MountedFolder, User
+from memory.models import Conflict, MemoryFile, MountedFolder, User
 from memory.models.errors import InvalidValue
-from memory.models.file_format import Statement, month_of, statements_found
+from memory.models.file_format import (
+    Statement,
+    digest_of,
+    month_of,
+    statements_found,
+    statements_of,
+)
 
 LEAST_WORDS = 3  # of a statement that can be repeated
 _ITEM = re.compile(r"^(\s*)(?:[-*+•]|\d+[.)])\s+(?:\[[ xX]\]\s*)?")
@@ -27,6 +34,27 @@ Scope = tuple[str, ...]
 def can_be_repeated(statement: str) -> bool:
     """Whether a statement says enough to be a duplicate of another one."""
     return len(match_key(statement).split()) >= LEAST_WORDS
+
+
+def keep_found(conflict: Conflict, sides: Iterable[Any]) -> bool:
+    """Keep those of the conflict's `lines` that both sides still say, without saving it.
+
+    Returns False, and keeps all, if none is left. The last copy of a repeated line stays this way.
+    """
+    left, right = sides
+    if not any(isinstance(side, MemoryFile) for side in (left, right)):
+        return True
+    ours, theirs = _digests(left), _digests(right)
+    found = [pair for pair in conflict.lines if pair[0] in ours and pair[1] in theirs]
+    conflict.lines = found or conflict.lines
+    return bool(found)
+
+
+def _digests(record: Any) -> set[str]:
+    """Return the digests of what a record or a file says."""
+    if isinstance(record, MemoryFile):
+        return {one.digest for one in statements_of(record.content)}
+    return {digest_of(one) for one in texts.statements(record.search_text())}
 
 
 def rewritten(file: MemoryFile, digests: Iterable[str], words: str = "") -> str:
