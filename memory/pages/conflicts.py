@@ -320,11 +320,14 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     # Those of the same record that can be resolved in the same way, read before this one is.
     others = contradictions.others_of(found) if request.POST.get("all") else []
     text = request.POST.get("text", "").replace("\r\n", "\n")
-    typed = {"text": text, "is_open": True} if how == "merged" else {}
-    if how == "merged" and not request.POST.get(KEEP_SECRETS):
-        both = " ".join(side.text for side in whole(request.user, found).sides)
-        if question := question_about_secrets(text, both):
-            return _page(request, found, question=question, **typed)
+    typed: dict[str, Any] = {}
+    if how == "merged":
+        row = whole(request.user, found)
+        typed = {"text": text, "is_open": True} if row.can_be_merged else {"typed": text}
+        if row.can_be_merged and not request.POST.get(KEEP_SECRETS):
+            both = " ".join(side.text for side in row.sides)
+            if question := question_about_secrets(text, both):
+                return _page(request, found, question=question, **typed)
     try:
         done = conflict_services.settle(
             found, how, by=request.actor, seen=_seen(request), text=text,

@@ -200,6 +200,21 @@ def test_repeated_lines_are_removed_together(root: Path, alice: User) -> None:
     assert disk(root) == RULES
 
 
+def test_several_lines_are_not_merged_and_the_typed_text_stays(
+    root: Path, alice: User, client: Client
+) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=RULES)
+    [pair] = open_of("near-duplicate")
+    with pytest.raises(InvalidValue, match="can’t be merged at once"):
+        conflict_services.settle(pair, "merged", by=alice.actor, text="One for all.")
+    client.force_login(alice)
+    sent = {"how": "merged", "text": "One for all.", "left_version": 1, "right_version": 1}
+    url = reverse("memory:conflict-settle", args=[pair.pk])
+    assert "One for all." in client.post(url, sent).content.decode()
+    assert disk(root) == disk(root, "api/AGENTS.md") == RULES
+
+
 def test_the_last_copy_of_a_repeated_line_stays(root: Path, alice: User, client: Client) -> None:
     sync(root, claude=RULES)
     sync(root, api=RULES)

@@ -361,6 +361,10 @@ def _keep_both(act: _Resolution) -> list[Any]:
 def _merge(act: _Resolution) -> list[Any]:
     """Merge both into one record with the person's text."""
     left, right = act.sides
+    if len(act.row.lines) > 1:  # the text would replace each of the lines
+        raise InvalidValue(
+            _("Several lines can’t be merged at once. Nothing was changed. Edit the file instead.")
+        )
     if not act.text.strip():
         problem = _("Enter the text of the merged record.")
         raise InvalidValue(problem, errors={"text": [problem]})
