@@ -340,6 +340,9 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return redirect_to(request, _next_address(request))
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
+    if done.settled_how == Conflict.How.GONE and text.strip():
+        problem = _("Already resolved: one of the two no longer exists.")
+        return _page(request, _conflict(request, pk), problem=problem, typed=text)
     if others and done.settled_at is not None and how in ("right", "both"):
         for problem in _resolve_others(request, others, how, done.settled_at):
             messages.warning(request, problem)
