@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue
+from memory.models.file_format import digest_of
 from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 
 # The types whose records can be in conflict.
@@ -138,9 +139,9 @@ class ConflictQuerySet(OwnedQuerySet):
         New repeated lines join the open conflict. Once both of two files were kept, their repeated
         lines are meant.
         """
-        rows = list(
-            self.of(owner).between(left.pk, right.pk).exclude(settled_how=Conflict.How.GONE)
-        )
+        # Locked, so that no lines join a conflict that a person is just resolving.
+        pair = self.of(owner).between(left.pk, right.pk).exclude(settled_how=Conflict.How.GONE)
+        rows = list(pair.select_for_update(of=("self",)))
         by_lines = {pair: row for row in rows for pair in row.lines_from(left.pk)}
         fresh = [one for one in dict.fromkeys(lines) if one not in by_lines][:MOST_PAIRS]
         if not fresh:
@@ -375,6 +376,12 @@ class Conflict(models.Model):
     def newer(self) -> tuple[Any, str]:
         """Return the newer record and the digest of its statement, or "" if all of it is meant."""
         return self.right_id, self.lines[0][1] if self.lines else ""
+
+    @property
+    def lines_digest(self) -> str:
+        """Return what identifies the lines that a person saw, or "" if it has none."""
+        text = " ".join("-".join(pair) for pair in self.lines)
+        return digest_of(text) if text else ""
 
     def same_pairs(self) -> ConflictQuerySet:
         """Return the conflicts of the same two records about the same lines."""

@@ -331,6 +331,7 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     try:
         done = conflict_services.settle(
             found, how, by=request.actor, seen=_seen(request), text=text,
+            seen_lines=request.POST.get("lines", ""),
             dated=bool(request.POST.get("dated")),
         )  # fmt: skip
     except conflict_services.AlreadyResolved as exc:

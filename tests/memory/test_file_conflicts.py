@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -209,10 +210,61 @@ def test_several_lines_are_not_merged_and_the_typed_text_stays(
     with pytest.raises(InvalidValue, match="can’t be merged at once"):
         conflict_services.settle(pair, "merged", by=alice.actor, text="One for all.")
     client.force_login(alice)
-    sent = {"how": "merged", "text": "One for all.", "left_version": 1, "right_version": 1}
+    sent: dict[str, Any] = {"left_version": 1, "right_version": 1, "lines": pair.lines_digest}
+    sent |= {"how": "merged", "text": "One for all."}
     url = reverse("memory:conflict-settle", args=[pair.pk])
     assert "One for all." in client.post(url, sent).content.decode()
     assert disk(root) == disk(root, "api/AGENTS.md") == RULES
+
+
+def test_lines_that_joined_after_the_page_was_shown_are_not_removed(
+    root: Path, alice: User, client: Client
+) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n")
+    [pair] = open_of("near-duplicate")
+    one, two = pair.lines
+    Conflict.objects.filter(pk=pair.pk).update(lines=[one])
+    pair.refresh_from_db()
+    client.force_login(alice)
+    url = pair.get_absolute_url()
+    shown = client.get(url).content.decode()
+    assert f'name="lines" value="{pair.lines_digest}"' in shown
+
+    compare()  # finds the second line
+    assert Conflict.objects.get(pk=pair.pk).lines == [one, two]
+    versions = {"left_version": 1, "right_version": 1}
+    for how in ("left", "right"):
+        sent: dict[str, Any] = {"how": how, "lines": pair.lines_digest, **versions}
+        client.post(reverse("memory:conflict-settle", args=[pair.pk]), sent)
+    assert Conflict.objects.get(pk=pair.pk).is_open
+    assert (disk(root), disk(root, "api/AGENTS.md")) == (RULES, f"- {SAME}\n- {OLD}\n")
+
+
+def test_no_lines_join_a_conflict_that_is_being_resolved(root: Path, alice: User) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n")
+    [pair] = open_of("near-duplicate")
+    Conflict.objects.filter(pk=pair.pk).update(lines=pair.lines[:1])
+    has_begun = threading.Event()
+
+    def find_more() -> None:
+        has_begun.set()
+        try:
+            compare()
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=find_more)
+    with transaction.atomic():
+        row = conflict_services.held(pair)
+        other.start()
+        has_begun.wait(5)
+        other.join(1)
+        Conflict.objects.filter(pk=row.pk).update(state="settled", settled_how="left")
+    other.join(20)
+    assert Conflict.objects.get(pk=pair.pk).lines == pair.lines[:1]
+    assert [one.lines for one in open_of("near-duplicate")] != []
 
 
 def test_the_last_copy_of_a_repeated_line_stays(root: Path, alice: User, client: Client) -> None:
@@ -342,7 +394,7 @@ def test_the_page_shows_only_the_statement_and_where_it_is(
     assert SAME not in shown and "also on disk" in shown
     done = client.post(
         reverse("memory:conflict-settle", args=[pair.pk]),
-        {"how": "left", "left_version": 1, "right_version": 1},
+        {"how": "left", "left_version": 1, "right_version": 1, "lines": pair.lines_digest},
         follow=True,
     ).content.decode()
     assert "removed from its file" in done

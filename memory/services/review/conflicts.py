@@ -143,13 +143,15 @@ def settle(
     *,
     by: Actor,
     seen: tuple[int, int] | None = None,
+    seen_lines: str | None = None,
     text: str = "",
     dated: bool = False,
     at: datetime | None = None,
 ) -> Conflict:
     """Resolve it as a person chose: `left`, `right`, `both`, or `merged` into `text`.
 
-    `seen` holds the versions of both sides that the person saw.  `dated` writes its date into each
+    `seen` holds the versions of both sides that the person saw, and `seen_lines` the digest of the
+    lines (`Conflict.lines_digest`).  `dated` writes its date into each
     of two records that are kept.  `at` is the time shared by conflicts resolved in one act.  If a
     side is gone, the conflict resolves itself, and the one returned says so.  Raises
     AlreadyResolved, StaleConflict, InvalidValue, and what the records' own rules raise; nothing is
@@ -174,7 +176,8 @@ def settle(
             Conflict.resolve_automatically([row], by=by)
             row.refresh_from_db()
             return row
-        if seen is not None and seen != (sides[0].version, sides[1].version):
+        has_changed = seen is not None and seen != (sides[0].version, sides[1].version)
+        if has_changed or (seen_lines is not None and seen_lines != row.lines_digest):
             raise StaleConflict(
                 _(
                     "One side was changed after you opened this page, so nothing was resolved. "
