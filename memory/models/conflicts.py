@@ -140,7 +140,9 @@ class ConflictQuerySet(OwnedQuerySet):
         lines are meant.
         """
         # Locked, so that no lines join a conflict that a person is just resolving.
-        pair = self.of(owner).between(left.pk, right.pk).exclude(settled_how=Conflict.How.GONE)
+        # A decided line that was written again is new, unless both were kept.
+        asked = self.open() | self.filter(settled_how=Conflict.How.BOTH)
+        pair = asked.of(owner).between(left.pk, right.pk)
         rows = list(pair.select_for_update(of=("self",)))
         by_lines = {pair: row for row in rows for pair in row.lines_from(left.pk)}
         fresh = [one for one in dict.fromkeys(lines) if one not in by_lines][:MOST_PAIRS]

@@ -294,6 +294,22 @@ def test_repeated_lines_that_share_no_copy_any_more_close_their_conflict(
     assert pair.settled_how == "gone"
 
 
+@pytest.mark.parametrize("kind", ["contradiction", "near-duplicate"])
+def test_a_removed_line_that_is_written_again_is_reported_again(
+    root: Path, alice: User, kind: str
+) -> None:
+    text = f"- {OLD}\n- Use uv.\n"
+    sync(root, claude=f"- {OLD if kind == 'near-duplicate' else NEW}\n")
+    sync(root, api=text)
+    [pair] = open_of(kind)
+    is_left = MemoryFile.objects.get(pk=pair.left_id).mounted_folder == "claude"
+    conflict_services.settle(pair, "left" if is_left else "right", by=alice.actor)
+    sync(root)
+    assert open_of(kind) == [] and OLD not in disk(root, "api/AGENTS.md")
+    sync(root, api=text)
+    assert [one.pk != pair.pk for one in open_of(kind)] == [True]
+
+
 def test_repetition_that_a_person_kept_is_not_reported_again(root: Path, alice: User) -> None:
     sync(root, claude=RULES)
     sync(root, api=RULES)
