@@ -21,6 +21,7 @@ from memory.services.files.saving import append_to, save_file
 from memory.services.notes.saving import write_note
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions, file_lines
+from tests.api.cast import Program, items, problem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OLD, NEW = "Billing runs PostgreSQL 13.", "Billing runs PostgreSQL 16."
@@ -435,6 +436,24 @@ def test_rest_names_the_file_and_its_line(root: Path, alice: User, client: Clien
     [pair] = _with_files(Conflict.objects.of(alice))
     side = ConflictOut.of(pair).right
     assert (side.path, side.lines) == ("folders/claude/CLAUDE.md", [3])
+
+
+def test_rest_decides_after_an_unrelated_edit(root: Path, alice: User) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n- Use uv.\n")
+    sync(root, api=f"- {SAME}\n- {OLD}\n- Use uv every day.\n")
+    [pair] = open_of("near-duplicate")
+    person = Program(alice, "admin", name="console")
+    [told] = [one for one in items(person.get("/conflicts")) if one["id"] == str(pair.pk)]
+    file = MemoryFile.objects.get(path="folders/api/AGENTS.md")
+    side = "left" if pair.left_id == file.pk else "right"
+    assert (told[side]["version"], told["lines_digest"]) == (2, pair.lines_digest)
+
+    url, how = f"/conflicts/{pair.pk}/settle", {"how": "right" if side == "left" else "left"}
+    problem(person.post(url, {**how, f"{side}_version": 1}), 409)
+    problem(person.post(url, {**how, "lines_digest": "other"}), 409)
+    assert person.post(url, how).json()["state"] == "settled"
+    assert disk(root, "api/AGENTS.md") == "- Use uv every day.\n"
 
 
 def test_a_folder_that_is_deleted_closes_its_conflicts(root: Path, alice: User) -> None:

@@ -172,12 +172,15 @@ def settle(
             raise AlreadyResolved(
                 _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
+        # REST lists all lines, and pages show those that are left.
+        digests = [row.lines_digest]
         if sides is None or not file_lines.keep_found(row, sides):
             Conflict.resolve_automatically([row], by=by)
             row.refresh_from_db()
             return row
+        digests.append(row.lines_digest)
         has_changed = seen is not None and seen != (sides[0].version, sides[1].version)
-        if has_changed or (seen_lines is not None and seen_lines != row.lines_digest):
+        if has_changed or (seen_lines is not None and seen_lines not in digests):
             raise StaleConflict(
                 _(
                     "One side was changed after you opened this page, so nothing was resolved. "
