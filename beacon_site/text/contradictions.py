@@ -133,12 +133,17 @@ def statements(text: str) -> list[str]:
     """Return the statements of a note or a file's section: its lines, split into sentences."""
     found: list[str] = []
     for line in text.splitlines():
-        plain = one_line(_MARKUP.sub("", _ITEM.sub("", line)))
-        if plain and not line.lstrip().startswith("#"):
-            found += [one for one in split(plain) if 4 <= len(one) <= LONGEST]
+        words = plain(line)
+        if words and not line.lstrip().startswith("#"):
+            found += [one for one in split(words) if 4 <= len(one) <= LONGEST]
         if len(found) >= MOST_STATEMENTS:
             break
     return found[:MOST_STATEMENTS]
+
+
+def plain(line: str) -> str:
+    """Return the words of a line, without its item mark and markup."""
+    return one_line(_MARKUP.sub("", _ITEM.sub("", line)))
 
 
 def differences(old_text: str, new_text: str) -> Iterator[Difference]:

@@ -39,6 +39,7 @@ class ResolveIn(Body):
     dated: bool = Field(False, description="If you keep both, add each record's date to its text.")
     left_version: int | None = Field(None, ge=1, description="The version you saw.")
     right_version: int | None = Field(None, ge=1, description="The version you saw.")
+    lines_digest: str = Field("", max_length=64, description="The `lines_digest` you saw.")
 
 
 class SideOut(BaseModel):
@@ -48,7 +49,9 @@ class SideOut(BaseModel):
 
     type: str
     id: UUID
-    version: int = Field(description="The version when the conflict was found or resolved.")
+    version: int = Field(
+        description="The version when the conflict was found or resolved. Of a memory file, the current one."
+    )
     path: str = Field("", description="The path of a memory file.")
     lines: list[int] = Field([], description="The lines of a memory file, counted from 1.")
 
@@ -59,6 +62,7 @@ class SideOut(BaseModel):
         if path is None:
             return cls(**named)
         said = statements_found(getattr(one, f"{side}_content"), one.digests_of(side))
+        named["version"] = getattr(one, f"{side}_file_version")
         return cls(path=path, lines=[statement.place + 1 for statement in said], **named)
 
 
@@ -72,6 +76,7 @@ class ConflictOut(BaseModel):
     left: SideOut
     right: SideOut
     reason: str = Field(description="Why they contradict each other, in words.")
+    lines_digest: str = Field(description="Which lines of memory files are meant.")
     source: str
     state: Literal["open", "settled"]
     settled_how: str
@@ -105,11 +110,13 @@ def list_conflicts(request: ApiRequest, wanted: ConflictsQuery = PAGE) -> Listin
 def resolve_conflict(request: ApiRequest, conflict_id: UUID, body: ResolveIn) -> ConflictOut:
     """Resolve a conflict. Returns 409 if it's already resolved, or if a side has changed."""
     one = _conflict(request.auth, conflict_id)
-    seen = (body.left_version or one.left_version, body.right_version or one.right_version)
+    listed = ConflictOut.of(one)
+    seen = (body.left_version or listed.left.version, body.right_version or listed.right.version)
     try:
         conflict_services.settle(
-            one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated
-        )
+            one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated,
+            seen_lines=body.lines_digest or listed.lines_digest,
+        )  # fmt: skip
     except (conflict_services.AlreadyResolved, conflict_services.StaleConflict) as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(_conflict(request.auth, conflict_id))
@@ -140,6 +147,6 @@ def _with_files(rows: Any) -> Any:
     added: dict[str, Any] = {}
     for side in ("left", "right"):
         file = MemoryFile.objects.filter(owner=OuterRef("owner"), pk=OuterRef(f"{side}_id"))
-        for field in ("path", "content"):
-            added[f"{side}_{field}"] = Subquery(file.values(field)[:1])
+        for name, field in (("path", "path"), ("content", "content"), ("file_version", "version")):
+            added[f"{side}_{name}"] = Subquery(file.values(field)[:1])
     return rows.annotate(**added)

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, models, transaction
-from django.db.models import Exists, F, OuterRef, Q
-from django.db.models.functions import Greatest, Least
+from django.db.models import Exists, F, OuterRef, Q, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -19,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from beacon_site.text.cleaning import clean, one_line, shorten
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue
+from memory.models.file_format import digest_of
 from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 
 # The types whose records can be in conflict.
@@ -28,6 +30,10 @@ LONGEST_SOURCE, LONGEST_LABEL = 200, 120
 MOST_PAIRS = 30  # repeated statements of one conflict; more of them are found after it's resolved
 
 Lines = Sequence[tuple[str, str]]
+
+
+# The digest of the newer statement, or "" for a whole record.
+_NEWER = Coalesce(KT("lines__0__1"), Value(""), output_field=models.TextField())
 
 
 class ConflictQuerySet(OwnedQuerySet):
@@ -46,17 +52,24 @@ class ConflictQuerySet(OwnedQuerySet):
         return self.filter(_side_is_active("left_id"), _side_is_active("right_id"))
 
     def one_per_record(self) -> Self:
-        """Keep the first open contradiction of each new record; one decision can resolve all.
+        """Keep the first open contradiction of each new record or statement of a file; one decision
+        can resolve all.
 
         Near-duplicates stay as they are.
         """
         earlier = Conflict.objects.standing().filter(
             owner=OuterRef("owner"), kind=Conflict.Kind.CONTRADICTION, right_id=OuterRef("right_id")
         )
+        earlier = earlier.alias(said=_NEWER).filter(said=OuterRef("said"))
         first = Q(created__lt=OuterRef("created"))
         first |= Q(created=OuterRef("created"), pk__lt=OuterRef("pk"))
         is_later = Exists(earlier.filter(first))
-        return self.exclude(Q(is_later), kind=Conflict.Kind.CONTRADICTION)
+        return self.alias(said=_NEWER).exclude(Q(is_later), kind=Conflict.Kind.CONTRADICTION)
+
+    def with_newer(self, conflict: Conflict) -> Self:
+        """Keep conflicts whose newer side is the same record, or the same statement of a file."""
+        right_id, said = conflict.newer
+        return self.alias(said=_NEWER).filter(right_id=right_id, said=said)
 
     def about(self, ids: Iterable[Any]) -> Self:
         """Keep conflicts about any of these records."""
@@ -126,9 +139,11 @@ class ConflictQuerySet(OwnedQuerySet):
         New repeated lines join the open conflict. Once both of two files were kept, their repeated
         lines are meant.
         """
-        rows = list(
-            self.of(owner).between(left.pk, right.pk).exclude(settled_how=Conflict.How.GONE)
-        )
+        # Locked, so that no lines join a conflict that a person is just resolving.
+        # A decided line that was written again is new, unless both were kept.
+        asked = self.open() | self.filter(settled_how=Conflict.How.BOTH)
+        pair = asked.of(owner).between(left.pk, right.pk)
+        rows = list(pair.select_for_update(of=("self",)))
         by_lines = {pair: row for row in rows for pair in row.lines_from(left.pk)}
         fresh = [one for one in dict.fromkeys(lines) if one not in by_lines][:MOST_PAIRS]
         if not fresh:
@@ -198,7 +213,7 @@ def sides_by_type(conflicts: Iterable[Conflict]) -> dict[str, set[Any]]:
     return found
 
 
-def _sides_of(conflicts: Iterable[Conflict]) -> dict[Any, Any]:
+def sides_of(conflicts: Iterable[Conflict]) -> dict[Any, Any]:
     """Return the records of the conflicts by ID, without deleted ones: a query per type."""
     found: dict[Any, Any] = {}
     for record_type, keys in sides_by_type(conflicts).items():
@@ -359,6 +374,17 @@ class Conflict(models.Model):
         """Return the digests of a side's statements (`left` or `right`)."""
         return [pair[side == "right"] for pair in self.lines]
 
+    @property
+    def newer(self) -> tuple[Any, str]:
+        """Return the newer record and the digest of its statement, or "" if all of it is meant."""
+        return self.right_id, self.lines[0][1] if self.lines else ""
+
+    @property
+    def lines_digest(self) -> str:
+        """Return what identifies the lines that a person saw, or "" if it has none."""
+        text = " ".join("-".join(pair) for pair in self.lines)
+        return digest_of(text) if text else ""
+
     def same_pairs(self) -> ConflictQuerySet:
         """Return the conflicts of the same two records about the same lines."""
         rows = type(self).objects.of(self.owner_id).between(self.left_id, self.right_id)
@@ -386,7 +412,7 @@ class Conflict(models.Model):
     def resolve_automatically(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
         """Resolve conflicts with a missing side, each with a line in the activity log."""
         settled, gone = 0, list(gone)
-        sides = _sides_of(gone)
+        sides = sides_of(gone)
         for one in gone:
             changed = (
                 cls.objects.filter(pk=one.pk)
@@ -409,7 +435,7 @@ class Conflict(models.Model):
         """Reopen conflicts that were resolved automatically if both sides are active again."""
         gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
         rows = list(gone.select_related("owner").order_by("-settled_at"))
-        sides = _sides_of(rows)
+        sides = sides_of(rows)
         for one in rows:
             if not one.same_pairs().open().exists():
                 one.open_again()
@@ -418,7 +444,7 @@ class Conflict(models.Model):
 
     def log_label(self, sides: Mapping[Any, Any] | None = None) -> str:
         """Return its name in the log. `sides` are its records by ID, if they are loaded."""
-        sides = _sides_of([self]) if sides is None else sides
+        sides = sides_of([self]) if sides is None else sides
         found = [sides[key] for key in (self.left_id, self.right_id) if key in sides]
         return label_of(*found) if found else str(self.get_kind_display())
 

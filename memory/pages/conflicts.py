@@ -38,7 +38,7 @@ from memory.pages.shared.responses import (
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services
-from memory.services.review import contradictions
+from memory.services.review import contradictions, file_lines
 from memory.services.review.conflicts import MODELS
 
 MOST_LISTED = 1_000  # of one action for all
@@ -186,6 +186,9 @@ def in_words(
     rows = []
     for one in pairs:
         one.owner = owner
+        both = records.get(one.left_id), records.get(one.right_id)
+        if one.is_open and None not in both:
+            file_lines.keep_found(one, both)
         left, right = (_side(one, name, records, named, uses) for name in ("left", "right"))
         _mark(left, right, most)
         topic = (
@@ -317,14 +320,18 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     # Those of the same record that can be resolved in the same way, read before this one is.
     others = contradictions.others_of(found) if request.POST.get("all") else []
     text = request.POST.get("text", "").replace("\r\n", "\n")
-    typed = {"text": text, "is_open": True} if how == "merged" else {}
-    if how == "merged" and not request.POST.get(KEEP_SECRETS):
-        both = " ".join(side.text for side in whole(request.user, found).sides)
-        if question := question_about_secrets(text, both):
-            return _page(request, found, question=question, **typed)
+    typed: dict[str, Any] = {}
+    if how == "merged":
+        row = whole(request.user, found)
+        typed = {"text": text, "is_open": True} if row.can_be_merged else {"typed": text}
+        if row.can_be_merged and not request.POST.get(KEEP_SECRETS):
+            both = " ".join(side.text for side in row.sides)
+            if question := question_about_secrets(text, both):
+                return _page(request, found, question=question, **typed)
     try:
         done = conflict_services.settle(
             found, how, by=request.actor, seen=_seen(request), text=text,
+            seen_lines=request.POST.get("lines", ""),
             dated=bool(request.POST.get("dated")),
         )  # fmt: skip
     except conflict_services.AlreadyResolved as exc:
@@ -334,6 +341,9 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
         return redirect_to(request, _next_address(request))
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
+    if done.settled_how == Conflict.How.GONE and text.strip():
+        problem = _("Already resolved: one of the two no longer exists.")
+        return _page(request, _conflict(request, pk), problem=problem, typed=text)
     if others and done.settled_at is not None and how in ("right", "both"):
         for problem in _resolve_others(request, others, how, done.settled_at):
             messages.warning(request, problem)

@@ -353,7 +353,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
     topics = {one.pk: one for one in Topic.objects.of(user).filter(pk__in=keys)} if keys else {}
     shown = conflict_pages.in_words(user, list(found.values()), topics=topics)
     rows = {str(row.conflict.pk): row for row in shown}
-    others = contradictions.number_of_each(user, [one.right_id for one in found.values()])
+    others = contradictions.number_of_each(user, found.values())
     for item in items:
         item.row = row = rows.get(item.key)
         if row is None:
@@ -361,7 +361,7 @@ def _fill_conflicts(user: User, items: Sequence[Item]) -> None:
         item.title = shorten(row.left.text or row.right.text, MOST_TEXT)
         other = shorten(row.right.text, MOST_TEXT)
         item.about = other if row.conflict.is_open else str(row.conflict.get_settled_how_display())
-        more = others.get(row.conflict.right_id, 1) - 1
+        more = others.get(row.conflict.newer, 1) - 1
         if row.conflict.is_open and more > 0:
             words = ngettext("and %(n)d more", "and %(n)d more", more)
             item.about = f"{item.about} · {words % {'n': more}}"

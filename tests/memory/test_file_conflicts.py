@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -20,10 +21,12 @@ from memory.services.files.saving import append_to, save_file
 from memory.services.notes.saving import write_note
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions, file_lines
+from tests.api.cast import Program, items, problem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OLD, NEW = "Billing runs PostgreSQL 13.", "Billing runs PostgreSQL 16."
 SAME = "Ask before you delete a table."
+LONG = f"Then {'write down each step and ' * 20}stop."  # too long to be a statement
 RULES = f"# Rules\n\n- {OLD}\n- {SAME}\n- Write tests first, and run them.\n"
 
 
@@ -199,6 +202,115 @@ def test_repeated_lines_are_removed_together(root: Path, alice: User) -> None:
     assert disk(root) == RULES
 
 
+def test_several_lines_are_not_merged_and_the_typed_text_stays(
+    root: Path, alice: User, client: Client
+) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=RULES)
+    [pair] = open_of("near-duplicate")
+    with pytest.raises(InvalidValue, match="can’t be merged at once"):
+        conflict_services.settle(pair, "merged", by=alice.actor, text="One for all.")
+    client.force_login(alice)
+    sent: dict[str, Any] = {"left_version": 1, "right_version": 1, "lines": pair.lines_digest}
+    sent |= {"how": "merged", "text": "One for all."}
+    url = reverse("memory:conflict-settle", args=[pair.pk])
+    assert "One for all." in client.post(url, sent).content.decode()
+    assert disk(root) == disk(root, "api/AGENTS.md") == RULES
+
+
+def test_lines_that_joined_after_the_page_was_shown_are_not_removed(
+    root: Path, alice: User, client: Client
+) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n")
+    [pair] = open_of("near-duplicate")
+    one, two = pair.lines
+    Conflict.objects.filter(pk=pair.pk).update(lines=[one])
+    pair.refresh_from_db()
+    client.force_login(alice)
+    url = pair.get_absolute_url()
+    shown = client.get(url).content.decode()
+    assert f'name="lines" value="{pair.lines_digest}"' in shown
+
+    compare()  # finds the second line
+    assert Conflict.objects.get(pk=pair.pk).lines == [one, two]
+    versions = {"left_version": 1, "right_version": 1}
+    for how in ("left", "right"):
+        sent: dict[str, Any] = {"how": how, "lines": pair.lines_digest, **versions}
+        client.post(reverse("memory:conflict-settle", args=[pair.pk]), sent)
+    assert Conflict.objects.get(pk=pair.pk).is_open
+    assert (disk(root), disk(root, "api/AGENTS.md")) == (RULES, f"- {SAME}\n- {OLD}\n")
+
+
+def test_no_lines_join_a_conflict_that_is_being_resolved(root: Path, alice: User) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n")
+    [pair] = open_of("near-duplicate")
+    Conflict.objects.filter(pk=pair.pk).update(lines=pair.lines[:1])
+    has_begun = threading.Event()
+
+    def find_more() -> None:
+        has_begun.set()
+        try:
+            compare()
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=find_more)
+    with transaction.atomic():
+        row = conflict_services.held(pair)
+        other.start()
+        has_begun.wait(5)
+        other.join(1)
+        Conflict.objects.filter(pk=row.pk).update(state="settled", settled_how="left")
+    other.join(20)
+    assert Conflict.objects.get(pk=pair.pk).lines == pair.lines[:1]
+    assert [one.lines for one in open_of("near-duplicate")] != []
+
+
+def test_the_last_copy_of_a_repeated_line_stays(root: Path, alice: User, client: Client) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=RULES)
+    [pair] = open_of("near-duplicate")
+    left = MemoryFile.objects.get(pk=pair.left_id)
+    save_file(alice, left.path, RULES.replace(f"- {SAME}\n", ""), by=alice.actor, seen=left.version)
+    client.force_login(alice)
+    assert SAME not in client.get(pair.get_absolute_url()).content.decode()
+    conflict_services.settle(pair, "left", by=alice.actor)
+    right = MemoryFile.objects.get(pk=pair.right_id)
+    assert SAME in right.content and OLD not in right.content
+
+
+def test_repeated_lines_that_share_no_copy_any_more_close_their_conflict(
+    root: Path, alice: User
+) -> None:
+    text = f"- {OLD}\n- {SAME}\n"
+    sync(root, claude=text)
+    sync(root, api=text)
+    [pair] = open_of("near-duplicate")
+    for key, line in ((pair.left_id, OLD), (pair.right_id, SAME)):
+        file = MemoryFile.objects.get(pk=key)
+        save_file(alice, file.path, f"- {line}\n", by=alice.actor, seen=file.version)
+    pair.refresh_from_db()
+    assert pair.settled_how == "gone"
+
+
+@pytest.mark.parametrize("kind", ["contradiction", "near-duplicate"])
+def test_a_removed_line_that_is_written_again_is_reported_again(
+    root: Path, alice: User, kind: str
+) -> None:
+    text = f"- {OLD}\n- Use uv.\n"
+    sync(root, claude=f"- {OLD if kind == 'near-duplicate' else NEW}\n")
+    sync(root, api=text)
+    [pair] = open_of(kind)
+    is_left = MemoryFile.objects.get(pk=pair.left_id).mounted_folder == "claude"
+    conflict_services.settle(pair, "left" if is_left else "right", by=alice.actor)
+    sync(root)
+    assert open_of(kind) == [] and OLD not in disk(root, "api/AGENTS.md")
+    sync(root, api=text)
+    assert [one.pk != pair.pk for one in open_of(kind)] == [True]
+
+
 def test_repetition_that_a_person_kept_is_not_reported_again(root: Path, alice: User) -> None:
     sync(root, claude=RULES)
     sync(root, api=RULES)
@@ -207,6 +319,21 @@ def test_repetition_that_a_person_kept_is_not_reported_again(root: Path, alice: 
     more = f"{RULES}- Deploy on Tuesdays at noon.\n"
     sync(root, claude=more, api=more)
     assert open_of("near-duplicate") == []
+
+
+def test_all_others_are_those_of_the_same_line(root: Path, alice: User, client: Client) -> None:
+    for text in (NEW, "The build takes 20 minutes.", "Now billing runs PostgreSQL 17."):
+        write_note(alice, "rule", text, by=alice.actor)
+    sync(root, claude=f"# Rules\n\n- {OLD}\n- The build takes 10 minutes.\n")
+
+    about = {len(contradictions.others_of(one)): one for one in open_of()}
+    assert len(open_of()) == 3 and set(about) == {0, 1}
+    assert Conflict.objects.of(alice).standing().one_per_record().count() == 2
+    numbers = contradictions.number_of_each(alice, open_of())
+    assert numbers == {about[0].newer: 1, about[1].newer: 2}
+    client.force_login(alice)
+    shown = client.get(f"{reverse('research:inbox')}?show=conflict").content.decode()
+    assert shown.count("and 1 more") == 1
 
 
 def test_a_file_that_changed_since_is_not_changed_by_an_old_page(root: Path, alice: User) -> None:
@@ -234,6 +361,8 @@ def test_a_line_corrected_in_the_file_closes_its_conflict(root: Path, alice: Use
     [
         f"- {OLD}\n  It needs an upgrade.\n",  # the item continues
         f"- {OLD}\n  - until May\n",  # it has an item of its own
+        f"- {OLD}\n\n  It needs an upgrade.\n",  # or a block after an empty line
+        f"Use uv. **{OLD}** Write tests.\n",  # its marks would stay
         f"We know\n{OLD}\n",  # the sentence begins on the line before
         f"{OLD[:-1]}\nwith two replicas.\n",  # and ends below
     ],
@@ -258,6 +387,8 @@ def test_a_line_that_belongs_to_others_leads_to_the_editor(
         (f"* [ ] {OLD}\n* Use uv.\n", "* Use uv.\n"),
         (f"Use uv. {OLD} Write tests.\n", "Use uv. Write tests.\n"),
         (f"{OLD}\n\nUse uv.\n", "\nUse uv.\n"),
+        (f"- {OLD} {LONG}\n", f"- {LONG}\n"),
+        (f"- {OLD} Ok.\n", "- Ok.\n"),
         (f"Use uv.\n{OLD}\nWrite tests.\n", "Use uv.\nWrite tests.\n"),
     ],
 )
@@ -280,7 +411,7 @@ def test_the_page_shows_only_the_statement_and_where_it_is(
     assert SAME not in shown and "also on disk" in shown
     done = client.post(
         reverse("memory:conflict-settle", args=[pair.pk]),
-        {"how": "left", "left_version": 1, "right_version": 1},
+        {"how": "left", "left_version": 1, "right_version": 1, "lines": pair.lines_digest},
         follow=True,
     ).content.decode()
     assert "removed from its file" in done
@@ -305,6 +436,24 @@ def test_rest_names_the_file_and_its_line(root: Path, alice: User, client: Clien
     [pair] = _with_files(Conflict.objects.of(alice))
     side = ConflictOut.of(pair).right
     assert (side.path, side.lines) == ("folders/claude/CLAUDE.md", [3])
+
+
+def test_rest_decides_after_an_unrelated_edit(root: Path, alice: User) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n- Use uv.\n")
+    sync(root, api=f"- {SAME}\n- {OLD}\n- Use uv every day.\n")
+    [pair] = open_of("near-duplicate")
+    person = Program(alice, "admin", name="console")
+    [told] = [one for one in items(person.get("/conflicts")) if one["id"] == str(pair.pk)]
+    file = MemoryFile.objects.get(path="folders/api/AGENTS.md")
+    side = "left" if pair.left_id == file.pk else "right"
+    assert (told[side]["version"], told["lines_digest"]) == (2, pair.lines_digest)
+
+    url, how = f"/conflicts/{pair.pk}/settle", {"how": "right" if side == "left" else "left"}
+    problem(person.post(url, {**how, f"{side}_version": 1}), 409)
+    problem(person.post(url, {**how, "lines_digest": "other"}), 409)
+    assert person.post(url, how).json()["state"] == "settled"
+    assert disk(root, "api/AGENTS.md") == "- Use uv every day.\n"
 
 
 def test_a_folder_that_is_deleted_closes_its_conflicts(root: Path, alice: User) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, TopicFact, User
@@ -102,6 +103,14 @@ def test_settled_in_another_window_what_was_typed_is_shown(browser: Client, alic
     one = two_notes(alice)
     settle(browser, one, "left")
     assert "This text isn’t saved" in settle(browser, one, "merged", text="Mine.").content.decode()
+
+
+def test_if_a_side_has_expired_what_was_typed_is_shown(browser: Client, alice: User):
+    one = two_notes(alice)
+    Note.objects.filter(pk=one.left_id).update(expires_at=timezone.now())
+    page = settle(browser, one, "merged", text="Both, in my words.")
+    assert "Both, in my words." in page.content.decode()
+    assert "no longer exists" in page.content.decode()
 
 
 def test_the_list_is_narrowed_to_a_topic(browser: Client, alice: User):

@@ -143,13 +143,15 @@ def settle(
     *,
     by: Actor,
     seen: tuple[int, int] | None = None,
+    seen_lines: str | None = None,
     text: str = "",
     dated: bool = False,
     at: datetime | None = None,
 ) -> Conflict:
     """Resolve it as a person chose: `left`, `right`, `both`, or `merged` into `text`.
 
-    `seen` holds the versions of both sides that the person saw.  `dated` writes its date into each
+    `seen` holds the versions of both sides that the person saw, and `seen_lines` the digest of the
+    lines (`Conflict.lines_digest`).  `dated` writes its date into each
     of two records that are kept.  `at` is the time shared by conflicts resolved in one act.  If a
     side is gone, the conflict resolves itself, and the one returned says so.  Raises
     AlreadyResolved, StaleConflict, InvalidValue, and what the records' own rules raise; nothing is
@@ -170,11 +172,15 @@ def settle(
             raise AlreadyResolved(
                 _("This conflict has already been resolved (%(how)s). Nothing was changed.") % told
             )
-        if sides is None or _lost_lines(row, sides):
+        # REST lists all lines, and pages show those that are left.
+        digests = [row.lines_digest]
+        if sides is None or not file_lines.keep_found(row, sides):
             Conflict.resolve_automatically([row], by=by)
             row.refresh_from_db()
             return row
-        if seen is not None and seen != (sides[0].version, sides[1].version):
+        digests.append(row.lines_digest)
+        has_changed = seen is not None and seen != (sides[0].version, sides[1].version)
+        if has_changed or (seen_lines is not None and seen_lines not in digests):
             raise StaleConflict(
                 _(
                     "One side was changed after you opened this page, so nothing was resolved. "
@@ -222,14 +228,6 @@ def words_of(conflict: Conflict, side: str, record: Any) -> str:
         found = statements_found(record.content, conflict.digests_of(side))
         return "\n".join(one.text for one in found)
     return str(getattr(record, "text", "") or getattr(record, "content", ""))
-
-
-def _lost_lines(row: Conflict, sides: tuple[Any, Any]) -> bool:
-    """Whether a side is a file that no longer says it."""
-    return any(
-        isinstance(record, MemoryFile) and not words_of(row, name, record)
-        for name, record in zip(("left", "right"), sides, strict=True)
-    )
 
 
 def _perform(
@@ -369,6 +367,10 @@ def _keep_both(act: _Resolution) -> list[Any]:
 def _merge(act: _Resolution) -> list[Any]:
     """Merge both into one record with the person's text."""
     left, right = act.sides
+    if len(act.row.lines) > 1:  # the text would replace each of the lines
+        raise InvalidValue(
+            _("Several lines can’t be merged at once. Nothing was changed. Edit the file instead.")
+        )
     if not act.text.strip():
         problem = _("Enter the text of the merged record.")
         raise InvalidValue(problem, errors={"text": [problem]})

@@ -9,13 +9,14 @@ statements, which also shows what they repeat.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -25,10 +26,10 @@ from beacon_site.text.terms import query_terms
 from beacon_site.worker_threads import BACKGROUND
 from memory.models import Conflict, MemoryFile, Note, Observation, Section, User
 from memory.models.actors import MAINTENANCE, Actor
+from memory.models.conflicts import sides_of
 from memory.models.file_format import (
     MOUNTED,
     digest_of,
-    statements_found,
     statements_of,
 )
 from memory.models.remembered import Trust
@@ -247,16 +248,19 @@ def _is_compared(record: Any) -> bool:
 
 
 def close_edited(owner_id: int, path: str) -> None:
-    """Close the conflicts of a changed file whose statements are no longer in it."""
+    """Close the conflicts of a changed file if no pair of statements is left on both sides."""
     open_pairs = Conflict.objects.of(owner_id).open().exclude(lines=[])
     file = MemoryFile.objects.of(owner_id).live().at(path).first()
     if file is None:
         return
+    rows = list(open_pairs.about([file.pk]).select_related("owner"))
+    sides = sides_of(rows)
     gone = [
         one
-        for one in open_pairs.about([file.pk]).select_related("owner")
-        for side in (["left"] if one.left_id == file.pk else ["right"])
-        if not statements_found(file.content, one.digests_of(side))
+        for one in rows
+        if one.left_id in sides
+        and one.right_id in sides
+        and not file_lines.keep_found(one, (sides[one.left_id], sides[one.right_id]))
     ]
     Conflict.resolve_automatically(gone, by=MAINTENANCE)
 
@@ -308,15 +312,16 @@ def report_since(owner: User, since: datetime) -> int:
     return number
 
 
-def number_of_each(owner: User, ids: Iterable[Any]) -> dict[Any, int]:
-    """Return how many open contradictions each of these newer records has."""
-    rows = Conflict.objects.of(owner).standing().filter(right_id__in=list(ids))
-    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION).order_by()
-    return dict(rows.values_list("right_id").annotate(n=Count("pk")))
+def number_of_each(owner: User, pairs: Iterable[Conflict]) -> dict[tuple[Any, str], int]:
+    """Return how many open contradictions the newer side of each of these conflicts has."""
+    ids = [one.right_id for one in pairs]
+    rows = Conflict.objects.of(owner).standing().filter(right_id__in=ids)
+    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION).only("right_id", "lines").order_by()
+    return Counter(one.newer for one in rows)
 
 
 def others_of(conflict: Conflict) -> list[Conflict]:
-    """Return the other open contradictions of the newer record, which one decision can resolve."""
-    rows = Conflict.objects.of(conflict.owner).standing()
-    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION, right_id=conflict.right_id)
+    """Return the other open contradictions of the newer side, which one decision can resolve."""
+    rows = Conflict.objects.of(conflict.owner).standing().with_newer(conflict)
+    rows = rows.filter(kind=Conflict.Kind.CONTRADICTION)
     return list(rows.exclude(pk=conflict.pk)[:MOST_KNOWN])

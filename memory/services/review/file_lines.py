@@ -5,18 +5,26 @@ changes them in the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from beacon_site.text import contradictions as texts
 from beacon_site.text.cleaning import match_key, shorten
-from memory.models import MemoryFile, MountedFolder, User
+from memory.models import Conflict, MemoryFile, MountedFolder, User
 from memory.models.errors import InvalidValue
-from memory.models.file_format import Statement, month_of, statements_found
+from memory.models.file_format import (
+    Statement,
+    digest_of,
+    month_of,
+    statements_found,
+    statements_of,
+)
 
 LEAST_WORDS = 3  # of a statement that can be repeated
 _ITEM = re.compile(r"^(\s*)(?:[-*+•]|\d+[.)])\s+(?:\[[ xX]\]\s*)?")
+_MARKS = ("*", "_", "`", "~")
 _ENDS = (".", "!", "?", "。", "！", "？")
 _NAMES_NO_FOLDER = frozenset({".claude", ".cursor", ".github", "rules", "instructions"})
 
@@ -26,6 +34,27 @@ Scope = tuple[str, ...]
 def can_be_repeated(statement: str) -> bool:
     """Whether a statement says enough to be a duplicate of another one."""
     return len(match_key(statement).split()) >= LEAST_WORDS
+
+
+def keep_found(conflict: Conflict, sides: Iterable[Any]) -> bool:
+    """Keep those of the conflict's `lines` that both sides still say, without saving it.
+
+    Returns False, and keeps all, if none is left. The last copy of a repeated line stays this way.
+    """
+    left, right = sides
+    if not any(isinstance(side, MemoryFile) for side in (left, right)):
+        return True
+    ours, theirs = _digests(left), _digests(right)
+    found = [pair for pair in conflict.lines if pair[0] in ours and pair[1] in theirs]
+    conflict.lines = found or conflict.lines
+    return bool(found)
+
+
+def _digests(record: Any) -> set[str]:
+    """Return the digests of what a record or a file says."""
+    if isinstance(record, MemoryFile):
+        return {one.digest for one in statements_of(record.content)}
+    return {digest_of(one) for one in texts.statements(record.search_text())}
 
 
 def rewritten(file: MemoryFile, digests: Iterable[str], words: str = "") -> str:
@@ -51,18 +80,26 @@ def _without(lines: list[str], one: Statement, words: str) -> list[str] | None:
     line = lines[one.place]
     before = lines[one.place - 1] if one.place else ""
     after = lines[one.place + 1] if one.place + 1 < len(lines) else ""
-    item = _ITEM.match(line)
-    said = texts.statements(line)
-    if item is None and _goes_on(before, line) and said[0] == one.text:
+    item, said = _ITEM.match(line), texts.plain(line)
+    if item is None and _goes_on(before, line) and said.startswith(one.text):
         return None
-    if len(said) == 1:
-        if _goes_on(line, after):
+    if said == one.text:
+        if _goes_on(line, after) or (item and _has_block(item, lines[one.place + 1 :])):
             return None
         return [f"{item[0] if item else ''}{words}"] if words else []
+    # The line says more, also what no statement shows: too long or too short a sentence.
     if line.count(one.text) != 1 or not one.text.endswith(_ENDS):
         return None
     begin, end = line.split(one.text)
+    if begin.endswith(_MARKS) or end.startswith(_MARKS):
+        return None
     return [" ".join(filter(None, [begin.rstrip(), words, end.strip()]))]
+
+
+def _has_block(item: re.Match[str], after: Sequence[str]) -> bool:
+    """Whether an item of a list continues in an indented block after an empty line."""
+    following = next((line for line in after if line.strip()), "")
+    return len(following) - len(following.lstrip()) > len(item[1])
 
 
 def _goes_on(line: str, after: str) -> bool:
