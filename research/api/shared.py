@@ -46,7 +46,7 @@ class MemberIn(Body):
 
     username: str = Field(
         max_length=150,
-        description="The username of an account on this server. If there's no such account, the answer is the same, and access begins when the account is created.",
+        description="The username of an account on this server. If there's no such account, the answer is the same, and access begins if the account is created within 30 days.",
     )
     role: Membership.Role = Field(Membership.Role.VIEWER, strict=False)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar, Self
 
+from django.apps import apps
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
@@ -147,7 +148,7 @@ class DeliveryQuerySet(OwnedJobQuerySet):
         for channel, reports, _failures in _choices_of(topic):
             if reports == Reports.EACH or (reports == Reports.CHANGED and not is_quiet):
                 told.append(channel)
-        told += _channels_of_members(topic, is_quiet=is_quiet)
+        told += _channels_of_members(topic, run, is_quiet=is_quiet)
         return self._make(told, Delivery.Kind.REPORT, **_of_run(topic, run))
 
     def create_for_failure(self, topic: Topic, run: models.Model) -> int:
@@ -169,7 +170,8 @@ class DeliveryQuerySet(OwnedJobQuerySet):
         report = comment.report
         topic, run = report.run.topic, report.run
         writers = report.comments.values("author")
-        people = {*topic.members.filter(user__in=writers).values_list("user", flat=True)}
+        members = _readers_of(topic, run).filter(user__in=writers)
+        people = {*members.values_list("user", flat=True)}
         people = (people | {topic.owner_id}) - {comment.author_id}
         left_out = TopicNotices.objects.filter(topic=topic, left_out__isnull=False)
         told = Channel.objects.working().filter(owner__in=people, comments=True)
@@ -304,9 +306,17 @@ def _of_run(topic: Topic, run: models.Model) -> dict[str, Any]:
     return {"about": f"run:{run.pk}", "run": run, "topic": topic, "subject": subject}
 
 
-def _channels_of_members(topic: Topic, *, is_quiet: bool) -> list[Channel]:
+def _readers_of(topic: Topic, run: Any) -> models.QuerySet[Membership]:
+    """Return the members who can read the run's report now: none if it or the topic is sensitive."""
+    members = Membership.objects.filter(topic=topic)
+    reports: Any = apps.get_model("research", "Report").objects
+    shown = reports.for_members().filter(run=run, run__topic__trashed_at=None)
+    return members if shown.exists() else members.none()
+
+
+def _channels_of_members(topic: Topic, run: Any, *, is_quiet: bool) -> list[Channel]:
     """Return the channels of members who want to be notified, by each channel's own settings."""
-    members = Membership.objects.filter(topic=topic, notify=True).values("user")
+    members = _readers_of(topic, run).filter(notify=True).values("user")
     reports = [Reports.EACH] if is_quiet else [Reports.EACH, Reports.CHANGED]
     return list(Channel.objects.working().filter(owner__in=members, reports__in=reports))
 

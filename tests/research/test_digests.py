@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory.models import Activity, Topic, User
 from research.models import Delivery, Digest, DigestEntry, DigestSettings, Run
 from research.services.notifications import digests, sending
+from research.services.reports import since_read
 from research.services.topics import sharing
 from tests.research.factories import make_item, make_report, make_run, make_topic
 from tests.research.mail_server import MailServer, use
@@ -238,6 +239,31 @@ def test_a_members_own_digest_has_the_unread_reports_of_shared_topics_without_th
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     sending.forget_topic(topic)
     assert Delivery.objects.get(digest=digest).request == ""
+
+
+def test_a_digest_loads_only_the_last_shared_reports_and_not_their_text(
+    alice: User,
+    bob: User,
+    chosen: DigestSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: Any,
+):
+    monkeypatch.setattr(since_read, "MOST_RUNS", 2)
+    for title in ("Ferries", "Trains"):
+        topic = make_topic(bob, title)
+        member = sharing.add_member(topic, "alice", "viewer", by=bob.actor)
+        sharing.set_notify(member, wanted=True)
+        for n in range(4):
+            saved_run(topic, f"{title} are late in week {n}.")
+    digests.make_due()
+    digest = Digest.objects.of(alice).select_related("owner").get()
+
+    with django_assert_num_queries(2) as asked:
+        parts = digests._shared(digest)
+
+    numbers = [[run.number for run in part.runs] for part in parts]
+    assert numbers == [[4, 5], [4, 5]] and all(part.items for part in parts)
+    assert not any(f'"{text}"' in asked[0]["sql"] for text in ("body", "delta", "checks"))
 
 
 def test_a_member_without_notifications_or_news_gets_no_digest(

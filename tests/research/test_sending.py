@@ -455,6 +455,25 @@ def test_a_member_is_notified_of_a_report_without_its_content(
     assert f"/topics/{topic.slug}/" not in theirs and "first report" in theirs
 
 
+@pytest.mark.parametrize("hidden", ["", "topic", "report", "report in quarantine"])
+def test_members_are_not_notified_about_what_they_cannot_read_now(
+    topic: Topic, member: Membership, hidden: str
+):
+    """Otherwise they would be if it is shown again later."""
+    run = saved_run(topic, "A fact.")
+    report = Report.objects.filter(run=run)
+    if hidden == "topic":
+        Topic.objects.filter(pk=topic.pk).update(sensitivity="sensitive")
+    elif hidden == "report":
+        report.update(sensitivity="sensitive")
+    elif hidden:
+        report.update(trust="quarantined")
+
+    rows = body_in_style(run)
+
+    assert [row.owner for row in rows] == ([] if hidden else [member.user])
+
+
 @pytest.mark.parametrize(
     "end", ["removed", "turned off", "topic in Trash", "report in Trash", "sensitive"]
 )
@@ -576,6 +595,14 @@ def test_a_comment_notifies_the_owner_and_earlier_commenters_but_not_its_author(
     desk = Channel.objects.of(bob).get()
     assert (desk.comments, desk.digest, desk.reports) == (False, True, "each")
     assert [row.owner.username for row in sent_for_comment(discussed, admin)] == ["alice"]
+
+
+def test_no_member_gets_a_message_about_a_comment_on_a_hidden_report(
+    topic: Topic, discussed: Report, admin: User
+):
+    Report.objects.filter(pk=discussed.pk).update(sensitivity="sensitive")
+
+    assert [row.owner for row in sent_for_comment(discussed, topic.owner)] == []
 
 
 @pytest.mark.parametrize("end", ["removed", "off", "deleted", "sensitive", "left out"])

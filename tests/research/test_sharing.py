@@ -137,6 +137,19 @@ def test_a_name_waits_thirty_days_for_an_account(topic: Topic, days: int):
     assert list(topic.members.all()) == [member]  # the owner sees no difference
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_name_finds_its_account_in_any_unicode_form(topic: Topic, is_first: bool):
+    decomposed, composed = "Jose\u0301", "Jos\u00e9"
+    if is_first:
+        User.objects.create_user(decomposed)  # is stored composed
+    sharing.add_member(topic, decomposed, "viewer", by=topic.owner.actor)
+    user = User.objects.get(username=composed) if is_first else User.objects.create_user(composed)
+
+    assert shared_with(user) == [topic]
+    with pytest.raises(InvalidValue, match="already a member"):
+        sharing.add_member(topic, composed, "viewer", by=topic.owner.actor)
+
+
 def test_so_many_can_be_added_an_hour(topic: Topic, bob: User, monkeypatch: Any):
     monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
     first = sharing.add_member(topic, "nobody", "viewer", by=topic.owner.actor)

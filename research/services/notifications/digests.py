@@ -14,7 +14,8 @@ from typing import Any
 import structlog
 from django.conf import settings as site
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Window
+from django.db.models.functions import RowNumber
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -35,6 +36,7 @@ from research.models import (
     TopicNotices,
 )
 from research.services.facts import affected
+from research.services.reports import since_read
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.schedules import cron
 
@@ -333,9 +335,13 @@ def content(digest: Digest) -> Content:
 
 
 def _shared(digest: Digest) -> list[TopicPart]:
-    """Return the shared topics whose reports until the digest are unread."""
+    """Return the shared topics whose reports until the digest are unread, the last ones of each."""
     reports = _unread_of(digest.owner, digest.created).values("run")
     runs = Run.objects.filter(pk__in=reports).select_related("topic", "report")
+    newest_first = Window(RowNumber(), partition_by="topic", order_by="-number")
+    runs = runs.alias(place=newest_first).filter(place__lte=since_read.MOST_RUNS)
+    # A member can be away for years of daily reports.
+    runs = runs.defer("report__body", "report__delta", "report__checks")
     parts: dict[Any, TopicPart] = {}
     for run in runs.order_by("number"):
         parts.setdefault(run.topic_id, TopicPart(run.topic, is_shared=True)).runs.append(run)

@@ -54,7 +54,7 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
     Membership.MOST_AN_HOUR within the hour.
     """
     _check_role(role)
-    name = one_line(clean(username)[0])
+    name = User.normalize_username(one_line(clean(username)[0]))
     if not name:
         raise _wrong_name(_("Enter a username."))
     if name == topic.owner.get_username():
