@@ -141,6 +141,16 @@ def test_code_tables_front_matter_and_indexes_say_nothing() -> None:
     assert [one.text for one in statements_of(text)] == [NEW, SAME]
 
 
+def test_a_page_parses_each_file_once(root: Path, alice: User, client: Client) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n")
+    [pair] = open_of("near-duplicate")
+    client.force_login(alice)
+    statements_of.cache_clear()
+    client.get(pair.get_absolute_url())
+    assert statements_of.cache_info().misses == 2
+
+
 def test_others_files_are_never_compared(root: Path, alice: User, bob: User) -> None:
     write_note(bob, "rule", NEW, by=bob.actor)
     sync(root, claude=RULES)
