@@ -141,6 +141,18 @@ def test_code_tables_front_matter_and_indexes_say_nothing() -> None:
     assert [one.text for one in statements_of(text)] == [NEW, SAME]
 
 
+def test_a_log_of_a_day_is_not_compared(root: Path, alice: User) -> None:
+    write_note(alice, "rule", NEW, by=alice.actor)
+    memory = root / ".claude/projects/-srv-api/memory"
+    (memory / "2026-11-28.md").write_text(f"- {OLD}\n")
+    (memory / "2026-11-28-upgrade.md").write_text(f"- {OLD}\n")
+    sync(root)
+    assert not Conflict.objects.exists()
+    (memory / "2026-plan.md").write_text(f"- {OLD}\n")
+    sync(root)
+    assert len(open_of()) == 1
+
+
 def test_a_page_parses_each_file_once(root: Path, alice: User, client: Client) -> None:
     sync(root, claude=RULES)
     sync(root, api=f"- {SAME}\n- {OLD}\n")

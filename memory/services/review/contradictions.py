@@ -235,7 +235,7 @@ def _different_or_same(theirs: Sequence[str], ours: Sequence[str]) -> Pairs:
 def _is_compared(record: Any) -> bool:
     """Whether the record is a statement of a person or an agent, not of a run or a web page."""
     if isinstance(record, Section):
-        return bool(record.file.mounted_folder) and record.file.trashed_at is None
+        return bool(record.file.mounted_folder) and file_lines.is_compared(record.file)
     if not isinstance(record, Note | Observation) or record.trashed_at is not None:
         return False
     if record.source.startswith(_RUN) or record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
