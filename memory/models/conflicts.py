@@ -25,7 +25,8 @@ from memory.models.history import Activity, OwnedQuerySet, Revision, Versioned
 
 # The types whose records can be in conflict.
 CONFLICT_TYPES = ("note", "observation", "topicfact", "memoryfile")
-MOST_NEAR = 500  # open near-duplicates per owner, since a longer list is too much to work through
+# Open near-duplicates per owner, and open contradictions in files: more is too much to work through.
+MOST_NEAR = 500
 LONGEST_SOURCE, LONGEST_LABEL = 200, 120
 MOST_PAIRS = 30  # repeated statements of one conflict; more of them are found after it's resolved
 
@@ -97,7 +98,7 @@ class ConflictQuerySet(OwnedQuerySet):
         `left` is the existing record and `right` the new one. `source` names what found the
         conflict (`run:12`), and `reason` is a `Conflict.Reason`. If a side is a file, `lines` are the
         digests of the statements of both sides, in pairs. An open conflict of the same pair is
-        returned as it is, and so is a resolved one while neither side has changed. Returns None if a side is no longer active, or if too many near-duplicates are open. Raises
+        returned as it is, and so is a resolved one while neither side has changed. Returns None if a side is no longer active, or if too many are open. Raises
         InvalidValue for records that can't be in conflict: a record with itself, another owner's
         record, or a soul, agent or user note.
         """
@@ -110,9 +111,7 @@ class ConflictQuerySet(OwnedQuerySet):
             )
             if known is not None:
                 return known
-            if not _both_active(left, right) or (
-                kind == Conflict.Kind.NEAR_DUPLICATE and self._is_full(owner)
-            ):
+            if not _both_active(left, right) or self._is_full(owner, kind, lines):
                 return None
             try:
                 with transaction.atomic():
@@ -159,9 +158,13 @@ class ConflictQuerySet(OwnedQuerySet):
                     return row, ()
         return None, fresh
 
-    def _is_full(self, owner: Any) -> bool:
-        near = self.of(owner).open().filter(kind=Conflict.Kind.NEAR_DUPLICATE)
-        return near.order_by()[:MOST_NEAR].count() >= MOST_NEAR
+    def _is_full(self, owner: Any, kind: str, lines: Lines) -> bool:
+        rows = self.of(owner).open().filter(kind=kind)
+        if kind == Conflict.Kind.CONTRADICTION:
+            if not lines:
+                return False
+            rows = rows.exclude(lines=[])
+        return rows.order_by()[:MOST_NEAR].count() >= MOST_NEAR
 
     def _make(
         self,

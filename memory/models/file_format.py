@@ -697,16 +697,17 @@ def digest_of(statement: str) -> str:
     return hashlib.sha256(statement.encode()).hexdigest()[:16]
 
 
-def statements_of(text: str) -> list[Statement]:
+@lru_cache(maxsize=16)  # a page or a save asks for the same files several times
+def statements_of(text: str) -> tuple[Statement, ...]:
     """Return a file's statements, without front matter, code, tables, quotes and the summary line."""
     front, summary = _FRONT_MATTER.match(text), summary_place(text)
     start = text.count("\n", 0, front.end()) if front else 0
-    return [
+    return tuple(
         Statement(one, place)
         for place, line in open_lines(text)
         if place >= start and place != summary and not _NO_STATEMENT.match(line)
         for one in contradictions.statements(line)
-    ]
+    )
 
 
 def statements_found(text: str, digests: Iterable[str]) -> list[Statement]:

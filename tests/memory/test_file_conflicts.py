@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,52 @@ def test_code_tables_front_matter_and_indexes_say_nothing() -> None:
         f"- [Billing](billing.md) — {OLD}\n@AGENTS.md\n> {OLD}\n\n1. [x] **{NEW}** {SAME}\n"
     )
     assert [one.text for one in statements_of(text)] == [NEW, SAME]
+
+
+def test_a_log_of_a_day_is_not_compared(root: Path, alice: User) -> None:
+    write_note(alice, "rule", NEW, by=alice.actor)
+    memory = root / ".claude/projects/-srv-api/memory"
+    (memory / "2026-11-28.md").write_text(f"- {OLD}\n")
+    (memory / "2026-11-28-upgrade.md").write_text(f"- {OLD}\n")
+    sync(root)
+    assert not Conflict.objects.exists()
+    (memory / "2026-plan.md").write_text(f"- {OLD}\n")
+    sync(root)
+    assert len(open_of()) == 1
+
+
+def test_contradictions_of_files_have_a_limit(
+    root: Path, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.models.conflicts.MOST_NEAR", 2)
+    write_note(alice, "rule", NEW, by=alice.actor)
+    sync(root, claude="".join(f"- Billing runs PostgreSQL {n}.\n" for n in range(10, 14)))
+    assert len(open_of()) == 2
+    note = write_note(alice, "rule", "Billing runs PostgreSQL 17.", by=alice.actor)
+    contradictions.report(note)
+    assert len(open_of()) == 3  # records have none
+
+
+def test_upkeep_compares_mounted_files_within_its_time(root: Path, alice: User) -> None:
+    write_note(alice, "rule", NEW, by=alice.actor)
+    (root / ".claude/CLAUDE.md").write_text(RULES)
+    agent_folders.catch_up()
+    Conflict.objects.all().delete()
+    since = conflict_services.day_ago()
+    Note.objects.update(updated=since - timedelta(days=1))
+    assert conflict_services.owners_with_news(since) == [alice.pk]
+    assert contradictions.report_since(alice, since, seconds=-1) == 0
+    assert contradictions.report_since(alice, since) == 1
+
+
+def test_a_page_parses_each_file_once(root: Path, alice: User, client: Client) -> None:
+    sync(root, claude=RULES)
+    sync(root, api=f"- {SAME}\n- {OLD}\n")
+    [pair] = open_of("near-duplicate")
+    client.force_login(alice)
+    statements_of.cache_clear()
+    client.get(pair.get_absolute_url())
+    assert statements_of.cache_info().misses == 2
 
 
 def test_others_files_are_never_compared(root: Path, alice: User, bob: User) -> None:

@@ -29,6 +29,7 @@ from memory.models import (
     Observation,
     Remembered,
     Revision,
+    Section,
     Sensitivity,
     Topic,
     TopicFact,
@@ -38,7 +39,7 @@ from memory.models import (
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.conflicts import active_rows, label_of
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.file_format import statements_found
+from memory.models.file_format import MOUNTED, statements_found
 from memory.models.history import as_json
 from memory.services.files.saving import rows_held, save_file
 from memory.services.notes import merging
@@ -65,12 +66,14 @@ def find(owner: User, *, seconds: float = SECONDS) -> int:
 
 
 def owners_with_news(since: Any) -> list[Any]:
-    """Return the ids of the owners who have written a note, an observation or a fact since then."""
+    """Return the ids of the owners with a new or changed note, observation, fact or mounted file."""
     found: set[Any] = set()
     for model in (Note, Observation, TopicFact):
         rows = model.objects.filter(updated__gte=since, trashed_at=None).order_by()
         found |= set(rows.values_list("owner_id", flat=True).distinct())
-    return sorted(found)
+    sections = Section.objects.filter(updated__gte=since, file__trashed_at=None).order_by()
+    sections = sections.filter(file__path__startswith=MOUNTED)
+    return sorted(found.union(sections.values_list("owner_id", flat=True).distinct()))
 
 
 def _pairs(owner: User) -> Iterator[tuple[Any, Any]]:

@@ -45,6 +45,7 @@ NEAREST_OF_FILE = 12  # for a mounted file, all of whose statements are compared
 MOST_KNOWN = 50
 AT_ONCE = 200  # records of one write; after an import, upkeep compares the latest
 MOST_CHECKED = 500  # records that upkeep compares
+SECONDS = 10.0  # per search
 WAIT = 10.0  # seconds without messages after the broker didn't accept one
 _RUN = "run:"
 _NAMES: dict[type[Model], str] = {Note: "note", Observation: "observation", Section: "section"}
@@ -92,7 +93,7 @@ def also_known(owner: User, text: str, *, but: Any = None, limit: int = MOST_KNO
     """
     asked = texts.statements(text)[:MOST_ASKED]
     found: list[Known] = []
-    for name, record in _records_near(owner, asked, NEAREST):
+    for name, record, _places in _records_near(owner, asked, NEAREST):
         if but is not None and (record.pk == but.pk or _file_of(record) == but):
             continue
         of_record = KINDS[name].content(record)
@@ -104,12 +105,16 @@ def also_known(owner: User, text: str, *, but: Any = None, limit: int = MOST_KNO
     return found[:limit]
 
 
-def _records_near(owner: User, asked: Sequence[str], most: int) -> Iterator[tuple[str, Any]]:
-    """Yield the type and record of what shares most words with the statements."""
+def _records_near(
+    owner: User, asked: Sequence[str], most: int
+) -> Iterator[tuple[str, Any, list[int]]]:
+    """Yield the type and record of what shares most words with a statement, and the positions of
+    those statements.
+    """
     keys = _nearest(owner, asked, most)
     for name, ids in keys.items():
-        rows = _rows(owner, name).in_bulk(ids) if ids else {}
-        yield from ((name, rows[key]) for key in ids if key in rows)
+        rows = _rows(owner, name).in_bulk(list(ids)) if ids else {}
+        yield from ((name, rows[key], places) for key, places in ids.items() if key in rows)
 
 
 def _file_of(record: Any) -> MemoryFile | None:
@@ -117,17 +122,20 @@ def _file_of(record: Any) -> MemoryFile | None:
     return record.file if isinstance(record, Section) else None
 
 
-def _nearest(owner: User, asked: Sequence[str], most: int) -> dict[str, list[Any]]:
-    """Return the ids of the records that share most words with the statements: a few queries."""
+def _nearest(owner: User, asked: Sequence[str], most: int) -> dict[str, dict[Any, list[int]]]:
+    """Return the ids of the records that share most words with a statement, each with the positions
+    of those statements: a few queries.
+    """
     language = bm25_sql.language_of(owner)
     words = [query_terms(one, language) for one in asked]
     spaces = bm25_sql.spaces_of(owner, TYPES, (term for some in words for term in some))
-    pairs = [(space, some) for some in words for space in spaces]
-    jobs = [bm25_sql.Job(space, some, bm25_sql.EXACT, most) for space, some in pairs]
-    found: dict[str, dict[Any, None]] = {name: {} for name in TYPES}
-    for (space, _some), hits in zip(pairs, bm25_sql.ranked(jobs), strict=True):
-        found[space.record_type] |= dict.fromkeys(hit.record_id for hit in hits)
-    return {name: list(ids) for name, ids in found.items()}
+    pairs = [(space, place) for place in range(len(words)) for space in spaces]
+    jobs = [bm25_sql.Job(space, words[place], bm25_sql.EXACT, most) for space, place in pairs]
+    found: dict[str, dict[Any, list[int]]] = {name: {} for name in TYPES}
+    for (space, place), hits in zip(pairs, bm25_sql.ranked(jobs), strict=True):
+        for hit in hits:
+            found[space.record_type].setdefault(hit.record_id, []).append(place)
+    return found
 
 
 def _rows(owner: User, name: str) -> QuerySet[Any]:
@@ -195,10 +203,10 @@ def _file_pairs(record: Any) -> list[tuple[Any, Pairs]]:
     """
     file, mine = _file_of(record), _said(record)
     near = list(_records_near(record.owner, mine, NEAREST_OF_FILE))
-    files = {one.file_id: one.file for _name, one in near if isinstance(one, Section)}
+    files = {one.file_id: one.file for _name, one, _places in near if isinstance(one, Section)}
     scopes = file_lines.scopes_of(record.owner, [*files.values(), *([file] if file else [])])
     found: dict[Any, tuple[Any, Pairs]] = {}
-    for _name, one in near:
+    for _name, one, places in near:
         its = _file_of(one)
         if file is None and (its is None or not its.mounted_folder):
             continue
@@ -206,7 +214,7 @@ def _file_pairs(record: Any) -> list[tuple[Any, Pairs]]:
             continue
         if its and file and not file_lines.can_conflict(its, file, scopes):
             continue
-        if pairs := _different_or_same(_said(one), mine):
+        if pairs := _different_or_same(_said(one), [mine[place] for place in places]):
             other = its or one
             found.setdefault(other.pk, (other, {}))[1].update(pairs)
     return list(found.values())
@@ -235,7 +243,7 @@ def _different_or_same(theirs: Sequence[str], ours: Sequence[str]) -> Pairs:
 def _is_compared(record: Any) -> bool:
     """Whether the record is a statement of a person or an agent, not of a run or a web page."""
     if isinstance(record, Section):
-        return bool(record.file.mounted_folder) and record.file.trashed_at is None
+        return bool(record.file.mounted_folder) and file_lines.is_compared(record.file)
     if not isinstance(record, Note | Observation) or record.trashed_at is not None:
         return False
     if record.source.startswith(_RUN) or record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
@@ -299,17 +307,24 @@ def _report_all(record: Any) -> int:
     return len([*([] if is_section else report(record)), *report_lines(record)])
 
 
-def report_since(owner: User, since: datetime) -> int:
-    """Compare what was written since then, the latest first."""
-    number = 0
+def report_since(owner: User, since: datetime, *, seconds: float = SECONDS) -> int:
+    """Compare what was written since then, the latest first, within a time limit."""
+    number, ends = 0, time.monotonic() + seconds
+    for one in _written_since(owner, since):
+        if time.monotonic() > ends:
+            break
+        number += _report_all(one)
+    return number
+
+
+def _written_since(owner: User, since: datetime) -> Iterator[Any]:
     for model in (Note, Observation):
         rows = model.objects.of(owner).filter(updated__gte=since, trashed_at=None)
         rows = rows.exclude(source__startswith=_RUN).select_related("owner")
-        number += sum(_report_all(one) for one in rows.order_by("-updated")[:MOST_CHECKED])
+        yield from rows.order_by("-updated")[:MOST_CHECKED]
     sections = Section.objects.of(owner).filter(updated__gte=since, file__trashed_at=None)
     sections = sections.filter(file__path__startswith=MOUNTED).select_related("owner", "file")
-    number += sum(_report_all(one) for one in sections.order_by("-updated")[:MOST_CHECKED])
-    return number
+    yield from sections.order_by("-updated")[:MOST_CHECKED]
 
 
 def number_of_each(owner: User, pairs: Iterable[Conflict]) -> dict[tuple[Any, str], int]:

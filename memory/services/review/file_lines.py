@@ -26,6 +26,7 @@ LEAST_WORDS = 3  # of a statement that can be repeated
 _ITEM = re.compile(r"^(\s*)(?:[-*+•]|\d+[.)])\s+(?:\[[ xX]\]\s*)?")
 _MARKS = ("*", "_", "`", "~")
 _ENDS = (".", "!", "?", "。", "！", "？")
+_DATED = re.compile(r"[12]\d{3}-(?:0[1-9]|1[0-2])(?!\d)")
 _NAMES_NO_FOLDER = frozenset({".claude", ".cursor", ".github", "rules", "instructions"})
 
 Scope = tuple[str, ...]
@@ -154,5 +155,6 @@ def can_conflict(one: MemoryFile, other: MemoryFile, scopes: Mapping[object, Sco
 
 
 def is_compared(file: MemoryFile) -> bool:
-    """Whether a mounted file can be in conflict with this one. A month's file is a log."""
-    return file.trashed_at is None and not month_of(file.path)
+    """Whether a mounted file can be in conflict with this one. A month's or a day's file is a log."""
+    is_log = month_of(file.path) or (file.mounted_folder and _DATED.match(file.path.split("/")[-1]))
+    return file.trashed_at is None and not is_log
