@@ -50,7 +50,7 @@ class SideOut(BaseModel):
     type: str
     id: UUID
     version: int = Field(
-        description="The version when the conflict was found or resolved. A memory file has its current version."
+        description="The version when the conflict was found or resolved; for a memory file, the current one."
     )
     path: str = Field("", description="The path of a memory file.")
     lines: list[int] = Field([], description="The lines of a memory file, counted from 1.")

@@ -178,9 +178,10 @@ def report_lines(record: Any) -> list[Conflict]:
 
     Contradictions are one conflict for each pair of statements, and repetitions one for all of them.
     """
-    if not _is_compared(record):
+    file = _file_of(record)
+    if not _is_compared(record) or (file is not None and not file_lines.is_compared(file)):
         return []
-    own, found = _file_of(record) or record, []
+    own, found = file or record, []
     for other, pairs in _file_pairs(record):
         repeated = [pair for pair, reason in pairs.items() if reason == Conflict.Reason.SIMILAR]
         groups = [(Conflict.Kind.CONTRADICTION, [one]) for one in pairs if one not in repeated]
@@ -243,7 +244,7 @@ def _different_or_same(theirs: Sequence[str], ours: Sequence[str]) -> Pairs:
 def _is_compared(record: Any) -> bool:
     """Whether the record is a statement of a person or an agent, not of a run or a web page."""
     if isinstance(record, Section):
-        return bool(record.file.mounted_folder) and file_lines.is_compared(record.file)
+        return bool(record.file.mounted_folder) and record.file.trashed_at is None
     if not isinstance(record, Note | Observation) or record.trashed_at is not None:
         return False
     if record.source.startswith(_RUN) or record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
