@@ -313,7 +313,7 @@ def test_a_program_that_cannot_be_started_isnt_called_busy(
     with structlog.testing.capture_logs() as lines:
         answer = get(browser, run, "report.pdf")
 
-    assert answer.status_code == 409 and "couldn’t be started" in answer.content.decode()
+    assert answer.status_code == 409 and "couldn’t start the process" in answer.content.decode()
     [line] = [line for line in lines if line["event"] == "export not created"]
     assert (line["run"], line["format"], line["reason"]) == (run.pk, "pdf_document", "not started")
 

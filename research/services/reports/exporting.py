@@ -177,7 +177,7 @@ def _document(module: str, run: Run) -> bytes:
     except ChildNotStarted as exc:
         logger.exception("export not created", run=run.pk, format=module, reason="not started")
         said = _(
-            "The program that creates these files couldn’t be started. The report is unchanged. Export it as HTML or Markdown, or ask your admin to check the log."
+            "Beacon couldn’t start the process that creates these files. The report is unchanged. Export it as HTML or Markdown, or ask your admin to check the log."
         )
         raise CannotExport(said) from exc
     except ProviderUnavailable as exc:
