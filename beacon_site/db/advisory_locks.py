@@ -34,6 +34,7 @@ class LockId(IntEnum):
     DOUBLE_SUBMIT = 772_525
     BACKUP = 772_526
     AGENT_FOLDERS = 772_527
+    USERNAME = 772_528
 
 
 Key = int | str | UUID

@@ -197,6 +197,9 @@ class ChildProcess:
     def close(self) -> None:
         """Kill the children, if there are any; the next request starts another."""
         for one in (self, *self._others):
+            timer, one._timer = one._timer, None
+            if timer is not None:
+                timer.cancel()
             one._kill()
 
     def _kill(self) -> None:

@@ -21,6 +21,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from memory.models.actors import Actor
 from memory.models.history import APPEND_ONLY, Activity, OwnedQuerySet
 
@@ -230,9 +231,11 @@ LAST_ACTS: list[Callable[[User], object]] = []
 class UserManager(DjangoUserManager["User"]):
     """Creates accounts together with their first rows."""
 
-    def _create_user(self, *args: Any, **kwargs: Any) -> User:
+    def _create_user(self, username: str, *args: Any, **kwargs: Any) -> User:
         with transaction.atomic():
-            user: User = super()._create_user(*args, **kwargs)  # type: ignore[misc]
+            # A topic that is shared with the name right now sees the account, or waits for it.
+            lock_until_commit(LockId.USERNAME, User.normalize_username(username))
+            user: User = super()._create_user(username, *args, **kwargs)  # type: ignore[misc]
             for make in FIRST_ROWS:
                 make(user)
         return user

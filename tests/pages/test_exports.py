@@ -17,6 +17,7 @@ import psutil
 import pypdf
 import pytest
 import rispy
+import structlog
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -301,6 +302,20 @@ def test_a_document_that_cannot_be_made_is_explained(
     assert "Other files are being created. The report is unchanged." in busy.content.decode()
     assert "can’t be written in this format" in wrong.content.decode()
     assert (busy.status_code, wrong.status_code) == (409, 409)
+
+
+def test_a_program_that_cannot_be_started_isnt_called_busy(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    command = [sys.executable, "-c", "import sys; sys.exit(1)"]
+    child = ChildProcess(command, seconds=9, memory_limit=512 * MIB)
+    monkeypatch.setattr(exporting, "child", lambda _module: child)
+    with structlog.testing.capture_logs() as lines:
+        answer = get(browser, run, "report.pdf")
+
+    assert answer.status_code == 409 and "couldn’t start the process" in answer.content.decode()
+    [line] = [line for line in lines if line["event"] == "export not created"]
+    assert (line["run"], line["format"], line["reason"]) == (run.pk, "pdf_document", "not started")
 
 
 @pytest.mark.requirement("R352")

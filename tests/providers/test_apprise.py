@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -273,3 +274,16 @@ def test_a_process_that_cannot_be_started_has_sent_nothing(monkeypatch: pytest.M
 
     with pytest.raises(ProviderUnavailable, match="nothing was sent"):
         apprise_sender.send("json://example.org", title="a", body="b", anywhere=True)
+
+
+def test_no_timer_of_its_process_remains(httpserver: HTTPServer):
+    httpserver.expect_request("/path-token").respond_with_json({})
+    before = set(threading.enumerate())
+
+    apprise_sender.send(address(httpserver), title="a", body="b", anywhere=True)
+
+    assert not [
+        one
+        for one in set(threading.enumerate()) - before
+        if isinstance(one, threading.Timer) and not one.finished.is_set()
+    ]

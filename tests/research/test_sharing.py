@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connections, transaction
 from django.utils import timezone
 
 from memory.models import Activity, Membership, Topic, User
@@ -189,3 +192,52 @@ def test_a_purged_topic_has_no_members(member: Membership):
     topic.purge(by=topic.owner.actor)
 
     assert not Membership.objects.exists()
+
+
+def while_open(begin: Callable[[], Any], then: Callable[[], Any]) -> Any:
+    """Return what `then` returns, called in another thread before the transaction of `begin` ends."""
+
+    def other() -> Any:
+        try:
+            return then()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            begin()
+            waiting = pool.submit(other)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.5)
+        return waiting.result(30)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_sharing_with_a_name_waits_for_its_account_that_is_being_created(
+    topic: Topic, is_first: bool
+):
+    def create() -> object:
+        return User.objects.create_user("carol")
+
+    def share() -> object:
+        return sharing.add_member(topic, "carol", "viewer", by=topic.owner.actor)
+
+    while_open(*((create, share) if is_first else (share, create)))
+
+    assert Membership.objects.get().user == User.objects.get(username="carol")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_hourly_limit_counts_simultaneous_requests_for_other_topics(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    other = make_topic(topic.owner, "Another subject")
+    monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
+    by = topic.owner.actor
+
+    with pytest.raises(NotNow, match="which is the limit"):
+        while_open(
+            lambda: sharing.add_member(topic, "bob", "viewer", by=by),
+            lambda: sharing.add_member(other, "carol", "viewer", by=by),
+        )

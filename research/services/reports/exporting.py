@@ -13,6 +13,7 @@ from datetime import date
 from functools import cache, partial
 from typing import Any
 
+import structlog
 from django.conf import settings as site
 from django.core.serializers.json import DjangoJSONEncoder
 from django.template.loader import render_to_string
@@ -24,7 +25,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.embedded import places
 from beacon_site.net.errors import ProviderUnavailable
-from beacon_site.net.extract import MIB, ChildFailed, ChildProcess
+from beacon_site.net.extract import MIB, ChildFailed, ChildNotStarted, ChildProcess
 from beacon_site.text.cleaning import cell
 from beacon_site.text.markdown import by_direction, render
 from memory.models import ModelCall
@@ -145,6 +146,9 @@ QUEUE_SECONDS = 20.0
 MEMORY_LIMIT = 512 * MIB
 
 
+logger = structlog.get_logger(__name__)
+
+
 class CannotExport(Exception):
     """The report can't be written in this format, or not now. Its text is for the reader."""
 
@@ -170,10 +174,18 @@ def _document(module: str, run: Run) -> bytes:
     )  # fmt: skip
     try:
         return base64.b64decode(child(module).ask(wanted)["file"])
+    except ChildNotStarted as exc:
+        logger.exception("export not created", run=run.pk, format=module, reason="not started")
+        said = _(
+            "Beacon couldn’t start the process that creates these files. The report is unchanged. Export it as HTML or Markdown, or ask your admin to check the log."
+        )
+        raise CannotExport(said) from exc
     except ProviderUnavailable as exc:
+        logger.warning("export not created", run=run.pk, format=module, reason="busy")
         said = _("Other files are being created. The report is unchanged. Try again in a minute.")
         raise CannotExport(said) from exc
     except ChildFailed as exc:
+        logger.warning("export not created", run=run.pk, format=module, reason=exc.reason)
         if exc.reason == "crashed":
             said = _(
                 "This report can’t be written in this format. It’s unchanged. "

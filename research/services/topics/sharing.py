@@ -25,6 +25,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import clean, one_line
 from memory.models import Activity, Membership, Source, Topic, TopicFact, Undo, User
@@ -60,8 +61,10 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
     if name == topic.owner.get_username():
         raise _wrong_name(_("You own this topic."))
     with transaction.atomic():
-        # Two simultaneous requests must not exceed the limit together.
+        # Two simultaneous requests must not exceed the limits together. The hourly one is for all
+        # topics of the owner.
         Topic.objects.select_for_update(of=("self",)).get(pk=topic.pk)
+        _hold(topic.owner_id)
         wait = _wait(topic.owner_id, by, "topic-shared", most=Membership.MOST_AN_HOUR)
         if wait:
             words = _(
@@ -78,6 +81,7 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
                 Membership.MOST,
             )
             raise InvalidValue(words % {"most": Membership.MOST})
+        lock_until_commit(LockId.USERNAME, name)  # until then, no account of the name is created
         user = User.objects.filter(username=name).first()
         member = Membership.objects.create(topic=topic, user=user, username=name, role=role)
         _log(member, by, "topic-shared", role=role)
@@ -133,6 +137,11 @@ def _wrong_name(problem: str) -> InvalidValue:
 def _log(member: Membership, by: Actor, kind: str, role: str = "") -> None:
     topic = member.topic
     Activity.log(topic.owner, by, kind, subject=topic, member=member.username, role=role)
+
+
+def _hold(user_id: int) -> None:
+    """Let others who do this as the person wait until the transaction ends."""
+    User.objects.select_for_update(no_key=True).get(pk=user_id)
 
 
 def _wait(owner_id: int, by: Actor, *kinds: str, most: int) -> int:
@@ -378,6 +387,7 @@ def _check_hour(report: Report, author: User | None) -> None:
     Topic.objects.select_for_update(of=("self",)).get(runs=report.run_id)
     if author is None:
         return
+    _hold(author.pk)  # the hourly limit is for all topics
     kinds = ("report-commented", "comment-edited")
     wait = _wait(report.owner_id, author.actor, *kinds, most=Comment.MOST_AN_HOUR)
     if not wait:
