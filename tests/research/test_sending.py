@@ -532,6 +532,7 @@ def test_one_click_unsubscribes_a_member_from_a_shared_topic(
 
     member.refresh_from_db()
     assert answer.status_code == 200 and not member.notify
+    assert f"You won’t be notified about “{topic}” anymore." in answer.content.decode()
     assert "topic’s menu" in answer.content.decode() and not TopicNotices.objects.exists()
     assert Activity.objects.of(member.user).filter(kind="unsubscribed").exists()
     sharing.remove_member(member, by=topic.owner.actor)
