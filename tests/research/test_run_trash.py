@@ -246,7 +246,7 @@ def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> 
 def test_a_topic_is_not_deleted_while_its_run_ends(topic: Topic, good: Run) -> None:
     make_run(topic, saved=False)
     topic.trash(by=topic.owner.actor)
-    with pytest.raises(InvalidValue, match="still in progress"):
+    with pytest.raises(InvalidValue, match="still stopping"):
         topic.purge(by=topic.owner.actor)
     assert Topic.objects.filter(pk=topic.pk).exists()
 
