@@ -231,6 +231,14 @@ class TestOnServer:
 
         assert "3.11" in answer.stdout and "obey" not in answer.stdout
 
+    def test_the_soul_is_not_added_to_each_prompt(self, beacon: Call, alice: User) -> None:
+        write_note(alice, "soul", "Each Python deployment is careful.", by=alice.actor)
+        prompt = recorded("UserPromptSubmit", prompt="What Python does the deployment need?")
+
+        answer = beacon("claude-code", prompt)
+
+        assert "3.11" in answer.stdout and "careful" not in answer.stdout
+
     def test_a_corrected_line_reaches_the_next_session(self, beacon: Call, alice: User) -> None:
         rule = write_note(alice, "rule", "Deploy on Mondays.", by=alice.actor, confidence=1.0)
         start = recorded("SessionStart", source="resume")
