@@ -22,7 +22,7 @@ from beacon_memory import command, hook, hook_settings
 from beacon_memory.errors import BeaconError
 
 from memory.accounts import tokens
-from memory.models import MemoryFile, Observation, Trust, User
+from memory.models import MemoryFile, Note, Observation, Trust, User
 from memory.services.files import agent_folders
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
@@ -230,6 +230,15 @@ class TestOnServer:
         answer = beacon("claude-code", prompt)
 
         assert "3.11" in answer.stdout and "obey" not in answer.stdout
+
+    def test_the_soul_is_not_added_to_each_prompt(self, beacon: Call, alice: User) -> None:
+        soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+        soul.change(by=alice.actor, content="Each Python deployment is careful.")
+        prompt = recorded("UserPromptSubmit", prompt="What Python does the deployment need?")
+
+        answer = beacon("claude-code", prompt)
+
+        assert "3.11" in answer.stdout and "careful" not in answer.stdout
 
     def test_a_corrected_line_reaches_the_next_session(self, beacon: Call, alice: User) -> None:
         rule = write_note(alice, "rule", "Deploy on Mondays.", by=alice.actor, confidence=1.0)

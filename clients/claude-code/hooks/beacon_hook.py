@@ -148,7 +148,8 @@ def context_of(beacon: Beacon, given: dict[str, Any]) -> str:
 def hits_for(beacon: Beacon, prompt: str) -> str:
     """Return the records that match the prompt best, or "" if there are none.
 
-    Text from outside (web pages, other people's archives) is left out, because it wasn't asked for.
+    Text from outside (web pages, other people's archives) is left out, because it wasn't asked for,
+    and so are the persona, the soul and the profile, because the context has them already.
     """
     from urllib.parse import urlencode
 
@@ -156,7 +157,7 @@ def hits_for(beacon: Beacon, prompt: str) -> str:
     words = " ".join(words.split())
     if len(words) < LEAST_PROMPT or prompt.lstrip().startswith("/"):
         return ""
-    query = urlencode({"q": f"{words} -trust:external", "limit": HITS})
+    query = urlencode({"q": f"{words} -trust:external -kind:soul,agent,user", "limit": HITS})
     lines: list[str] = []
     for hit in beacon.ask("GET", f"recall?{query}")["items"]:
         said = " ".join(str(hit["content"]).split())
