@@ -155,14 +155,16 @@ class Beacon:
         ]
         if any(not one.isascii() or not one.isprintable() for one in lines):
             raise ValueError("invalid characters in the URL")
-        where = (host.strip("[]"), int(port or (443 if is_https else 80)))
+        host = host.strip("[]")
+        # As bytes, since Python would load the tables of all of Unicode's letters for a str.
+        where: Any = (host.encode(), int(port or (443 if is_https else 80)))
         with socket.create_connection(where, max(0.05, self.ends - time.monotonic())) as plain:
             connection = plain
             if is_https:
                 import ssl
 
                 context = ssl.create_default_context()
-                connection = context.wrap_socket(plain, server_hostname=where[0])
+                connection = context.wrap_socket(plain, server_hostname=host)
             with connection:
                 connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
                 with connection.makefile("rb") as received:
