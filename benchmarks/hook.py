@@ -104,10 +104,10 @@ def _give_vectors(owner: Any) -> None:
     table = Embedding._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {table} (id, owner_id, record_type, object_id, model, dimensions, values, "  # noqa: S608  our own names
-            "content_hash, created) SELECT gen_random_uuid(), owner_id, 'note', id, %s, %s, "
+            f"INSERT INTO {table} (owner_id, record_type, object_id, model, dimensions, values, "  # noqa: S608  our own names
+            "created) SELECT owner_id, 'note', id, %s, %s, "
             "(SELECT array_agg((random() - 0.5) * sqrt(12.0 / %s)) FROM generate_series(1, %s + 0 * "
-            "length(n.content))), '', now() FROM memory_note n WHERE owner_id = %s",
+            "length(n.content))), now() FROM memory_note n WHERE owner_id = %s",
             [embedder.model, size, size, size, owner.pk],
         )
     EmbeddingDue.objects.all().delete()
