@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def start(
     """
     programs = binaries.postgres_bin(storage, account)
     cluster = storage / "postgres"
-    password = str(known.get("password") or secrets.token_urlsafe(24))
+    password = str(known.get("password") or os.urandom(24).hex())
     if not (cluster / "PG_VERSION").exists():
         _initialise(programs, cluster, account, password)
     else:
@@ -92,6 +91,8 @@ def stop(entry: dict[str, Any] | None) -> None:
 
 
 def _initialise(programs: Path, cluster: Path, account: Account, password: str) -> None:
+    import tempfile  # the janitor never gets here, and needs less memory without
+
     # Created under another name, so that a kill halfway doesn't leave an incomplete cluster.
     fresh = cluster.with_name("postgres.new")
     said = ""
