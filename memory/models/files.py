@@ -418,7 +418,7 @@ class MountedFolder(models.Model):
         LINK = "link", _lazy("it’s a link, and Beacon doesn’t follow links")
         LARGE = "large", _lazy("it’s too large")
         BINARY = "binary", _lazy("it isn’t UTF-8 text")
-        MANY = "many", _lazy("the folder has more files than Beacon lists")
+        MANY = "many", _lazy("the folder has more files than Beacon can list")
         REFUSED = "refused", _lazy("it couldn’t be stored")
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

@@ -218,7 +218,7 @@ class TopicFact(Recalled):
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "You already keep %(most)d facts in this topic. The rest of the space is reserved for facts from runs. Mark a fact as wrong, unlock it or delete it first."
+                    "You already have %(most)d facts in this topic. The rest of the space is reserved for facts from runs. To make room, mark a fact as wrong, unlock it or delete it."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )

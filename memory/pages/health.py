@@ -151,7 +151,7 @@ def _backups() -> Part:
     if rows and rows[0].state == BackupFile.State.FAILED:
         text = f"{rows[0].get_problem_display()} {rows[0].detail}"
         return Part(
-            name, BAD, text, _("Settings → Backups shows the last successful one."), rows[0].created
+            name, BAD, text, _("Settings → Backups shows the last successful backup."), rows[0].created
         )
     if done:
         text = _("Test restore succeeded.") if done.is_tested else _("Created.")
@@ -287,7 +287,7 @@ def _library() -> Part:
         return Part(name, GOOD, _("No folder is watched (BEACON_LIBRARY_DIR isn’t set)."))
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
-        todo = _("Restore the folder or its permissions. Its documents are kept for a day.")
+        todo = _("Restore the folder or its permissions. Its documents stay in Beacon for a day.")
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()
     if row is None or row.checked_at is None:

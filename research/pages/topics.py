@@ -276,7 +276,7 @@ class SentenceNoteForm(AsksAboutSecrets):
         words: dict[str, Any] = super().clean() or {}
         if not words.get("sentence"):
             self.add_error(
-                None, _("Notes belong to a sentence. To add one, select a sentence in the report.")
+                None, _("Each note belongs to a sentence. To add one, select a sentence in the report.")
             )
         return words
 
@@ -330,7 +330,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     bar = filter_bar.FilterBar(
         reverse("research:topic-runs", args=[slug]), "runs", query,
-        label=_("Search runs"), placeholder=_("A number, or text from an error"), facets=facets,
+        label=_("Search runs"), placeholder=_("Run number or error text"), facets=facets,
         count=ngettext("%(n)d run", "%(n)d runs", total) % {"n": total},
     )  # fmt: skip
     more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}

@@ -140,7 +140,7 @@ def _in_zip(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
                 told = {"name": info.filename[:200]}
                 raise ImportRejected(
                     _(
-                        "The zip file contains a link, “%(name)s”. Create it without links and try again."
+                        "The zip file contains a link, “%(name)s”. Create it again without links."
                     )
                     % told
                 )

@@ -43,7 +43,7 @@ TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote, edited or verified it."),
     Trust.AGENT: _lazy("An agent or Beacon wrote it, and it hasn’t been checked yet."),
     Trust.EXTERNAL: _lazy(
-        "It’s external. Prompts include it only as marked data, never as instructions."
+        "It’s external. In prompts, it’s marked as data, not instructions."
     ),
     Trust.QUARANTINED: _lazy(
         "It may contain prompt injection. No prompt includes it until you mark it as verified."

@@ -393,7 +393,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
     if size >= file.size:
         told = {"have": grouped(size), "now": grouped(file.size)}
         raise InvalidCondensedText(
-            _("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told
+            _("it isn’t shorter (%(have)s bytes, compared with %(now)s in the file).") % told
         )
     texts.check_lines(text)
     for path in file.section_locks:

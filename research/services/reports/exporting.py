@@ -164,8 +164,7 @@ def _document(module: str, run: Run) -> bytes:
     """Return the report as a document. Raises CannotExport, which says what to do."""
     report = run.report
     note = _(
-        "This PDF has no font for some characters and shows them as □. "
-        "The Word, HTML and Markdown exports have them."
+        "This PDF’s font lacks some characters, so they’re shown as □. The Word, HTML and Markdown exports include them."
     )
     wanted = Wanted(
         text=report.as_markdown(), title=report.title, subject=run.topic.title,

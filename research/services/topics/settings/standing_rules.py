@@ -74,7 +74,7 @@ def _page_and_part(rule: str) -> tuple[str, str | None]:
 def _with_part(page: str, part: str) -> str:
     if page.startswith("library:"):
         raise InvalidValue(
-            _("You can select a part only of a web page. Remove “| %(part)s”.")
+            _("Only web pages can have a part. Remove “| %(part)s”.")
             % {"part": part[:80]}
         )
     try:
