@@ -144,7 +144,7 @@ def sign_in_setups() -> list[Setup]:
     public = ""
     if not settings.BEACON_HTTPS:
         public = _(
-            "It connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
+            "This app connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
         )
     return [
         Setup(
@@ -265,7 +265,7 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
         _("Claude Desktop and other apps, over stdio"),
         _("Add this to claude_desktop_config.json on the machine that runs Beacon:"),
         _json({"mcpServers": {"beacon": server}}),
-        _("It works whether or not Beacon is running."),
+        _("This works whether or not Beacon is running."),
     )
 
 
@@ -288,7 +288,7 @@ def _by_compose(token: str) -> Setup:
         _("Over stdio, with Beacon in Docker Compose"),
         _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("It works while the containers are running."),
+        _("This works while the containers are running."),
     )
 
 

@@ -75,7 +75,7 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("Memories"),
         required=False,
         help_text=gettext_lazy(
-            "They wait in your Inbox. Nothing takes effect until you accept it."
+            "Memories wait in your Inbox. Nothing takes effect until you accept it."
         ),
     )
     documents = forms.BooleanField(
@@ -256,7 +256,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _perform(row)
     else:
-        messages.info(request, _("This is already done, or in progress."))
+        messages.info(request, _("This has already been done or is in progress."))
     return _after(request, row)
 
 

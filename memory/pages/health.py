@@ -250,7 +250,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     failed = [service for service in usual if service in unreachable]
     if not failed:
         return Part(name, GOOD, text)
-    line = _("These failed in the last run that used them: %(names)s.")
+    line = _("These services failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _("Test them in Models and search. If all fail, check this machine’s network.")
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
@@ -258,7 +258,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):
         return Part(name, BAD, text, todo)
     if outside <= unreachable:
-        text += " " + _("They’re used by default because they don’t need a key.")
+        text += " " + _("These services are used by default because they don’t need a key.")
         todo = _(
             "If this machine is offline, no action is needed: the library and the sample topic work offline. To stop using these services, set BEACON_SEARCH=library."
         )
@@ -330,7 +330,7 @@ def _mirror() -> Iterator[Part]:
             "%(n)d files are out of date, or have edits that couldn’t be imported.",
             bad,
         )
-        todo = _("Their owners can see which ones and why under Files and in Activity.")
+        todo = _("The owners of these files can see the details under Files and in Activity.")
         yield Part(name, WARN, f"{text} {behind % {'n': bad}}", todo)
         return
     yield Part(name, GOOD, text)

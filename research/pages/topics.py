@@ -267,7 +267,7 @@ class SentenceNoteForm(AsksAboutSecrets):
         max_length=MOST_NOTE,
         error_messages={"required": gettext_lazy("Write a note.")},
         widget=forms.Textarea(attrs={"rows": 2, "data-focus": ""}),
-        help_text=gettext_lazy("It’s saved to your memory, with the sentence as its evidence."),
+        help_text=gettext_lazy("The note is saved to your memory, with the sentence as evidence."),
     )
     sentence = CleanTextField(max_length=MOST_NOTE, required=False, widget=forms.HiddenInput)
 
@@ -505,7 +505,7 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
         return refused(request, str(exc))
     words = _("“%(topic)s” moved to Trash. You can restore it for 30 days.") % {"topic": topic}
     if cancelled:
-        words += " " + _("Its run was cancelled. You can retry it after you restore the topic.")
+        words += " " + _("The topic’s run was cancelled. You can retry it after you restore the topic.")
     messages.success(request, words, extra_tags=offer_revision(request, topic))
     return redirect_to(request, reverse("research:topics"))
 

@@ -242,7 +242,7 @@ class ServiceForm(ConnectionForm):
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = _about_address(self.service)
         if self.service.needs == ADDRESS:
-            self.fields["base_url"].label = _("URL of your server")
+            self.fields["base_url"].label = _("Your server’s URL")
 
     def clean_base_url(self) -> str:
         """Reject a query string: each request adds its own."""

@@ -110,7 +110,7 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
         raise _Refused(_("It’s %(have)s bytes, but the limit is %(most)s.") % told)
     held: Any = server.get(raw)
     if held is None:
-        raise _Refused(_("It disappeared before it could be read."))
+        raise _Refused(_("The key disappeared before it could be read."))
     try:
         value = json.loads(held)
     except (ValueError, RecursionError) as exc:

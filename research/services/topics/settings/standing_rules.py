@@ -129,7 +129,7 @@ def page_from(text: str) -> str:
         )
     scheme, _sep, rest = text.partition(":")
     if not rest.strip("/"):
-        raise InvalidValue(_("“%(text)s” isn’t the URL of a page.") % {"text": text})
+        raise InvalidValue(_("“%(text)s” isn’t a page URL.") % {"text": text})
     return f"{scheme.lower()}:{rest}"
 
 
