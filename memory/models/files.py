@@ -406,11 +406,11 @@ class MountedFolder(models.Model):
         UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
         READ_ONLY = (
             "read-only",
-            _lazy("Beacon can’t write to the folder. Edits in Beacon wait until it can."),
+            _lazy("Beacon can’t write to the folder. Edits in Beacon will be written once it can."),
         )
         UNMOUNTED = (
             "unmounted",
-            _lazy("It’s no longer in BEACON_AGENT_DIRS. Its files stay in Beacon."),
+            _lazy("The folder is no longer in BEACON_AGENT_DIRS. Its files stay in Beacon."),
         )
 
     class Skipped(models.TextChoices):

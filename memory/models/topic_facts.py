@@ -235,7 +235,7 @@ class TopicFact(Recalled):
         struck = alike.struck().first()
         if struck is not None:
             problem = _(
-                "This fact was marked as wrong on %(date)s. Undo that instead of writing it again."
+                "This fact was marked as wrong on %(date)s. Undo that instead of adding the fact again."
             )
             problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
             raise InvalidValue(problem, errors={"text": [problem]})

@@ -151,7 +151,11 @@ def _backups() -> Part:
     if rows and rows[0].state == BackupFile.State.FAILED:
         text = f"{rows[0].get_problem_display()} {rows[0].detail}"
         return Part(
-            name, BAD, text, _("Settings → Backups shows the last successful backup."), rows[0].created
+            name,
+            BAD,
+            text,
+            _("Settings → Backups shows the last successful backup."),
+            rows[0].created,
         )
     if done:
         text = _("Test restore succeeded.") if done.is_tested else _("Created.")
@@ -197,7 +201,7 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
-        failure = _("The last attempt to use it failed: %(why)s") % {"why": found.why}
+        failure = _("The last attempt failed: %(why)s") % {"why": found.why}
         todo = _("Test it in Models and search. Until it responds, search matches words only.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():

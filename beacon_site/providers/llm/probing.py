@@ -136,7 +136,9 @@ class _Probing:
         try:
             self._ask(question, schema=ProbeShape)
         except ProviderError as exc:
-            text = _("The model doesn’t support structured output, so Beacon will use fallbacks: %(why)s")
+            text = _(
+                "The model doesn’t support structured output, so Beacon will use fallbacks: %(why)s"
+            )
             self.notes.append(text % {"why": exc})
             return ""
         if self.learned.ignored_schema:
@@ -204,7 +206,9 @@ class _Probing:
         if found is None and kind.default_context:
             self.notes.append(f"{kind.hint} {kind.context}")
         elif found is not None and found < LITTLE_CONTEXT:
-            text = _("The model’s context window has only %(count)d tokens, which is small for a report.")
+            text = _(
+                "The model’s context window has only %(count)d tokens, which is small for a report."
+            )
             self.notes.append(f"{text % {'count': found}} {kind.context}".rstrip())
         return found
 

@@ -128,7 +128,7 @@ class Beacon:
         if not isinstance(told, dict):
             raise NotReached("not a Beacon server")
         if answer.status in (401, 403):
-            raise Refused(f"Beacon refused the token: {told.get('detail', answer.status)}")
+            raise Refused(f"Beacon rejected the token: {told.get('detail', answer.status)}")
         if answer.status >= 400:
             raise NotReached(f"status {answer.status}: {told.get('detail', '')}")
         return told

@@ -177,7 +177,9 @@ def perform(pk: Any) -> Archive | None:
     except (Exception, SoftTimeLimitExceeded) as exc:
         why = _("The job stopped because of an internal error (%(kind)s). Nothing was saved.")
         if row.way == Archive.Way.PAGES:
-            why = _("The job stopped because of an internal error (%(kind)s). Fetched pages are kept.")
+            why = _(
+                "The job stopped because of an internal error (%(kind)s). Fetched pages are kept."
+            )
             if isinstance(exc, OperationalError | InterfaceError):
                 raise  # the lease expires, and then a worker continues
         row.fail(why % {"kind": type(exc).__name__})

@@ -163,7 +163,11 @@ class Command(BaseCommand):
         try:
             if is_older:
                 call_command("migrate", interactive=False, verbosity=0)
-                self.stdout.write(_("The backup was created by an older version of Beacon, and its data is now up to date."))
+                self.stdout.write(
+                    _(
+                        "The backup was created by an older version of Beacon, and its data is now up to date."
+                    )
+                )
             call_command("vectors", stdout=io.StringIO())
             topic_memory.renew_all()
             analyze_changed()

@@ -166,7 +166,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     if isinstance(record, Note) and record.is_current_identity:
         raise InvalidValue(
             _(
-                "the current soul, agent and user notes can only be replaced, under Agents or Settings"
+                "the current soul, agent and user notes can only be replaced (under Agents or Settings)"
             )
         )
     return {"trashed_at": timezone.now()}

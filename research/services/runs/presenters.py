@@ -216,9 +216,9 @@ def _became(hit: Hit, *, is_over: bool) -> str:
     if hit.state == Hit.State.KNOWN:
         if hit.reading == Hit.Reading.FAILED:
             why = {"why": hit.reason or _("no reason was given")}
-            return _("known, couldn’t be read again: %(why)s") % why
+            return _("known, but couldn’t be read again: %(why)s") % why
         is_read = hit.reading == Hit.Reading.READ
-        return _("known, read again") if is_read else _("known, not read again")
+        return _("known, read again") if is_read else _("known, but not read again")
     if hit.reading == Hit.Reading.READ:
         return _("read, %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
