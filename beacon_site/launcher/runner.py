@@ -389,7 +389,7 @@ class Runner:
                 self._changed.clear()
                 self._note()
             for name in embedded.revive(self._folder):
-                self.say(f"{name} died and was restarted.")
+                self.say(f"{name} crashed and was restarted.")
             self._trouble = ""
         except (embedded.EmbeddedError, OSError) as exc:
             self._changed.set()

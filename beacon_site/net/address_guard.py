@@ -328,7 +328,9 @@ def surplus_in(url: str) -> str:
     """Return what must be removed from a URL that Beacon adds its own parts to, or ""."""
     parts = urlsplit(url)
     if parts.query or parts.fragment:
-        return _("Remove the ? or # and everything after it. Beacon adds what each request needs.")
+        return _(
+            "Remove everything from the ? or # onward. Beacon adds the parameters for each request."
+        )
     return ""
 
 

@@ -113,7 +113,7 @@ class _Gunzip:
     def finish(self) -> None:
         if self._touched and not self._inflate.eof:
             raise ProviderUnavailable(
-                _("The compressed page is incomplete. The server sent less than it announced.")
+                _("The compressed page is incomplete. The server sent less data than it announced.")
             )
 
 

@@ -352,7 +352,7 @@ class _Page:
         except _Ended as exc:
             raise _not_started(
                 _(
-                    "it exited immediately. As root, and in most containers, it needs BEACON_CHROMIUM_SANDBOX=0"
+                    "it exited immediately. When run as root, and in most containers, it needs BEACON_CHROMIUM_SANDBOX=0"
                 )
             ) from exc
         try:

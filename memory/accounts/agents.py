@@ -144,7 +144,7 @@ def sign_in_setups() -> list[Setup]:
     public = ""
     if not settings.BEACON_HTTPS:
         public = _(
-            "It connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
+            "This app connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
         )
     return [
         Setup(
@@ -181,14 +181,14 @@ def sign_in_setups() -> list[Setup]:
             "cursor-sign-in",
             "Cursor",
             _(
-                "In ~/.cursor/mcp.json, or a project’s .cursor/mcp.json. Then select Connect in Cursor’s MCP settings:"
+                "Add this to ~/.cursor/mcp.json, or to a project’s .cursor/mcp.json. Then select Connect in Cursor’s MCP settings:"
             ),
             _json({"mcpServers": {"beacon": {"url": url}}}),
         ),
         Setup(
             "vs-code-sign-in",
             "VS Code",
-            _("In .vscode/mcp.json. Then select Start above the server’s name:"),
+            _("Add this to .vscode/mcp.json, then select Start above the server’s name:"),
             _json({"servers": {"beacon": {"type": "http", "url": url}}}),
         ),
     ]
@@ -231,13 +231,13 @@ def _by_address(token: str) -> list[Setup]:
         Setup(
             "cursor",
             "Cursor",
-            _("In ~/.cursor/mcp.json, or a project’s .cursor/mcp.json:"),
+            _("Add this to ~/.cursor/mcp.json, or to a project’s .cursor/mcp.json:"),
             _json({"mcpServers": {"beacon": {"url": url, "headers": headers}}}),
         ),
         Setup(
             "vs-code",
             "VS Code",
-            _("In .vscode/mcp.json:"),
+            _("Add this to .vscode/mcp.json:"),
             _json(code),
             _("VS Code asks for the token when the server first starts, then stores it."),
         ),
@@ -263,9 +263,9 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     return Setup(
         "claude-desktop",
         _("Claude Desktop and other apps, over stdio"),
-        _("In claude_desktop_config.json, on the machine that runs Beacon:"),
+        _("Add this to claude_desktop_config.json on the machine that runs Beacon:"),
         _json({"mcpServers": {"beacon": server}}),
-        _("It works whether or not Beacon is running."),
+        _("This works whether or not Beacon is running."),
     )
 
 
@@ -286,9 +286,9 @@ def _by_compose(token: str) -> Setup:
     return Setup(
         "compose",
         _("Over stdio, with Beacon in Docker Compose"),
-        _("In claude_desktop_config.json, on the machine that runs the containers:"),
+        _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("It works while the containers are running."),
+        _("This works while the containers are running."),
     )
 
 

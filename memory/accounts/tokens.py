@@ -60,7 +60,9 @@ def issue(
         text = _("Only an admin can create tokens that read Beacon’s metrics.")
         raise _invalid("scopes", text)
     if topics and {METRICS, CHAT} & set(scopes):
-        text = _("A token for topics can’t have this permission. Choose another, or no topics.")
+        text = _(
+            "A token limited to topics can’t have this permission. Choose another permission, or remove the topics."
+        )
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():

@@ -357,7 +357,7 @@ def reflect(
         return reflection
     if changes_of(owner, source):
         # A worker was lost after its first write, which is kept and not repeated.
-        why = _("It was interrupted after saving some changes, which were kept.")
+        why = _("The reflection was interrupted after saving some changes, which were kept.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
     told = told or EntryContent(title=task, summary="", task=task, findings=findings_in(result))

@@ -336,7 +336,7 @@ class ModelCall(models.Model):
         JUDGE = "judge", _("choosing what to notify you about")
         MERGE = "merge", _("merging notes")
         PLAN = "plan", _("planning")
-        PREVIEW = "preview", _("answering with some memories left out")
+        PREVIEW = "preview", _("answering without some memories")
         REFLECT = "reflect", _("reflecting")
         SUMMARISE = "summarise", _("summarizing")
         TRACK = "track", _("researching a track")

@@ -218,7 +218,7 @@ class TopicFact(Recalled):
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "You already keep %(most)d facts in this topic. The rest of the space is reserved for facts from runs. Mark a fact as wrong, unlock it or delete it first."
+                    "You already have %(most)d facts in this topic. The rest of the space is reserved for facts from runs. To make room, mark a fact as wrong, unlock it or delete it."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )
@@ -235,7 +235,7 @@ class TopicFact(Recalled):
         struck = alike.struck().first()
         if struck is not None:
             problem = _(
-                "This fact was marked as wrong on %(date)s. Undo that instead of writing it again."
+                "This fact was marked as wrong on %(date)s. Undo that instead of adding the fact again."
             )
             problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
             raise InvalidValue(problem, errors={"text": [problem]})

@@ -55,19 +55,19 @@ class ReadingForm(forms.Form):
         ),
     )
     bullets = forms.ChoiceField(
-        label=gettext_lazy("Each file becomes"),
+        label=gettext_lazy("Import each file as"),
         choices=[
-            ("no", gettext_lazy("one note, with the whole file")),
+            ("no", gettext_lazy("one note containing the whole file")),
             ("yes", gettext_lazy("observations, one per bullet")),
         ],
         widget=forms.RadioSelect,
     )
     kind = forms.ChoiceField(
-        label=gettext_lazy("Notes without a type become"),
+        label=gettext_lazy("Import notes without a type as"),
         choices=[(kind.value, kind.label) for kind in _FROM_ELSEWHERE],
     )
     category = forms.ChoiceField(
-        label=gettext_lazy("Observations without a category become"),
+        label=gettext_lazy("Import observations without a category as"),
         choices=Observation.Category.choices,
     )
 
@@ -75,13 +75,13 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("Memories"),
         required=False,
         help_text=gettext_lazy(
-            "They wait in your Inbox. Nothing takes effect until you accept it."
+            "Memories wait in your Inbox. Nothing takes effect until you accept it."
         ),
     )
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
-        help_text=gettext_lazy("They go to the Library, where you can search them."),
+        help_text=gettext_lazy("They’re added to the Library, where you can search them."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Hide conversations and files from models and research"),
@@ -256,7 +256,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _perform(row)
     else:
-        messages.info(request, _("This is already done, or in progress."))
+        messages.info(request, _("This has already been done or is in progress."))
     return _after(request, row)
 
 
@@ -303,7 +303,7 @@ def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Fetch the web pages that failed or are left, or only the one of `document`."""
     row = _row(request, pk)
     if not jobs.retry_pages(row, request.POST.get("document", "")):
-        messages.info(request, _("There’s nothing to fetch, or it’s in progress."))
+        messages.info(request, _("There’s nothing to fetch, or fetching is already in progress."))
     row.refresh_from_db()
     return _after(request, row)
 
@@ -317,7 +317,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         messages.error(request, _("This is in progress. Try again when it’s done."))
         return _go(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
-    messages.success(request, _("File of “%(name)s” deleted.") % {"name": row.name})
+    messages.success(request, _("File for “%(name)s” deleted.") % {"name": row.name})
     return _go(request, reverse("memory:archive"))
 
 

@@ -528,7 +528,7 @@ def _why_retired(how: str, number: int, successor: str, *, was_confirmed: bool) 
         return _("confirmed by Run #%(number)d, but 10 newer facts ranked higher") % values
     if how == TopicFact.RetiredAs.OUTRANKED:
         return _("10 other facts ranked higher in Run #%(number)d") % values
-    return _("not a fact in Run #%(number)d") % values
+    return _("not among the facts in Run #%(number)d") % values
 
 
 # --- Publishing ---

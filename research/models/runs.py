@@ -465,7 +465,7 @@ class Run(LeasedJob):
             done = topic.archived_at is None and bool(wanted.update(**fields))
         if done:
             Activity.log(self.topic.owner, RESEARCH, "plan-waits", subject=self)
-        return done or self.requeue(_("the run is ending, so its plan isn’t waiting for review"))
+        return done or self.requeue(_("the run is ending, so its plan no longer needs review"))
 
     def go_on(self, waiting_since: datetime) -> bool:
         """Queue the run that has been waiting since then. Return False if it no longer is.

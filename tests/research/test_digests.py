@@ -196,7 +196,7 @@ def test_it_is_mailed_in_both_forms(alice: User, chosen: DigestSettings, setting
     text, html = (str(part.get_content()) for part in mail.iter_parts())
     assert "- New: Costs < 5 & > 3." in text and "A <b>bold</b> & name" in text
     assert "Costs &lt; 5 &amp; &gt; 3." in html and "<b>bold</b>" not in html
-    assert "/unsubscribe/" in text and mail["Subject"].startswith("Digest of ")
+    assert "/unsubscribe/" in text and mail["Subject"].startswith("Digest for ")
     assert Activity.objects.filter(kind="digest-made").exists()
 
 

@@ -127,7 +127,7 @@ class Beacon:
         if not isinstance(told, dict):
             raise NotReached("not a Beacon server")
         if status in (401, 403):
-            raise Refused(f"Beacon refused the token: {told.get('detail', status)}")
+            raise Refused(f"Beacon rejected the token: {told.get('detail', status)}")
         if status >= 400:
             raise NotReached(f"status {status}: {told.get('detail', '')}")
         return told

@@ -109,7 +109,7 @@ def _finish(session: Session, row: Reflection) -> None:
     except JobLost:
         logger.warning("session taken over by another worker", session=str(session.pk))
     except SoftTimeLimitExceeded:
-        row.fail(_("it took longer than the time limit"))
+        row.fail(_("it exceeded the time limit"))
     except MemoryRefused as exc:
         row.fail(str(exc))
     except Exception:

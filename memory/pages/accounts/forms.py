@@ -400,7 +400,7 @@ class TokenForm(forms.Form, _TakesRefusals):
         required=False,
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy(
-            "The app then sees and changes only these topics, with their facts, runs, reports and sources. Select none for all of your memory."
+            "The app can then see and change only these topics and their facts, runs, reports and sources. Select none to give it access to all of your memory."
         ),
         error_messages={
             "invalid_choice": gettext_lazy(

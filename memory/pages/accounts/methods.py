@@ -150,7 +150,7 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
     """Replace the recovery codes and show the new ones once."""
     if not methods.has_second_step(request.user):
         messages.info(
-            request, _("Recovery codes replace an authenticator app’s code. Set up an app first.")
+            request, _("Recovery codes are a backup for an authenticator app. Set up an app first.")
         )
         return redirect("memory:sign-ins")
     form = _confirmed(request)
@@ -189,7 +189,7 @@ def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
             return redirect("memory:sign-ins")
     if row.type == methods.Type.TOTP:
         text = _(
-            "Your password will be enough to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
+            "You’ll need only your password to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
         )
     else:
         text = _("You can no longer sign in with this passkey. Also delete it from your device.")
@@ -365,7 +365,7 @@ class PasskeyForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=60,
         help_text=gettext_lazy(
-            "Helps you recognize it later, such as the name of the device or password manager."
+            "A name to recognize it by, such as the device or password manager."
         ),
         error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),

@@ -166,7 +166,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     if isinstance(record, Note) and record.is_current_identity:
         raise InvalidValue(
             _(
-                "the current soul, agent and user notes can only be replaced, under Agents or Settings"
+                "the current soul, agent and user notes can only be replaced (under Agents or Settings)"
             )
         )
     return {"trashed_at": timezone.now()}
@@ -239,7 +239,7 @@ def ask(
     Raises InvalidValue for an invalid action, argument or selection.
     """
     if page not in PAGES or act not in BULK_ACTS or page not in BULK_ACTS[act].pages:
-        raise InvalidValue(_("This list doesn’t have that action."))
+        raise InvalidValue(_("This action isn’t available for this list."))
     if query is None and not ids:
         raise InvalidValue(_("Nothing was changed. Select at least 1 record."))
     if len(ids) > MOST_TICKED:
@@ -255,7 +255,7 @@ def ask_undo(act: BulkAct) -> BulkAct:
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
         if held.is_unfinished:
-            raise MemoryRefused(_("This action isn’t finished yet. You can undo it when it is."))
+            raise MemoryRefused(_("This action isn’t finished yet. You can undo it once it is."))
         if held.state == BulkAct.State.UNDONE or held.act == UNDO:
             raise MemoryRefused(_("There’s nothing left to undo."))
         BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
@@ -393,7 +393,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
             _leave(
                 act,
                 record or change.label,
-                _("it was changed in the meantime, so it was left as it is"),
+                _("it was changed in the meantime, so it was left unchanged"),
             )
             continue
         meta = record._meta
@@ -426,7 +426,7 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
                 with transaction.atomic():
                     model.change_many([(record, fields)], **told)
             except IntegrityError:
-                _leave(act, record, _("the list already has the same text"))
+                _leave(act, record, _("the list already contains the same text"))
             else:
                 act.done += 1
     else:

@@ -42,9 +42,7 @@ FEW_CHANGES, FEW_USES, FEW_NEAR, FEW_PAIRS = 5, 8, 5, 3
 TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote, edited or verified it."),
     Trust.AGENT: _lazy("An agent or Beacon wrote it, and it hasn’t been checked yet."),
-    Trust.EXTERNAL: _lazy(
-        "It’s external. Prompts include it only as marked data, never as instructions."
-    ),
+    Trust.EXTERNAL: _lazy("It’s external. In prompts, it’s marked as data, not instructions."),
     Trust.QUARANTINED: _lazy(
         "It may contain prompt injection. No prompt includes it until you mark it as verified."
     ),

@@ -202,7 +202,7 @@ def _refuse(copy: Copy, found: DiskFile, exc: MemoryRefused) -> None:
     if isinstance(exc, FileConflict):
         why = _("the same lines were also changed in Beacon.")
     problem = _(
-        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s beside the file. Copy what you need into the file, then delete that copy."
+        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s next to the file. Copy what you need into the file, then delete that copy."
     ) % {"why": why, "copy": aside}
     if copy.row.refused != found.digest:
         _log_problem(copy, "disk-edit-refused", problem)

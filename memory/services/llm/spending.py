@@ -311,7 +311,7 @@ def _person(row: dict[str, Any]) -> Line:
 
 def _topic(row: dict[str, Any]) -> Line:
     if row["topic__slug"] is None:
-        return Line(_("no topic, or a deleted one"), UsageTotals.of(row))
+        return Line(_("no topic or deleted topic"), UsageTotals.of(row))
     is_open = row["topic__trashed_at"] is None
     return Line(row["topic__title"], UsageTotals.of(row), row["topic__slug"] if is_open else "")
 

@@ -279,7 +279,7 @@ def unmerge(note: Note, *, by: Actor) -> list[Note]:
         if held.kind in Note.IDENTITY:
             problem = _("Restore a soul, agent or user note under Agents or Settings.")
         elif held.superseded_by_id is not None:
-            problem = _("A newer note replaces this one. Undo that first.")
+            problem = _("A newer note replaces this one. Undo that replacement first.")
         elif not originals:
             problem = _("This note doesn’t replace another one, so there is nothing to undo.")
         if problem:

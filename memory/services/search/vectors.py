@@ -374,7 +374,7 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         if not is_ready:
             return Unavailable(
                 _(
-                    "Search only matched words because the local embedder is starting. Search again in a few seconds to search by meaning too."
+                    "Search only matched words because the local embedder is starting. Search again in a few seconds to include semantic search."
                 )
             )
         told = _(

@@ -152,7 +152,9 @@ def _not_wanted_there(delivery: Delivery) -> str:
         if not delivery.channel.digest:
             return _("The channel no longer receives digests.")
         if digests.content(delivery.digest).is_empty:
-            return _("Everything in this digest is in Trash, read, or no longer shared with you.")
+            return _(
+                "Everything in this digest is in Trash, has been read or is no longer shared with you."
+            )
     if delivery.kind == Kind.COMMENT:
         if not delivery.channel.comments:
             return _("The channel no longer receives messages about comments.")

@@ -231,7 +231,7 @@ def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> 
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {
-        Hit.Reading.READ: _("read, only this part") if hit.part else _("read"),
+        Hit.Reading.READ: _("read (only this part)") if hit.part else _("read"),
         Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
         Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
         Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},

@@ -366,7 +366,7 @@ def _warn_unread_pages(work: RunContext, wanted: int) -> None:
     if new > wanted:
         work.run.warn(
             _(
-                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, their search snippets were used."
+                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, the search snippets were used."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )

@@ -390,7 +390,7 @@ def _why_not(work: RunContext, fact: TopicFact) -> str:
     if hit.reading != Hit.Reading.READ:
         why = hit.reason or _("not read")
         return _("its source couldn’t be read: %(why)s") % {"why": why.rstrip(".")}
-    return _("its source no longer says it, and a search found no other source")
+    return _("its source no longer supports it, and a search found no other source")
 
 
 def _facts(count: int) -> str:
