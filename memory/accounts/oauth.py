@@ -32,8 +32,8 @@ from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.fetch import GuardedFetcher
 from beacon_site.text.cleaning import clean, is_visible, shorten
 from memory.accounts import tokens
-from memory.accounts.agents import SCOPES_FOR_APPS as SCOPES
-from memory.accounts.agents import is_mcp_url, mcp_url
+from memory.accounts.tokens import SCOPES_FOR_APPS as SCOPES
+from memory.accounts.tokens import is_mcp_url, mcp_url
 from memory.models import Activity, Agent, ApiToken, Invitation, OAuthClient, OAuthGrant, User
 from memory.models.accounts import LONGEST_NAME, LONGEST_URI
 from memory.models.actors import SYSTEM, Actor

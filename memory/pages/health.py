@@ -20,22 +20,21 @@ from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, Q
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
-from django_htmx.http import HttpResponseClientRedirect
 from redis.exceptions import RedisError
 
 from beacon_site import health
 from beacon_site.celery import send
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.pages.shared.responses import staff_only
+from memory.pages.shared.responses import redirect_back, staff_only
 from memory.services.files import mirror_folder
 from memory.services.llm import connections, embedders
 from memory.services.notes import maintenance
@@ -379,5 +378,4 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
     else:
         done = maintenance.maintain(owner, by=request.actor)
         messages.success(request, done.in_words())
-    back = page_of_ours(request.POST.get("next", ""), reverse("memory:notes"))
-    return HttpResponseClientRedirect(back) if request.htmx else redirect(back)
+    return redirect_back(request, reverse("memory:notes"))

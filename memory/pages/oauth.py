@@ -22,8 +22,8 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.accounts import oauth, sign_ins
-from memory.accounts.agents import resource_metadata
 from memory.accounts.oauth import MOST_METADATA, Asked, OAuthError, SentBack
+from memory.accounts.tokens import resource_metadata
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
 from memory.pages.shared.responses import CleanTextField

@@ -340,7 +340,6 @@ class FactChanges:
     confirmed: list[TopicFact] = field(default_factory=list)
     retired: list[TopicFact] = field(default_factory=list)
     kept: list[TopicFact] = field(default_factory=list)
-    struck_again: int = 0
 
 
 def save(
@@ -388,7 +387,7 @@ def replace_facts(
 ) -> FactChanges:
     """Replace the topic's current facts with those of a run, and keep those that people touched.
 
-    There are at most 10 (R18). Struck facts are dropped and counted. Facts that a person touched
+    There are at most 10 (R18). Struck facts are dropped. Facts that a person touched
     stay unchanged and are at most confirmed (decision 2).
     """
     changes = FactChanges()
@@ -407,7 +406,6 @@ def replace_facts(
         if item.known_id and (known is None or str(known.pk) != item.known_id):
             continue
         if key in struck or key in made or texts.width(item.text) < TopicFact.LEAST_WIDTH:
-            changes.struck_again += key in struck
             continue
         made.add(key)
         if known is not None and known.is_kept:

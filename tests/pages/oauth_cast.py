@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from django.conf import settings
 from django.test import Client
 
-from memory.accounts.agents import mcp_url
+from memory.accounts.tokens import mcp_url
 
 BACK = "https://app.example/back"
 FORM = "application/x-www-form-urlencoded"

@@ -16,7 +16,7 @@ from django.utils import timezone
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import FetchedBytes, GuardedFetcher
 from memory.accounts import oauth, tokens
-from memory.accounts.agents import mcp_url
+from memory.accounts.tokens import mcp_url
 from memory.models import (
     Activity,
     Agent,

@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.accounts import methods, sign_ins, single_sign_on
 from memory.models import Invitation, User
 from memory.models.errors import InvalidValue
@@ -32,7 +32,7 @@ from memory.pages.accounts.views import (
     sign_in_address,
     too_many_from_here,
 )
-from memory.pages.shared.responses import CleanTextField
+from memory.pages.shared.responses import CleanTextField, next_of, page_of_ours
 
 GET_POST = require_http_methods(["GET", "POST"])
 
@@ -224,7 +224,7 @@ def _confirm_page(request: BeaconRequest, form: ConfirmForm, **context: Any) -> 
 def single_sign_on_start(request: BeaconRequest) -> HttpResponse:
     """Send a stranger to the provider: to sign in, or with an invitation to create an account."""
     _check_on()
-    goal = page_of_ours(request.POST.get("next", ""), HOME)
+    goal = next_of(request, HOME)
     kept: dict[str, Any] = {}
     if token := request.POST.get("invitation", ""):
         invitation = Invitation.open_for(token)
@@ -415,7 +415,7 @@ def passkey_add(request: BeaconRequest) -> HttpResponse:
 @require_POST
 def sign_in_passkey(request: BeaconRequest) -> HttpResponse:
     """Sign in with a passkey: without `credential`, return what the browser needs (JSON)."""
-    goal = page_of_ours(request.POST.get("next", ""), HOME)
+    goal = next_of(request, HOME)
     if request.user.is_authenticated:
         return redirect(goal)
     if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):

@@ -26,7 +26,7 @@ from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.numbers import grouped
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -35,6 +35,7 @@ from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
+from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import offer, undoes
 from memory.services.notes.checks import comma_problem
 from memory.services.notes.saving import PINNED, expiry
@@ -471,7 +472,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
         messages.warning(request, str(exc))
     else:
         begin(request, asked)
-    return _redirect_back(request, back)
+    return redirect(next_of(request, back))
 
 
 @undoes("bulk", key=UUID)
@@ -510,7 +511,7 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
         words = _("Select %(least)d to %(most)d notes to merge. %(have)d are selected.")
         numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
         messages.warning(request, words % numbers)
-        return _redirect_back(request, back)
+        return redirect(next_of(request, back))
     return redirect(f"{reverse('memory:notes-merge')}?{urlencode({'ids': ids}, doseq=True)}")
 
 
@@ -529,7 +530,3 @@ def begin(request: BeaconRequest, act: BulkAct) -> None:
     tags = offer(request, "bulk", key=done.pk) if may_undo else ""
     level = messages.SUCCESS if done.done else messages.WARNING
     messages.add_message(request, level, outcome(done), extra_tags=tags)
-
-
-def _redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
-    return redirect(page_of_ours(request.POST.get("next", ""), default))

@@ -123,7 +123,6 @@ class RecordPage:
     first: Revision | None
     writer: str
     changes: list[Change]
-    more_changes: bool
     uses: list[tuple[origins.Origin, datetime]]
     more_uses: int
     near: list[Any] = field(default_factory=list)
@@ -284,7 +283,6 @@ def page_of(record: Any) -> RecordPage:
         first=first,
         writer=places[actor].words if actor else "",
         changes=history.rows,
-        more_changes=history.next_cursor is not None,
         uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
         more_uses=max(0, len(uses) - FEW_USES),
         near=_near(record),

@@ -54,10 +54,6 @@ class Merged:
     warning: str = ""
 
 
-def merge_notes(owner: User, ids: Iterable[Any], *, by: Actor, content: str | None = None) -> Note:
-    return merge(owner, ids, by=by, content=content).note
-
-
 def merge(
     owner: User,
     ids: Iterable[Any],
