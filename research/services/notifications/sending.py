@@ -12,6 +12,7 @@ may drop an ID they know.
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import timedelta
 from typing import Any
@@ -43,6 +44,7 @@ logger = structlog.get_logger(__name__)
 OFF_AFTER = 3  # failed deliveries in a row after which the channel is switched off
 MOST_KEPT = 100_000  # characters of the sent request
 KEPT_DAYS = 90  # deliveries are kept this long, removed channels a third of it
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 State, Kind = Delivery.State, Delivery.Kind
 
 
@@ -395,6 +397,14 @@ def forget_topic(topic: Topic) -> None:
     _forget(digest__entries__run__topic=topic)
     # Digests of members name it by its ID, which is in the URL of its page.
     _forget(kind=Kind.DIGEST, request__contains=str(topic.pk))
+
+
+def forget_owner(person: User) -> None:
+    """Clear stored digest texts of members that name a topic of this account, before it is deleted."""
+    topics = {str(pk) for pk in Topic.objects.of(person).values_list("pk", flat=True)}
+    sent = Delivery.objects.filter(kind=Kind.DIGEST).exclude(owner=person).exclude(request="")
+    rows = sent.values_list("pk", "request").iterator() if topics else ()
+    _forget(pk__in=[pk for pk, text in rows if topics.intersection(_UUID.findall(text))])
 
 
 def forget_run(record: Report | RemovedRun, _by: Actor) -> None:
