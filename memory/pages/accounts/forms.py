@@ -426,6 +426,7 @@ class TokenForm(LimitToTopics, _TakesRefusals):
         ],
         initial="365",
     )
+
     def __init__(
         self, *args: Any, is_staff: bool = False, topics: Sequence[Topic] = (), **more: Any
     ) -> None:

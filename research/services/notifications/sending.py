@@ -24,7 +24,6 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone, translation
-from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.env import host_of
@@ -33,6 +32,7 @@ from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import zone_of
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import Channel, Delivery, RemovedRun, Report, TopicNotices
