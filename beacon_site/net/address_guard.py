@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 import httpcore
 import httpx
-from django.utils.translation import gettext as _
 
 from beacon_site.net.bounded import Meter, MeteredStream
 from beacon_site.net.errors import ProviderRejected, ServiceUnreachable
+from beacon_site.text.messages import gettext as _
 
 MAX_URL_CHARACTERS = 2048
 PORTS = {"http": 80, "https": 443}

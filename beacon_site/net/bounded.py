@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import httpcore
 import httpx
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.text.messages import gettext as _
 
 ACCEPT_ENCODING = "gzip, identity"
 GZIP = 16 + zlib.MAX_WBITS

@@ -29,10 +29,10 @@ from typing import Any
 
 import psutil
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.page_part import PagePart
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

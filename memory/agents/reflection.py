@@ -11,8 +11,6 @@ from typing import Any
 import structlog
 from django.template.loader import render_to_string
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.llm.base import Message, Tool
@@ -35,6 +33,8 @@ from beacon_site.text.cleaning import (
     without_citations,
 )
 from beacon_site.text.injection import injection_reason
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import sentences
 from memory.agents.tools import registry
 from memory.agents.tools.loop import CallRecord, LoopResult, run_loop

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
+from beacon_site.text.messages import gettext as _
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
 from memory.models.history import Revision

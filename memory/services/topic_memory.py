@@ -17,12 +17,12 @@ from django.db.models import Count
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import (
     Activity,
     PublishDue,

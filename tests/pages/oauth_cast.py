@@ -55,7 +55,9 @@ class App:
 
     def allowed(self, **changed: Any) -> Any:
         """Press “Allow access”."""
-        form = {"answer": "allow", "scopes": "read write", "name": "Desk app"}
+        form: dict[str, Any] = {
+            "answer": "allow", "scopes": "read write", "name": "Desk app", "topics": [],
+        }  # fmt: skip
         chosen = {k: changed.pop(k) for k in list(changed) if k in form}
         return self.browser.post("/oauth/consent", self.wanted(**changed) | form | chosen)
 

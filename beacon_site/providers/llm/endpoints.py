@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.net.address_guard import problem_of
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.text.messages import gettext as _
 
 VENDOR_URL = "https://api.openai.com/v1"
 TAILS = ("/chat/completions", "/completions", "/chat", "/embeddings", "/models", "/responses")

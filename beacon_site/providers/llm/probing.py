@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.net.errors import (
@@ -26,6 +25,7 @@ from beacon_site.providers.llm.endpoints import kind_of
 from beacon_site.providers.llm.openai_model import EndpointCapabilities, OpenAIModel
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.text.messages import gettext as _
 
 PROBE_TOKENS = 512  # a thinking model spends a few hundred before its one word
 PATIENCE = 20.0  # seconds for one answer

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 from uuid import UUID
 
-from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field, model_validator
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
     Arguments,

@@ -28,10 +28,10 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import Subquery
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.cleaning import one_line
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, MemoryFile, MirroredFile, MountedFolder, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import Locked, MemoryRefused

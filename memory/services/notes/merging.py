@@ -15,11 +15,11 @@ from typing import Any
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm.base import Message
 from beacon_site.text.cleaning import clean, for_prompt, is_visible, shorten
+from beacon_site.text.messages import gettext as _
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
+from beacon_site.text.messages import gettext as _
 from memory.models import Note, Revision, Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import match_key, plain, without_citations
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import split_sentences
 from research.services.runs.context import cited_pages
 from research.services.runs.context.cited_pages import CitedPage, Pages
