@@ -26,6 +26,7 @@ from celery.app.base import Celery
 from celery.beat import Service
 from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded
+from celery.signals import beat_init
 
 logger = structlog.get_logger(__name__)
 
@@ -260,6 +261,19 @@ def end_if_unhealthy() -> None:
 # --- what Celery's worker is started with ---------------------------------------------------------
 
 
+class _Beat(Service):  # type: ignore[misc]
+    """A beat that can be stopped at any time, so that it needn't wake up every second to look."""
+
+    def start(self, embedded_process: bool = False) -> None:
+        """Send what is due until it's stopped."""
+        beat_init.send(sender=self)
+        try:
+            while not self._is_shutdown.is_set():
+                self._is_shutdown.wait(self.scheduler.tick())
+        finally:
+            self.sync()
+
+
 class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
     """Prepares a worker for the pool above, and runs the beat if it has a file for its schedule."""
 
@@ -272,12 +286,9 @@ class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
             # Celery's method always waits that long if a task is running.
             most = worker.app.conf.worker_soft_shutdown_timeout
             worker.wait_for_soft_shutdown = partial(wait_for_tasks, most)
-        self._beat: Service | None = None
+        self._beat: _Beat | None = None
         if beat_schedule:
-            # It can only be stopped between two intervals.
-            self._beat = Service(
-                worker.app, max_interval=1, schedule_filename=beat_schedule, remote_control=False
-            )
+            self._beat = _Beat(worker.app, schedule_filename=beat_schedule, remote_control=False)
 
     def start(self, worker: Any) -> None:
         """Start the beat."""

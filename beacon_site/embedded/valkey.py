@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import signal
 import socket
 import subprocess
@@ -41,7 +41,7 @@ def start(
     folder = storage / "valkey"
     account.owns(folder)
     entry: dict[str, Any] = {
-        "password": str(known.get("password") or secrets.token_urlsafe(24)),
+        "password": str(known.get("password") or os.urandom(24).hex()),
         "port": known.get("port"),
     }
     for _ in range(TRIES):

@@ -401,7 +401,7 @@ def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
         path = PurePosixPath(name.removeprefix(FILES))
         is_inside = path.parts and not path.is_absolute() and ".." not in path.parts
         if not name.startswith(FILES) or not is_inside or "\\" in name:
-            raise _damaged(_("it names a file outside its folder"))
+            raise _damaged(_("it refers to a file outside its folder"))
 
 
 def _check_part(archive: zipfile.ZipFile, name: str, part: Part) -> None:

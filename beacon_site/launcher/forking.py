@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 from beacon_site.embedded import places
@@ -38,6 +39,9 @@ MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE
 def loading_libraries(environment: dict[str, str]) -> Iterator[None]:
     """Load libraries in a thread during the block, with these variables, which some read."""
     os.environ |= environment
+    # `celery amqp` needs it for a prompt, and it needs 6 MB and a tenth of a second.
+    prompt: Any = sys.modules.setdefault("click_repl", ModuleType("click_repl"))
+    prompt.register_repl = lambda group: None
     gc.disable()  # until `finish_loading`: it would scan what stays, for 7 % of the processor time
     thread = threading.Thread(
         target=lambda: [import_module(name) for name in LIBRARIES], daemon=True

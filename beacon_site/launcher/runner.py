@@ -33,7 +33,7 @@ from beacon_site.embedded.places import COMMAND, PROJECT, note
 from beacon_site.launcher import forking
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
-WATCH_SECONDS = 1.0
+WATCH_SECONDS = 2.0
 LOOP_SECONDS = 0.5  # at most, until a process is restarted or killed
 BACKOFF = (1.0, 2.0, 5.0, 10.0)  # s before the first, second … restart within a minute
 DEATHS = 5  # after so many within DEATHS_WITHIN, restarting doesn't help
@@ -245,7 +245,7 @@ class Runner:
         self._watcher.start()
         while self._ending_since is None or self._running():
             with contextlib.suppress(queue.Empty):
-                self._take(self._events.get(timeout=LOOP_SECONDS))
+                self._take(self._events.get(timeout=LOOP_SECONDS if self._is_waiting else None))
             self._act()
         with contextlib.suppress(queue.Empty):
             while True:
@@ -266,6 +266,12 @@ class Runner:
         # here could break into a half-written line.
         self._signal = self._signal or signal.Signals(number)
         self._events.put(Message("signal", None, None, None, None))
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether something is due later; a signal, a line or the end of a process is an event."""
+        restarts = any(part.again_at is not None for part in self._parts.values())
+        return restarts or self._signal is not None or self._ending_since is not None
 
     def _running(self) -> dict[str, _Part]:
         return {name: part for name, part in self._parts.items() if part.runs}
@@ -383,7 +389,7 @@ class Runner:
                 self._changed.clear()
                 self._note()
             for name in embedded.revive(self._folder):
-                self.say(f"{name} died and was restarted.")
+                self.say(f"{name} crashed and was restarted.")
             self._trouble = ""
         except (embedded.EmbeddedError, OSError) as exc:
             self._changed.set()

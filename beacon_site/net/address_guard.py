@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 import httpcore
 import httpx
-from django.utils.translation import gettext as _
 
 from beacon_site.net.bounded import Meter, MeteredStream
 from beacon_site.net.errors import ProviderRejected, ServiceUnreachable
+from beacon_site.text.messages import gettext as _
 
 MAX_URL_CHARACTERS = 2048
 PORTS = {"http": 80, "https": 443}
@@ -328,7 +328,9 @@ def surplus_in(url: str) -> str:
     """Return what must be removed from a URL that Beacon adds its own parts to, or ""."""
     parts = urlsplit(url)
     if parts.query or parts.fragment:
-        return _("Remove the ? or # and everything after it. Beacon adds what each request needs.")
+        return _(
+            "Remove everything from the ? or # onward. Beacon adds the parameters for each request."
+        )
     return ""
 
 

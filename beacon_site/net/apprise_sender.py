@@ -9,12 +9,11 @@ import re
 import sys
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import MIB, ChildFailed, ChildNotStarted, ChildProcess
 from beacon_site.net.http import scrub
 from beacon_site.net.mail import DeliveryUncertain
+from beacon_site.text.messages import gettext as _
 
 MOST_BODY = 8_000  # characters; most services cut earlier
 SECONDS = 45.0  # for all of a service's requests

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import httpcore
 import httpx
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.text.messages import gettext as _
 
 ACCEPT_ENCODING = "gzip, identity"
 GZIP = 16 + zlib.MAX_WBITS
@@ -113,7 +113,7 @@ class _Gunzip:
     def finish(self) -> None:
         if self._touched and not self._inflate.eof:
             raise ProviderUnavailable(
-                _("The compressed page is incomplete. The server sent less than it announced.")
+                _("The compressed page is incomplete. The server sent less data than it announced.")
             )
 
 

@@ -27,13 +27,13 @@ from typing import IO, Any
 import psutil
 import structlog
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from beacon_site.net.address_guard import Resolver, check_url, is_allowed, resolve
 from beacon_site.net.bounded import MIB, Limits, too_large
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.guard_proxy import GuardProxy, SharedMeter
 from beacon_site.net.http import refusal, user_agent
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 
@@ -352,7 +352,7 @@ class _Page:
         except _Ended as exc:
             raise _not_started(
                 _(
-                    "it exited immediately. As root, and in most containers, it needs BEACON_CHROMIUM_SANDBOX=0"
+                    "it exited immediately. When run as root, and in most containers, it needs BEACON_CHROMIUM_SANDBOX=0"
                 )
             ) from exc
         try:

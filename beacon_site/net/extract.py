@@ -29,10 +29,10 @@ from typing import Any
 
 import psutil
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.page_part import PagePart
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 
@@ -497,10 +497,10 @@ def explain(trouble: str) -> str:
         "damaged": _("The document is damaged and can’t be read."),
         "protected": _("The document is protected by a password or copy protection."),
         "bomb": _(
-            "The document was skipped because it unpacks to far more than its size, which can be a sign of an attack."
+            "The document was skipped because it expands to many times its size, which can be a sign of an attack."
         ),
         "no text": _("The document has no text."),
-        "unknown zip": _("The file is damaged, or it’s a zip file and not a document."),
+        "unknown zip": _("The file is damaged, or it’s a zip file rather than a document."),
         "old office": _(
             "The file is in an Office format from before 2007, or it has a password. Save it as .docx, .pptx or .xlsx without a password."
         ),

@@ -22,7 +22,6 @@ import httpcore
 import httpx
 import structlog
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from beacon_site.net import browser
 from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url, resolve
@@ -33,6 +32,7 @@ from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, 
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
 from beacon_site.net.page_part import PagePart
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

@@ -13,12 +13,12 @@ from functools import cache
 import certifi
 import httpcore
 import httpx
-from django.utils.translation import gettext as _
 
 from beacon_site.net.address_guard import GuardedBackend, Resolver, resolve
 from beacon_site.net.bounded import ACCEPT_ENCODING, Meter
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import plain, tls_failure, user_agent
+from beacon_site.text.messages import gettext as _
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from urllib.parse import quote
 
 import httpx
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from beacon_site.net.bounded import CLOCK, TimedTransport
 from beacon_site.net.errors import (
@@ -31,6 +30,7 @@ from beacon_site.net.errors import (
     ServiceRefused,
     ServiceUnreachable,
 )
+from beacon_site.text.messages import gettext as _
 
 MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is 50 to 300 KB
 CONNECT_SECONDS = 5.0

@@ -18,10 +18,10 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.core.mail.message import BadHeaderError, EmailMessage
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import reason_of, scrub
+from beacon_site.text.messages import gettext as _
 
 MOST_KEPT = 50
 

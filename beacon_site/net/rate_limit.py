@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 
 import structlog
 from django.core.cache import cache
-from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from beacon_site.net.errors import ProviderUnavailable
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

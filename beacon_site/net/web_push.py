@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from beacon_site.net import webhooks
+from beacon_site.text.messages import gettext as _
 
 # The services of Chrome, Edge and others, Firefox, Safari, and Windows.  Anything else would let a
 # person make Beacon post to any address.

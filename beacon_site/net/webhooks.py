@@ -18,13 +18,13 @@ from http import HTTPStatus
 
 import httpcore
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.bounded import Limits, Meter, unpacker_for
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import retry_after
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

@@ -77,9 +77,10 @@ def clean(text: str) -> tuple[str, bool]:
     Tabs, line breaks and the marks of right-to-left text stay.  All text goes through this
     (`reliability.md` 1.11), and callers tell the writer if something was removed.
     """
-    text = _OLD_BREAKS.sub("\n", text)
-    cleaned = _UNWANTED.sub("", text)
-    return cleaned, cleaned != text
+    plain = _OLD_BREAKS.sub("\n", text)
+    cleaned = _UNWANTED.sub("", plain)
+    # An unchanged text is returned itself, since it can be a `Message`.
+    return text if cleaned == text else cleaned, cleaned != plain
 
 
 def is_visible(text: str) -> bool:
@@ -102,15 +103,15 @@ def one_line(text: str) -> str:
 
 def ended(text: str) -> str:
     """Return `text` with a full stop, unless it already ends in punctuation."""
-    return text if _CLOSING.sub("", text)[-1:] in _STOPS else f"{text}."
+    return text if _CLOSING.sub("", text)[-1:] in _STOPS else text + "."
 
 
 def shorten(text: str, limit: int) -> str:
     """Return at most `limit` characters, cut after a word if possible, with an ellipsis."""
-    text = one_line(text)
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
+    line = one_line(text)
+    if len(line) <= limit:
+        return text if line == text else line  # which can be a `Message`
+    cut = line[: limit - 1]
     head, space, _tail = cut.rpartition(" ")
     return (head if space and len(head) > limit // 2 else cut).rstrip(" ,;:") + "…"
 

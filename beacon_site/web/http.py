@@ -13,7 +13,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 from beacon_site.text.dates import zone_of
@@ -34,16 +33,6 @@ class BeaconRequest(HttpRequest):
     def actor(self) -> Actor:
         """Return the person as the one who acts."""
         return self.user.actor
-
-
-def page_of_ours(asked: str, default: str) -> str:
-    """Return `asked` if it is the path of a page of this site, else `default`.
-
-    An attacker can choose it.  A URL of another site isn't a path, and neither is a word, which
-    Django would look up as the name of a route.
-    """
-    ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
-    return asked if ours else default
 
 
 def current_page(request: BeaconRequest) -> str:

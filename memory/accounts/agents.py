@@ -11,18 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Max, Q, QuerySet
-from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.embedded import places
 from beacon_site.text.cleaning import clean
 from beacon_site.text.numbers import grouped
+from memory.accounts.tokens import mcp_url
 from memory.models import Activity, Agent, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -81,8 +80,6 @@ def _checked(prompt: str) -> str:
 # --- connection instructions ---
 
 PLACE = "bcn_…"  # where the token belongs
-MCP_PATH = "/mcp"
-SCOPES_FOR_APPS = ("read", "write")  # by OAuth: `admin` is only for a person's own programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,55 +93,13 @@ class Setup:
     note: str = ""
 
 
-def mcp_url() -> str:
-    """Return the URL of the MCP server for apps.
-
-    With https, a proxy forwards /mcp on the same host; otherwise apps use the port directly.
-    """
-    if settings.BEACON_HTTPS:
-        return f"{settings.BEACON_URL}{MCP_PATH}"
-    host = urlsplit(settings.BEACON_URL).hostname or "127.0.0.1"
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{settings.BEACON_MCP_PORT}{MCP_PATH}"
-
-
-def is_mcp_url(url: str) -> bool:
-    """Whether this is the URL of the MCP server, by any host name that Beacon accepts."""
-    if settings.BEACON_HTTPS:
-        return url == mcp_url()
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return False
-    shown = f"[{host}]" if ":" in host else host
-    is_known = validate_host(shown, settings.ALLOWED_HOSTS)
-    return (
-        is_known
-        and port is not None
-        and url == f"http://{shown}:{port}{MCP_PATH}"
-        and (port == settings.BEACON_MCP_PORT)
-    )
-
-
-def resource_metadata(resource: str = "") -> dict[str, Any]:
-    """Return the MCP server's metadata (RFC 9728), by the URL that the app used."""
-    return {
-        "resource": resource or mcp_url(),
-        "authorization_servers": [settings.BEACON_URL],
-        "scopes_supported": SCOPES_FOR_APPS,
-        "bearer_methods_supported": ["header"],
-        "resource_name": "Beacon",
-    }
-
-
 def sign_in_setups() -> list[Setup]:
     """Return the setups of apps that ask a person for access (OAuth), so they need no token."""
     url = mcp_url()
     public = ""
     if not settings.BEACON_HTTPS:
         public = _(
-            "It connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
+            "This app connects from its own servers, so Beacon needs a public HTTPS URL, which isn’t set up yet."
         )
     return [
         Setup(
@@ -181,14 +136,14 @@ def sign_in_setups() -> list[Setup]:
             "cursor-sign-in",
             "Cursor",
             _(
-                "In ~/.cursor/mcp.json, or a project’s .cursor/mcp.json. Then select Connect in Cursor’s MCP settings:"
+                "Add this to ~/.cursor/mcp.json, or to a project’s .cursor/mcp.json. Then select Connect in Cursor’s MCP settings:"
             ),
             _json({"mcpServers": {"beacon": {"url": url}}}),
         ),
         Setup(
             "vs-code-sign-in",
             "VS Code",
-            _("In .vscode/mcp.json. Then select Start above the server’s name:"),
+            _("Add this to .vscode/mcp.json, then select Start above the server’s name:"),
             _json({"servers": {"beacon": {"type": "http", "url": url}}}),
         ),
     ]
@@ -231,13 +186,13 @@ def _by_address(token: str) -> list[Setup]:
         Setup(
             "cursor",
             "Cursor",
-            _("In ~/.cursor/mcp.json, or a project’s .cursor/mcp.json:"),
+            _("Add this to ~/.cursor/mcp.json, or to a project’s .cursor/mcp.json:"),
             _json({"mcpServers": {"beacon": {"url": url, "headers": headers}}}),
         ),
         Setup(
             "vs-code",
             "VS Code",
-            _("In .vscode/mcp.json:"),
+            _("Add this to .vscode/mcp.json:"),
             _json(code),
             _("VS Code asks for the token when the server first starts, then stores it."),
         ),
@@ -263,9 +218,9 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     return Setup(
         "claude-desktop",
         _("Claude Desktop and other apps, over stdio"),
-        _("In claude_desktop_config.json, on the machine that runs Beacon:"),
+        _("Add this to claude_desktop_config.json on the machine that runs Beacon:"),
         _json({"mcpServers": {"beacon": server}}),
-        _("It works whether or not Beacon is running."),
+        _("This works whether or not Beacon is running."),
     )
 
 
@@ -286,9 +241,9 @@ def _by_compose(token: str) -> Setup:
     return Setup(
         "compose",
         _("Over stdio, with Beacon in Docker Compose"),
-        _("In claude_desktop_config.json, on the machine that runs the containers:"),
+        _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("It works while the containers are running."),
+        _("This works while the containers are running."),
     )
 
 

@@ -207,7 +207,7 @@ def turn_on_app(person: User, secret: str, code: str) -> list[str]:
     """
     if not totp.validate_totp_code(secret, code):
         problem = _(
-            "Wrong code. Enter the one that the app shows now. If it’s still wrong, check that your phone sets its clock automatically."
+            "Wrong code. Enter the code that the app shows now. If that doesn’t work, check that your phone sets its clock automatically."
         )
         raise InvalidValue(problem, errors={"code": [problem]})
     try:
@@ -353,7 +353,7 @@ def add_passkey(request: BeaconRequest, answer: str, name: str) -> None:
             raise ValueError
     except _WRONG_ANSWER:
         raise InvalidValue(
-            _("The passkey couldn’t be checked, so nothing was added. Try again.")
+            _("The passkey couldn’t be verified, so nothing was added. Try again.")
         ) from None
     with transaction.atomic():
         User.objects.select_for_update().get(pk=person.pk)

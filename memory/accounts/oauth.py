@@ -14,7 +14,7 @@ import re
 import secrets
 import unicodedata
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -32,9 +32,18 @@ from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.fetch import GuardedFetcher
 from beacon_site.text.cleaning import clean, is_visible, shorten
 from memory.accounts import tokens
-from memory.accounts.agents import SCOPES_FOR_APPS as SCOPES
-from memory.accounts.agents import is_mcp_url, mcp_url
-from memory.models import Activity, Agent, ApiToken, Invitation, OAuthClient, OAuthGrant, User
+from memory.accounts.tokens import SCOPES_FOR_APPS as SCOPES
+from memory.accounts.tokens import is_mcp_url, mcp_url
+from memory.models import (
+    Activity,
+    Agent,
+    ApiToken,
+    Invitation,
+    OAuthClient,
+    OAuthGrant,
+    Topic,
+    User,
+)
 from memory.models.accounts import LONGEST_NAME, LONGEST_URI
 from memory.models.actors import SYSTEM, Actor
 from memory.models.errors import InvalidValue
@@ -425,10 +434,18 @@ def suggested_name(owner: User, asked: Asked) -> str:
     return free
 
 
-def allow(asked: Asked, owner: User, *, name: str, scopes: Sequence[str], by: Actor) -> str:
+def allow(
+    asked: Asked,
+    owner: User,
+    *,
+    name: str,
+    scopes: Sequence[str],
+    by: Actor,
+    topics: Collection[Topic] = (),
+) -> str:
     """Allow the app to act as the owner's agent of this name; return the code for it.
 
-    Raises InvalidValue for a name or scopes that can't be used.
+    With `topics` (of `tokens.topics_for`), the app can use only these. Raises InvalidValue for a name or scopes that can't be used.
     """
     name = tokens.checked_name(name)
     granted = [scope for scope in asked.scopes if scope in scopes]
@@ -446,6 +463,7 @@ def allow(asked: Asked, owner: User, *, name: str, scopes: Sequence[str], by: Ac
             hash=Invitation.hash_of(secrets.token_urlsafe(32)),
             scopes=granted,
             expires_at=now + CODE_LIFETIME,
+            topic_ids=[topic.pk for topic in topics],
         )
         OAuthGrant.objects.create(
             token=token,
@@ -548,7 +566,7 @@ def _check_wanted(grant: OAuthGrant, form: Mapping[str, str]) -> None:
         words = _("The resource must be the one that access was granted for.")
         raise OAuthError("invalid_target", words)
     if not set(form.get("scope", "").split()) <= set(grant.token.scopes):
-        words = _("The scope must be part of what was granted.")
+        words = _("The scope can’t exceed the scope that was granted.")
         raise OAuthError("invalid_scope", words)
 
 

@@ -10,14 +10,16 @@ import secrets
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
-from memory.accounts.agents import is_mcp_url
 from memory.models import Activity, Agent, ApiToken, Invitation, Topic, User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.actors import Actor
@@ -60,7 +62,9 @@ def issue(
         text = _("Only an admin can create tokens that read Beacon’s metrics.")
         raise _invalid("scopes", text)
     if topics and {METRICS, CHAT} & set(scopes):
-        text = _("A token for topics can’t have this permission. Choose another, or no topics.")
+        text = _(
+            "A token limited to topics can’t have this permission. Choose another permission, or remove the topics."
+        )
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
@@ -158,3 +162,51 @@ def revoke(token: ApiToken, *, by: Actor) -> bool:
 
 def _invalid(field: str, text: str) -> InvalidValue:
     return InvalidValue(text, errors={field: [text]})
+
+
+# --- the MCP server, for which apps are granted tokens ---
+
+MCP_PATH = "/mcp"
+SCOPES_FOR_APPS = ("read", "write")  # by OAuth: `admin` is only for a person's own programs
+
+
+def mcp_url() -> str:
+    """Return the URL of the MCP server for apps.
+
+    With https, a proxy forwards /mcp on the same host; otherwise apps use the port directly.
+    """
+    if settings.BEACON_HTTPS:
+        return f"{settings.BEACON_URL}{MCP_PATH}"
+    host = urlsplit(settings.BEACON_URL).hostname or "127.0.0.1"
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{settings.BEACON_MCP_PORT}{MCP_PATH}"
+
+
+def is_mcp_url(url: str) -> bool:
+    """Whether this is the URL of the MCP server, by any host name that Beacon accepts."""
+    if settings.BEACON_HTTPS:
+        return url == mcp_url()
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    shown = f"[{host}]" if ":" in host else host
+    is_known = validate_host(shown, settings.ALLOWED_HOSTS)
+    return (
+        is_known
+        and port is not None
+        and url == f"http://{shown}:{port}{MCP_PATH}"
+        and (port == settings.BEACON_MCP_PORT)
+    )
+
+
+def resource_metadata(resource: str = "") -> dict[str, Any]:
+    """Return the MCP server's metadata (RFC 9728), by the URL that the app used."""
+    return {
+        "resource": resource or mcp_url(),
+        "authorization_servers": [settings.BEACON_URL],
+        "scopes_supported": SCOPES_FOR_APPS,
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Beacon",
+    }

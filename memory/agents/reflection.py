@@ -11,8 +11,6 @@ from typing import Any
 import structlog
 from django.template.loader import render_to_string
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.llm.base import Message, Tool
@@ -35,6 +33,8 @@ from beacon_site.text.cleaning import (
     without_citations,
 )
 from beacon_site.text.injection import injection_reason
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import sentences
 from memory.agents.tools import registry
 from memory.agents.tools.loop import CallRecord, LoopResult, run_loop
@@ -357,7 +357,7 @@ def reflect(
         return reflection
     if changes_of(owner, source):
         # A worker was lost after its first write, which is kept and not repeated.
-        why = _("It was interrupted after saving some changes, which were kept.")
+        why = _("The reflection was interrupted after saving some changes, which were kept.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)
     told = told or EntryContent(title=task, summary="", task=task, findings=findings_in(result))

@@ -125,7 +125,7 @@ class Caller:
             "runs": lambda: mine.filter(runs=named).exists(),
         }
         if not found[place]():
-            words = _("This doesn’t exist, or this token isn’t for its topic.")
+            words = _("Not found, or this token can’t access its topic.")
             raise Problem(404, words)
 
 

@@ -76,7 +76,9 @@ class ConflictOut(BaseModel):
     left: SideOut
     right: SideOut
     reason: str = Field(description="Why they contradict each other, in words.")
-    lines_digest: str = Field(description="Which lines of memory files are meant.")
+    lines_digest: str = Field(
+        description="Identifies the lines of memory files that are in conflict."
+    )
     source: str
     state: Literal["open", "settled"]
     settled_how: str

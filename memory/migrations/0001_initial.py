@@ -3343,7 +3343,7 @@ class Migration(InitialMigration):
                     "tests_restore",
                     models.BooleanField(
                         default=True,
-                        help_text="Restores it into a scratch database and compares every table. This needs as much free disk space as the database uses.",
+                        help_text="Restores each backup into a scratch database and compares every table. This needs as much free disk space as the database uses.",
                         verbose_name="Test each backup",
                     ),
                 ),
@@ -3397,11 +3397,11 @@ class Migration(InitialMigration):
                             ("unreadable", "The folder can’t be read."),
                             (
                                 "read-only",
-                                "Beacon can’t write to the folder. Edits in Beacon wait until it can.",
+                                "Beacon can’t write to the folder. Edits in Beacon will be written once it can.",
                             ),
                             (
                                 "unmounted",
-                                "It’s no longer in BEACON_AGENT_DIRS. Its files stay in Beacon.",
+                                "The folder is no longer in BEACON_AGENT_DIRS. Its files stay in Beacon.",
                             ),
                         ],
                         max_length=10,

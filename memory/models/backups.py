@@ -40,7 +40,7 @@ class BackupPlan(models.Model):
         _("Test each backup"),
         default=True,
         help_text=_(
-            "Restores it into a scratch database and compares every table. This needs as much free disk space as the database uses."
+            "Restores each backup into a scratch database and compares every table. This needs as much free disk space as the database uses."
         ),
     )
     changed_at = models.DateTimeField(default=timezone.now)

@@ -14,10 +14,10 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue
 from memory.models.file_format import digest_of

@@ -237,7 +237,7 @@ def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> li
         problems.append(_("“%(label)s” has no Date.") % {"label": label})
     elif day is None:
         problems.append(
-            _("The Date of “%(label)s” must be a day such as 2026-02-26.") % {"label": label}
+            _("The Date of “%(label)s” must be a date such as 2026-02-26.") % {"label": label}
         )
     if not (said.get("task") or said.get("details")):
         problems.append(_("“%(label)s” has no Task.") % {"label": label})

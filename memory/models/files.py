@@ -406,11 +406,11 @@ class MountedFolder(models.Model):
         UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
         READ_ONLY = (
             "read-only",
-            _lazy("Beacon can’t write to the folder. Edits in Beacon wait until it can."),
+            _lazy("Beacon can’t write to the folder. Edits in Beacon will be written once it can."),
         )
         UNMOUNTED = (
             "unmounted",
-            _lazy("It’s no longer in BEACON_AGENT_DIRS. Its files stay in Beacon."),
+            _lazy("The folder is no longer in BEACON_AGENT_DIRS. Its files stay in Beacon."),
         )
 
     class Skipped(models.TextChoices):
@@ -418,7 +418,7 @@ class MountedFolder(models.Model):
         LINK = "link", _lazy("it’s a link, and Beacon doesn’t follow links")
         LARGE = "large", _lazy("it’s too large")
         BINARY = "binary", _lazy("it isn’t UTF-8 text")
-        MANY = "many", _lazy("the folder has more files than Beacon lists")
+        MANY = "many", _lazy("the folder has more files than Beacon can list")
         REFUSED = "refused", _lazy("it couldn’t be stored")
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

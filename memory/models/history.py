@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJobQuerySet
+from beacon_site.db.message_fields import MessageField
 from memory.models.actors import Actor
 
 APPEND_ONLY = "memory.Revision:append_only"
@@ -81,7 +82,7 @@ class Revision(models.Model):
     label = models.CharField(max_length=200, blank=True)
     version = models.PositiveIntegerField()
     actor = models.CharField(max_length=200)
-    reason = models.TextField(blank=True)
+    reason = MessageField(blank=True)
     source = models.CharField(max_length=200, blank=True)
     before = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
     after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
@@ -336,7 +337,7 @@ class ModelCall(models.Model):
         JUDGE = "judge", _("choosing what to notify you about")
         MERGE = "merge", _("merging notes")
         PLAN = "plan", _("planning")
-        PREVIEW = "preview", _("answering with some memories left out")
+        PREVIEW = "preview", _("answering without some memories")
         REFLECT = "reflect", _("reflecting")
         SUMMARISE = "summarise", _("summarizing")
         TRACK = "track", _("researching a track")
@@ -362,7 +363,7 @@ class ModelCall(models.Model):
     milliseconds = models.PositiveIntegerField(default=0)
     prompt = models.JSONField(default=list)
     answer = models.TextField(blank=True)
-    error = models.TextField(blank=True)
+    error = MessageField(blank=True)
     failure = models.CharField(max_length=12, choices=Failure, blank=True)
     created = models.DateTimeField(default=timezone.now)
 

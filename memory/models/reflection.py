@@ -9,10 +9,11 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.db.leased_jobs import LeasedJob
+from beacon_site.db.message_fields import MessageField
+from beacon_site.text.messages import gettext
 from memory.models.history import OwnedJobQuerySet
 
 
@@ -42,7 +43,7 @@ class Reflection(LeasedJob):
     topic = models.ForeignKey("memory.Topic", models.SET_NULL, null=True, related_name="+")
     source = models.CharField(max_length=200)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
-    why = models.TextField(blank=True)  # why it was skipped or failed
+    why = MessageField(blank=True)  # why it was skipped or failed
     by = models.CharField(max_length=10, blank=True)  # model or rules
     rounds = models.PositiveIntegerField(default=0)
     assessment = models.TextField(blank=True)

@@ -14,10 +14,10 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.urls import get_script_prefix, reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import shorten
+from beacon_site.text.messages import gettext as _
 from memory.models.accounts import ApiAnswer
 from memory.models.actors import Actor
 from memory.models.conflicts import Conflict

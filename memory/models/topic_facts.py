@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, match_key, plain, shorten, width
+from beacon_site.text.messages import gettext as _
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
 from memory.models.history import Revision
@@ -218,7 +218,7 @@ class TopicFact(Recalled):
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "You already keep %(most)d facts in this topic. The rest of the space is reserved for facts from runs. Mark a fact as wrong, unlock it or delete it first."
+                    "You already have %(most)d facts in this topic. The rest of the space is reserved for facts from runs. To make room, mark a fact as wrong, unlock it or delete it."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )
@@ -235,7 +235,7 @@ class TopicFact(Recalled):
         struck = alike.struck().first()
         if struck is not None:
             problem = _(
-                "This fact was marked as wrong on %(date)s. Undo that instead of writing it again."
+                "This fact was marked as wrong on %(date)s. Undo that instead of adding the fact again."
             )
             problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
             raise InvalidValue(problem, errors={"text": [problem]})

@@ -12,10 +12,10 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, models, transaction
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
+from beacon_site.text.messages import gettext as _
 from memory.models.accounts import FIRST_ROWS, User
 from memory.models.actors import Actor
 from memory.models.conflicts import Conflict

@@ -84,7 +84,7 @@ class Options:
         agent = clean(query.get("agent", ""))[0].strip()[:100]
         if agent not in dict(agents):
             if agent:
-                why = _("There’s no agent “%(agent)s”. This is the context of %(used)s.")
+                why = _("There’s no agent “%(agent)s”. The context of %(used)s is shown instead.")
                 problems.append(why % {"agent": shorten(agent, 60), "used": agents[0][1]})
             agent = agents[0][0]
         message = clean(query.get("message", ""))[0].strip()
@@ -250,7 +250,7 @@ def preview(user: User, wanted: Options) -> Preview:
     query, problems = wanted.query, list(wanted.problems)
     topic = query.topic_of(user)
     if query.topic and topic is None:
-        why = _("There’s no topic “%(topic)s”. This is the context without one.")
+        why = _("There’s no topic “%(topic)s”. The context is shown without a topic.")
         problems.append(why % {"topic": shorten(query.topic, 60)})
     whole = query.built(user, topic)
     built = whole.without(query.without)
@@ -630,7 +630,7 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
         words = _("Only %(scope)s can read this memory. Change its scope on its page.")
         raise MemoryRefused(words % {"scope": note.scope})
     scope = checked_scope(change(note.scope, agent))
-    note.change(by=request.actor, why=_("agents that can see it changed"), scope=scope)
+    note.change(by=request.actor, why=_("changed which agents can see it"), scope=scope)
     if act == "never":
-        return _("%(name)s no longer sees this memory, here or anywhere else.") % told
+        return _("%(name)s can no longer see this memory, here or anywhere else.") % told
     return _("%(name)s can see this memory again.") % told

@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
-from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
@@ -25,6 +24,7 @@ from memory.accounts.archive.foreign_formats import Shape
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import Archive, LibraryDocument, Note, Observation
 from memory.models.archive import KEPT
+from memory.pages.shared.responses import redirect_to
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
 _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
@@ -55,19 +55,19 @@ class ReadingForm(forms.Form):
         ),
     )
     bullets = forms.ChoiceField(
-        label=gettext_lazy("Each file becomes"),
+        label=gettext_lazy("Import each file as"),
         choices=[
-            ("no", gettext_lazy("one note, with the whole file")),
+            ("no", gettext_lazy("one note containing the whole file")),
             ("yes", gettext_lazy("observations, one per bullet")),
         ],
         widget=forms.RadioSelect,
     )
     kind = forms.ChoiceField(
-        label=gettext_lazy("Notes without a type become"),
+        label=gettext_lazy("Import notes without a type as"),
         choices=[(kind.value, kind.label) for kind in _FROM_ELSEWHERE],
     )
     category = forms.ChoiceField(
-        label=gettext_lazy("Observations without a category become"),
+        label=gettext_lazy("Import observations without a category as"),
         choices=Observation.Category.choices,
     )
 
@@ -75,13 +75,13 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("Memories"),
         required=False,
         help_text=gettext_lazy(
-            "They wait in your Inbox. Nothing takes effect until you accept it."
+            "Memories wait in your Inbox. Nothing takes effect until you accept it."
         ),
     )
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
-        help_text=gettext_lazy("They go to the Library, where you can search them."),
+        help_text=gettext_lazy("They’re added to the Library, where you can search them."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Hide conversations and files from models and research"),
@@ -141,10 +141,6 @@ def _row(request: BeaconRequest, pk: uuid.UUID) -> Archive:
     return row
 
 
-def _go(request: BeaconRequest, url: str) -> HttpResponse:
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
-
-
 def _perform(row: Archive) -> None:
     """Do a small job at once. Leave a large one to a worker, and the page waits for it."""
     if jobs.is_small(row):
@@ -177,9 +173,9 @@ def archive_export(request: BeaconRequest) -> HttpResponse:
         row = jobs.ask_export(request.user)
     except ImportRejected as exc:
         messages.error(request, str(exc))
-        return _go(request, reverse("memory:archive"))
+        return redirect_to(request, reverse("memory:archive"))
     _perform(row)
-    return _go(request, reverse("memory:archive-row", args=[row.pk]))
+    return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
 
 
 @require_http_methods(["GET", "POST"])
@@ -197,7 +193,7 @@ def archive_import(request: BeaconRequest) -> HttpResponse:
             form.add_error("file", str(exc))
         else:
             _perform(row)
-            return _go(request, reverse("memory:archive-row", args=[row.pk]))
+            return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     return _page(request, form)
 
 
@@ -256,7 +252,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _perform(row)
     else:
-        messages.info(request, _("This is already done, or in progress."))
+        messages.info(request, _("This has already been done or is in progress."))
     return _after(request, row)
 
 
@@ -303,7 +299,7 @@ def archive_retry(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Fetch the web pages that failed or are left, or only the one of `document`."""
     row = _row(request, pk)
     if not jobs.retry_pages(row, request.POST.get("document", "")):
-        messages.info(request, _("There’s nothing to fetch, or it’s in progress."))
+        messages.info(request, _("There’s nothing to fetch, or fetching is already in progress."))
     row.refresh_from_db()
     return _after(request, row)
 
@@ -315,10 +311,10 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _row(request, pk)
     if row.state == Archive.State.RUNNING:
         messages.error(request, _("This is in progress. Try again when it’s done."))
-        return _go(request, reverse("memory:archive-row", args=[row.pk]))
+        return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
-    messages.success(request, _("File of “%(name)s” deleted.") % {"name": row.name})
-    return _go(request, reverse("memory:archive"))
+    messages.success(request, _("File for “%(name)s” deleted.") % {"name": row.name})
+    return redirect_to(request, reverse("memory:archive"))
 
 
 @require_safe

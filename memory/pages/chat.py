@@ -520,7 +520,9 @@ def session_end(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """End a session; a worker saves what matters."""
     found = _session(request, pk)
     if conversation_end.end(found, by=request.actor):
-        messages.success(request, _("Conversation ended. What was saved from it is listed below."))
+        messages.success(
+            request, _("Conversation ended. Everything saved from it is listed below.")
+        )
     else:
         messages.info(request, _("This conversation has already ended."))
     return redirect_to(request, found.get_absolute_url())

@@ -20,22 +20,21 @@ from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, Q
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
-from django_htmx.http import HttpResponseClientRedirect
 from redis.exceptions import RedisError
 
 from beacon_site import health
 from beacon_site.celery import send
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.pages.shared.responses import staff_only
+from memory.pages.shared.responses import redirect_back, staff_only
 from memory.services.files import mirror_folder
 from memory.services.llm import connections, embedders
 from memory.services.notes import maintenance
@@ -151,7 +150,11 @@ def _backups() -> Part:
     if rows and rows[0].state == BackupFile.State.FAILED:
         text = f"{rows[0].get_problem_display()} {rows[0].detail}"
         return Part(
-            name, BAD, text, _("Settings → Backups shows the last successful one."), rows[0].created
+            name,
+            BAD,
+            text,
+            _("Settings → Backups shows the last successful backup."),
+            rows[0].created,
         )
     if done:
         text = _("Test restore succeeded.") if done.is_tested else _("Created.")
@@ -197,7 +200,7 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
-        failure = _("The last attempt to use it failed: %(why)s") % {"why": found.why}
+        failure = _("The last attempt failed: %(why)s") % {"why": found.why}
         todo = _("Test it in Models and search. Until it responds, search matches words only.")
         return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
     if not vectors.extension_version():
@@ -250,7 +253,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     failed = [service for service in usual if service in unreachable]
     if not failed:
         return Part(name, GOOD, text)
-    line = _("These failed in the last run that used them: %(names)s.")
+    line = _("These services failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _("Test them in Models and search. If all fail, check this machine’s network.")
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
@@ -258,7 +261,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):
         return Part(name, BAD, text, todo)
     if outside <= unreachable:
-        text += " " + _("They’re used by default because they don’t need a key.")
+        text += " " + _("These services are used by default because they don’t need a key.")
         todo = _(
             "If this machine is offline, no action is needed: the library and the sample topic work offline. To stop using these services, set BEACON_SEARCH=library."
         )
@@ -287,7 +290,7 @@ def _library() -> Part:
         return Part(name, GOOD, _("No folder is watched (BEACON_LIBRARY_DIR isn’t set)."))
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
-        todo = _("Restore the folder or its permissions. Its documents are kept for a day.")
+        todo = _("Restore the folder or its permissions. Its documents stay in Beacon for a day.")
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()
     if row is None or row.checked_at is None:
@@ -330,7 +333,7 @@ def _mirror() -> Iterator[Part]:
             "%(n)d files are out of date, or have edits that couldn’t be imported.",
             bad,
         )
-        todo = _("Their owners can see which ones and why under Files and in Activity.")
+        todo = _("The owners of these files can see the details under Files and in Activity.")
         yield Part(name, WARN, f"{text} {behind % {'n': bad}}", todo)
         return
     yield Part(name, GOOD, text)
@@ -375,5 +378,4 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
     else:
         done = maintenance.maintain(owner, by=request.actor)
         messages.success(request, done.in_words())
-    back = page_of_ours(request.POST.get("next", ""), reverse("memory:notes"))
-    return HttpResponseClientRedirect(back) if request.htmx else redirect(back)
+    return redirect_back(request, reverse("memory:notes"))

@@ -20,7 +20,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q
 from django.db.models.functions import Left
 from django.http import HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -32,14 +32,21 @@ from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.models import LibraryDocument, Sensitivity
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, cleaned_of, staff_only
+from memory.pages.shared.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    cleaned_of,
+    redirect_back,
+    redirect_to,
+    staff_only,
+)
 from memory.pages.shared.undo import offer_revision
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
@@ -339,7 +346,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             words = _("“%(title)s” added to Library.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))
             _report_removed(request, form)
-            return _redirect_to(request, document.get_absolute_url())
+            return redirect_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
     return render(request, template, {"form": form, "bookmarklet": _bookmarklet(request)})
 
@@ -375,7 +382,7 @@ def _add_files(request: BeaconRequest, files: list[UploadedFile[bytes]]) -> Http
     if added:
         told = ngettext("%(n)d document added.", "%(n)d documents added.", added) % {"n": added}
         messages.success(request, told)
-    return _redirect_to(request, reverse("memory:library"))
+    return redirect_to(request, reverse("memory:library"))
 
 
 def _report_removed(request: BeaconRequest, form: forms.Form) -> None:
@@ -451,7 +458,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
             words = _("“%(title)s” saved.") % {"title": document}
             messages.success(request, words, extra_tags=offer_revision(request, document))
             _report_removed(request, form)
-            return _redirect_to(request, document.get_absolute_url())
+            return redirect_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
     return render(request, template, context)
 
@@ -479,7 +486,7 @@ def library_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
         messages.error(request, str(exc))
     else:
         messages.success(request, said, extra_tags=offer_revision(request, document))
-    return _redirect_to(request, document.get_absolute_url())
+    return redirect_to(request, document.get_absolute_url())
 
 
 @require_POST
@@ -491,13 +498,13 @@ def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
         document.trash(by=request.actor)
     except MemoryRefused as exc:
         messages.error(request, str(exc))
-        return _redirect_to(request, document.get_absolute_url())
+        return redirect_to(request, document.get_absolute_url())
     messages.success(
         request,
         _("“%(title)s” moved to Trash for 30 days.") % {"title": document},
         extra_tags=offer_revision(request, document),
     )
-    return _redirect_to(request, reverse("memory:library"))
+    return redirect_to(request, reverse("memory:library"))
 
 
 @require_POST
@@ -511,8 +518,7 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     else:
         words = _("“%(title)s” restored.") % {"title": document}
         messages.success(request, words, extra_tags=offer_revision(request, document))
-    back = page_of_ours(request.POST.get("next", ""), reverse("memory:library"))
-    return _redirect_to(request, back)
+    return redirect_back(request, reverse("memory:library"))
 
 
 @require_POST
@@ -527,11 +533,4 @@ def library_check(request: BeaconRequest) -> HttpResponse:
     else:
         text = ngettext("%(n)d searchable file.", "%(n)d searchable files.", folder.files)
         messages.success(request, text % {"n": folder.files})
-    return _redirect_to(request, reverse("memory:library"))
-
-
-def _redirect_to(request: BeaconRequest, address: str) -> HttpResponse:
-    """Continue to a page: with a redirect, or for htmx with a header, since the whole page changes."""
-    if request.htmx:
-        return HttpResponse(headers={"HX-Redirect": address})
-    return redirect(address)
+    return redirect_to(request, reverse("memory:library"))

@@ -21,11 +21,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
-from memory.accounts import oauth, sign_ins
-from memory.accounts.agents import resource_metadata
+from memory.accounts import oauth, sign_ins, tokens
 from memory.accounts.oauth import MOST_METADATA, Asked, OAuthError, SentBack
+from memory.accounts.tokens import resource_metadata
+from memory.models import User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
+from memory.pages.accounts.forms import LimitToTopics
 from memory.pages.shared.responses import CleanTextField
 
 logger = structlog.get_logger(__name__)
@@ -53,8 +55,10 @@ def mcp_metadata(request: HttpRequest) -> HttpResponse:
 # --- consent ---
 
 
-class ConsentForm(forms.Form):
+class ConsentForm(LimitToTopics):
     """What the app can do, and the name of the agent that it acts as."""
+
+    field_order = ("scopes", "name", "topics")
 
     scopes = forms.ChoiceField(label=gettext_lazy("Permissions"), widget=forms.RadioSelect)
     name = CleanTextField(
@@ -77,8 +81,9 @@ class ConsentForm(forms.Form):
         gettext_lazy("Write as an agent, without reading: risky writes wait for your approval"),
     )
 
-    def __init__(self, asked: Asked, *args: Any, **more: Any) -> None:
+    def __init__(self, asked: Asked, owner: User, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
+        self.offer(tokens.topics_for(owner))
         choices = {
             ("read", "write"): [self.WRITE, self.READ],
             ("read",): [self.READ],
@@ -122,7 +127,7 @@ def _asked_by(method: str) -> Callable[[Page], Callable[[BeaconRequest], HttpRes
 def authorize(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Show what an app asks for. The person is signed in, so no stranger makes Beacon fetch."""
     name = oauth.suggested_name(request.user, asked)
-    return _consent_page(request, asked, ConsentForm(asked, initial={"name": name}))
+    return _consent_page(request, asked, ConsentForm(asked, request.user, initial={"name": name}))
 
 
 @never_cache
@@ -133,11 +138,18 @@ def consent(request: BeaconRequest, asked: Asked) -> HttpResponse:
     """Allow what the app asked for, or refuse it; the browser goes back to the app either way."""
     if request.POST.get("answer") != "allow":
         return _sent(asked.answer(error="access_denied"))
-    form = ConsentForm(asked, request.POST)
+    form = ConsentForm(asked, request.user, request.POST)
     if form.is_valid():
         name, scopes = form.cleaned_data["name"], form.cleaned_data["scopes"].split()
         try:
-            code = oauth.allow(asked, request.user, name=name, scopes=scopes, by=request.actor)
+            code = oauth.allow(
+                asked,
+                request.user,
+                name=name,
+                scopes=scopes,
+                topics=form.wanted_topics,
+                by=request.actor,
+            )
         except InvalidValue as exc:
             form.add_error("name", str(exc))
         else:

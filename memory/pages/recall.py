@@ -450,7 +450,7 @@ def examples() -> list[tuple[str, str, str]]:
     taught = (
         ("battery prices", _("words in any form and order")),
         ('"pilot line"', _("an exact phrase")),
-        ("category:lesson", _("lessons, newest first, no words needed")),
+        ("category:lesson", _("lessons, newest first (no search words needed)")),
         ("kind:rule after:2026-01-01", _("rules created since a date")),
         ("tag:energy -source:import:*", _("with a tag, and not imported")),
         ("is:pinned", _("pinned items (also paused, locked, edited, used, unused…)")),

@@ -11,9 +11,9 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Collate
-from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.actors import Actor

@@ -17,12 +17,12 @@ from django.db.models import Count
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text import cleaning as texts
 from beacon_site.text.canonical_urls import canonical_url, domain_of
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import (
     Activity,
     PublishDue,
@@ -340,7 +340,6 @@ class FactChanges:
     confirmed: list[TopicFact] = field(default_factory=list)
     retired: list[TopicFact] = field(default_factory=list)
     kept: list[TopicFact] = field(default_factory=list)
-    struck_again: int = 0
 
 
 def save(
@@ -388,7 +387,7 @@ def replace_facts(
 ) -> FactChanges:
     """Replace the topic's current facts with those of a run, and keep those that people touched.
 
-    There are at most 10 (R18). Struck facts are dropped and counted. Facts that a person touched
+    There are at most 10 (R18). Struck facts are dropped. Facts that a person touched
     stay unchanged and are at most confirmed (decision 2).
     """
     changes = FactChanges()
@@ -407,7 +406,6 @@ def replace_facts(
         if item.known_id and (known is None or str(known.pk) != item.known_id):
             continue
         if key in struck or key in made or texts.width(item.text) < TopicFact.LEAST_WIDTH:
-            changes.struck_again += key in struck
             continue
         made.add(key)
         if known is not None and known.is_kept:
@@ -528,7 +526,7 @@ def _why_retired(how: str, number: int, successor: str, *, was_confirmed: bool) 
         return _("confirmed by Run #%(number)d, but 10 newer facts ranked higher") % values
     if how == TopicFact.RetiredAs.OUTRANKED:
         return _("10 other facts ranked higher in Run #%(number)d") % values
-    return _("not a fact in Run #%(number)d") % values
+    return _("not among the facts in Run #%(number)d") % values
 
 
 # --- Publishing ---

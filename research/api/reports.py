@@ -149,7 +149,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
         if told.facts is None or fact.pk in seen
     ]
     if len(seen) > len(chosen):
-        problem = _("One of these facts didn’t come from the sentence.")
+        problem = _("One of these facts isn’t from this sentence.")
         raise Problem(422, problem, errors={"facts": [problem]})
     made = _made(report, sentence, told, chosen, caller)
     return Status(201, CorrectionOut.of(_mine(caller).get(pk=made.pk)))

@@ -58,7 +58,7 @@ class RoleIn(Body):
 
 
 class MemberOut(Textless):
-    """A person with access to a topic. It doesn't say whether there's an account of this name."""
+    """A person with access to a topic. It doesn't say whether there's an account with this name."""
 
     id: int
     username: str
@@ -139,7 +139,9 @@ class SharedTopicOut(BaseModel):
     owner: str
     role: Membership.Role
     read_run: int = Field(description="The number of the last run you read. 0: none.")
-    notify: bool = Field(description="Whether your channels and digest tell you of new reports.")
+    notify: bool = Field(
+        description="Whether your channels and digest notify you about new reports."
+    )
     last_run_at: datetime | None
 
     @classmethod
@@ -267,7 +269,7 @@ class SharedNewsOut(BaseModel):
 
 
 class ReadUpToIn(Body):
-    """Up to which run you have read."""
+    """The last run that you have read."""
 
     number: int = Field(ge=1, le=2_147_483_647)
 

@@ -21,9 +21,6 @@ from research.claims.blocks import PAIR, SENTENCE, STATED, Entry
 from research.claims.candidates import begins_with_reference, is_chatter
 from research.claims.terms import is_wide_text, terms
 
-# The usual constants, as in recall.
-K1 = 1.2
-B = 0.75
 # LexRank: sentences with at least this similarity are neighbors (Erkan and Radev 2004).
 NEIGHBOURS = 0.1
 DAMPING = 0.85
@@ -35,23 +32,6 @@ def idf(texts: Sequence[Sequence[str]]) -> dict[str, float]:
     holding = Counter(term for text in texts for term in set(text))
     total = len(texts)
     return {term: math.log(1 + (total - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
-
-
-def bm25(
-    texts: Sequence[Sequence[str]], query: Mapping[str, float], rarity: Mapping[str, float]
-) -> list[float]:
-    """Score each text (a list of terms) for a query of weighted terms, or 0 if it has none of them."""
-    average = sum(map(len, texts)) / max(len(texts), 1) or 1.0
-    scores = []
-    for text in texts:
-        score = 0.0
-        length = K1 * (1 - B + B * len(text) / average)
-        for term, weight in query.items():
-            count = text.count(term)
-            if count:
-                score += weight * rarity.get(term, 0.0) * count * (K1 + 1) / (count + length)
-        scores.append(score)
-    return scores
 
 
 def sentence_vectors(

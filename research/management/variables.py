@@ -84,7 +84,7 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_PROCESS",
-            "which process this is. `web`, `mcp` and the worker of `make up` keep a pool of database connections. A command logs only warnings",
+            "`web`, `worker`, `beat`, `mcp` or `command`: the type of this process. `web`, `mcp` and the worker of `make up` keep a pool of database connections. A command logs only warnings",
             usual="set by the runner",
         ),
     ),

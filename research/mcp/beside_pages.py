@@ -85,7 +85,7 @@ def _serve(worker: Any) -> None:
 
         async def main_loop(self) -> None:
             while worker.alive and not await self.on_tick(0):
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(1)
 
     logger.info("mcp listening", port=settings.BEACON_MCP_PORT)
     try:

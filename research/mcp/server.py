@@ -99,9 +99,14 @@ LONGEST_DOUBLE = 4_000  # longer answers aren't sent as data in addition to text
 _OPEN_WORLD = frozenset({"research_topic"})  # tools that reach the web
 
 
-def listed() -> list[types.Tool]:
-    """Return the registry's tools."""
-    return [_tool(tool) for tool in tools.REGISTRY.values()]
+def listed(caller: Caller) -> list[types.Tool]:
+    """Return the tools that this token's limits let it call. Scopes aren't considered.
+
+    A call without the needed scope is answered with how to get it.
+    """
+    with caller.entered() as (context, _scopes):
+        found = tools.REGISTRY.values()
+        return [_tool(one) for one in found if one.for_topics or not context.only_topics]
 
 
 def _tool(tool: MemoryTool) -> types.Tool:
@@ -373,7 +378,9 @@ class Handlers:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """List the tools, all on one page."""
-        return types.ListToolsResult(tools=listed())
+        return types.ListToolsResult(
+            tools=await self._in_thread(partial(listed, self._who(context)))
+        )
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams

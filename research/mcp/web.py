@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beacon_site.web.request_log import HEADER, number_from
 from memory.accounts import tokens
-from memory.accounts.agents import MCP_PATH, mcp_url, resource_metadata
+from memory.accounts.tokens import MCP_PATH, mcp_url, resource_metadata
 from memory.api import frame as api_frame
 from memory.api.auth import caller_of
 from memory.api.problems import Problem

@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob
+from beacon_site.db.message_fields import MessageField
 from beacon_site.text import redaction
 from beacon_site.text.cleaning import clean
 from memory.models import Activity, Membership, Topic, User
@@ -249,7 +250,7 @@ class Delivery(LeasedJob):
     request = models.TextField(blank=True)
     response_code = models.PositiveIntegerField(null=True, blank=True)
     response = models.TextField(blank=True)
-    error = models.TextField(blank=True)
+    error = MessageField(blank=True)
     results = models.JSONField(default=list, blank=True)  # [{at, ok, code, said, ms}], newest last
     created = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)

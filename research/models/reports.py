@@ -135,7 +135,7 @@ class Digest(models.Model):
         constraints = [models.UniqueConstraint(fields=["owner", "slot"], name="digest_once_a_slot")]
 
     def __str__(self) -> str:
-        return _("Digest of %(day)s") % {
+        return _("Digest for %(day)s") % {
             "day": date_text(timezone.localtime(self.created), "j F Y")
         }
 

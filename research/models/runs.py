@@ -15,11 +15,12 @@ from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce, Extract, Now
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
+from beacon_site.db.message_fields import MessageField, MessagesField
 from beacon_site.text.cleaning import clean
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, Remembered, Topic
 from memory.models.actors import RESEARCH, Actor
 from research.models.notifications import Delivery
@@ -282,15 +283,15 @@ class Run(LeasedJob):
     progress = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
-    stop_reason = models.TextField(blank=True)
+    stop_reason = MessageField(blank=True)
     worked_seconds = models.FloatField(default=0)
     waited_seconds = models.FloatField(default=0)  # for a person, and not counted as work
     # missed scheduled runs that this run replaces
     missed_slots = models.PositiveIntegerField(default=0)
 
     is_baseline = models.BooleanField(default=True)
-    error = models.TextField(blank=True)
-    warnings = models.JSONField(default=list, blank=True)
+    error = MessageField(blank=True)
+    warnings = MessagesField(default=list, blank=True)
     new_count = models.PositiveIntegerField(default=0)
     known_count = models.PositiveIntegerField(default=0)
     returning_count = models.PositiveIntegerField(default=0)
@@ -465,7 +466,7 @@ class Run(LeasedJob):
             done = topic.archived_at is None and bool(wanted.update(**fields))
         if done:
             Activity.log(self.topic.owner, RESEARCH, "plan-waits", subject=self)
-        return done or self.requeue(_("the run is ending, so its plan isn’t waiting for review"))
+        return done or self.requeue(_("the run is ending, so its plan no longer needs review"))
 
     def go_on(self, waiting_since: datetime) -> bool:
         """Queue the run that has been waiting since then. Return False if it no longer is.

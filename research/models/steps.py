@@ -10,10 +10,11 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import LeasedJob, LeasedJobQuerySet
+from beacon_site.db.message_fields import MessageField
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity
 from memory.models.actors import RESEARCH
 from research.models.runs import Run
@@ -51,7 +52,7 @@ class Hit(models.Model):
     part = models.TextField(blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.NEW)
     reading = models.CharField(max_length=16, choices=Reading, default=Reading.NOT_READ)
-    reason = models.TextField(blank=True)
+    reason = MessageField(blank=True)
     content_item = models.ForeignKey(
         "memory.ContentItem", models.SET_NULL, null=True, blank=True, related_name="+"
     )
@@ -117,8 +118,8 @@ class Step(LeasedJob):
     completion_tokens = models.PositiveIntegerField(default=0)
     money = models.DecimalField(max_digits=12, decimal_places=6, default=Decimal(0))
     unpriced_calls = models.PositiveIntegerField(default=0)  # model calls whose price is unknown
-    detail = models.TextField(blank=True)
-    warning = models.TextField(blank=True)
+    detail = MessageField(blank=True)
+    warning = MessageField(blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 

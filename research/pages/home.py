@@ -76,7 +76,7 @@ def first_steps(user: User) -> list[dict[str, Any]]:
 
 def _all(first: str) -> list[tuple[str, str, str]]:
     return [
-        (_("Read your first report"), _("a baseline to compare with"), first),
+        (_("Read your first report"), _("the baseline for later reports"), first),
         (_("Run the topic again"), _("the report starts with what changed"), first),
         (
             _("Create your own topic"),

@@ -526,7 +526,7 @@ def delivery_give_up(request: BeaconRequest, pk: UUID) -> HttpResponse:
             Delivery.objects.filter(pk=pk).update(state=Delivery.State.DROPPED)
     if was in UNDELIVERED:
         undo = offer(request, "delivery-given-up", pk=pk, state=was)
-        messages.success(request, _("It won’t be sent."), extra_tags=undo)
+        messages.success(request, _("The message won’t be sent."), extra_tags=undo)
     else:
         messages.info(request, _("This message has already been handled."))
     return redirect_back(request, reverse("research:inbox"))

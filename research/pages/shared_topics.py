@@ -138,9 +138,9 @@ def shared_notify(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     wanted = request.POST.get("notify") == "on"
     sharing.set_notify(member, wanted=wanted)
     if not wanted:
-        messages.success(request, _("You won’t be notified about new reports of this topic."))
+        messages.success(request, _("You won’t be notified about new reports on this topic."))
     elif Channel.objects.of(request.user).working().exists():
-        messages.success(request, _("You’ll be notified about new reports of this topic."))
+        messages.success(request, _("You’ll be notified about new reports on this topic."))
     else:
         messages.warning(
             request,
@@ -466,7 +466,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
             words = _(
-                "If there’s an account “%(person)s”, it can read the topic now. Otherwise it can when the account is created."
+                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can as soon as the account is created."
             )
             words %= {"person": member}
             messages.success(request, words, extra_tags=undo)

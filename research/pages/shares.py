@@ -171,7 +171,7 @@ def opened(token: str, *, is_visit: bool = True) -> SharedLink:
         raise LinkOver(_("The person who shared it has revoked the link."))
     now = timezone.now()
     if link.ends_at <= now:
-        words = _("It expired on %(day)s.")
+        words = _("The link expired on %(day)s.")
         raise LinkOver(words % {"day": date_text(timezone.localtime(link.ends_at), "j F Y")})
     report = link.report
     if report.trashed_at or report.run.topic.trashed_at or not link.owner.is_active:

@@ -55,12 +55,12 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
         gettext_lazy(
             "Every run searches for these words or reads this URL, in addition to its own plan. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
-        gettext_lazy("Enter words to search for, or the URL of a page to read."),
+        gettext_lazy("Enter words to search for, or the URL of a page."),
     ),
     STOP: (
-        gettext_lazy("A domain, or the URL of a page"),
+        gettext_lazy("A domain or page URL"),
         gettext_lazy("For example, example.org. Subdomains are skipped too."),
-        gettext_lazy("Enter a domain such as example.org, or the URL of a page."),
+        gettext_lazy("Enter a domain, such as example.org, or a page URL."),
     ),
 }
 

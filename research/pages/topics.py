@@ -267,7 +267,7 @@ class SentenceNoteForm(AsksAboutSecrets):
         max_length=MOST_NOTE,
         error_messages={"required": gettext_lazy("Write a note.")},
         widget=forms.Textarea(attrs={"rows": 2, "data-focus": ""}),
-        help_text=gettext_lazy("It’s saved to your memory, with the sentence as its evidence."),
+        help_text=gettext_lazy("The note is saved to your memory, with the sentence as evidence."),
     )
     sentence = CleanTextField(max_length=MOST_NOTE, required=False, widget=forms.HiddenInput)
 
@@ -276,7 +276,8 @@ class SentenceNoteForm(AsksAboutSecrets):
         words: dict[str, Any] = super().clean() or {}
         if not words.get("sentence"):
             self.add_error(
-                None, _("Notes belong to a sentence. To add one, select a sentence in the report.")
+                None,
+                _("Each note belongs to a sentence. To add one, select a sentence in the report."),
             )
         return words
 
@@ -330,7 +331,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     bar = filter_bar.FilterBar(
         reverse("research:topic-runs", args=[slug]), "runs", query,
-        label=_("Search runs"), placeholder=_("A number, or text from an error"), facets=facets,
+        label=_("Search runs"), placeholder=_("Run number or error text"), facets=facets,
         count=ngettext("%(n)d run", "%(n)d runs", total) % {"n": total},
     )  # fmt: skip
     more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}
@@ -351,7 +352,7 @@ def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
     """Remember that a change isn't about a line of the person's memory."""
     if affected.dismiss(_affected(request, slug, pk)):
         undo = offer(request, "affects-restore", slug=slug, pk=pk)
-        said = _("Removed. Similar changes won’t be linked to this line.")
+        said = _("Removed. Similar changes won’t be linked to this line of your memory.")
         messages.success(request, said, extra_tags=undo)
     else:
         messages.info(request, _("This was already removed."))
@@ -505,7 +506,9 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
         return refused(request, str(exc))
     words = _("“%(topic)s” moved to Trash. You can restore it for 30 days.") % {"topic": topic}
     if cancelled:
-        words += " " + _("Its run was cancelled. You can retry it after you restore the topic.")
+        words += " " + _(
+            "The topic’s run was cancelled. You can retry it after you restore the topic."
+        )
     messages.success(request, words, extra_tags=offer_revision(request, topic))
     return redirect_to(request, reverse("research:topics"))
 

@@ -59,7 +59,7 @@ def comparison(owner: Any) -> dict[str, str]:
     pilot = _learn(topic, second, PILOT)
     factories.make_item(second, "new", pilot.text, citations=[3])
     _change(third, orders, ORDERS.format("nine"))
-    pilot.retire(by=RESEARCH, why="not a fact in Run #3", run=3, source=third.source)
+    pilot.retire(by=RESEARCH, why="not among the facts in Run #3", run=3, source=third.source)
     factories.make_item(third, "confirmed", noise.text, previous_fact=noise, citations=[3])
     _change(fourth, grant, GRANT.format(25))
     _learn(topic, fourth, SAID)

@@ -88,7 +88,7 @@ def test_a_model_is_connected_tested_and_watched_and_two_runs_compared(
     form.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#connection_model .tag").first).to_have_text("loopback-1")
     alice.press("Test saved settings")
-    expect(page.locator("#test_model")).to_contain_text("It works", timeout=SOON)
+    expect(page.locator("#test_model")).to_contain_text("Test succeeded", timeout=SOON)
     expect(page.locator("#test_model")).to_contain_text("ready")
 
     alice.goto("/")

@@ -67,7 +67,7 @@ def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None
     expect(shown.locator("[name=why]")).to_have_value("typed")
     visitor.page.locator(".inbox-row .inbox-link").last.click()
     expect(shown).not_to_have_attribute("data-of", first)
-    assert asked == ["Your text isn’t saved. Continue without it?"] * 2
+    assert asked == ["Your text hasn’t been saved. Continue without it?"] * 2
 
 
 @pytest.mark.usefixtures("cast")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import socket
@@ -137,7 +138,7 @@ def beacon(home: Path, live_server: Any, alice: User, settings: Any) -> Call:
     write_note(alice, "log", "The deployment pipeline needs Python 3.11.", by=alice.actor)
 
     def call(agent: str, given: Any, **environment: str) -> subprocess.CompletedProcess[str]:
-        if not hook.config_file().exists():
+        if not Path(hook.config_file()).exists():
             kept = {
                 name: {"url": live_server.url, "token": token_of(alice, name)}
                 for name in hook.AGENTS
@@ -310,7 +311,7 @@ class TestOnServer:
 
     def test_a_token_that_is_refused_is_explained(self, beacon: Call, alice: User) -> None:
         beacon("codex", recorded("Stop"))
-        kept = json.loads(hook.config_file().read_text())
+        kept = json.loads(Path(hook.config_file()).read_text())
         kept["codex"]["token"] = "bcn_expired"
         kept["cursor"]["token"] = token_of(alice, "reader", "read")
         hook.write_private(hook.config_file(), json.dumps(kept))
@@ -350,8 +351,8 @@ class TestOnServer:
 
         assert "Always answer" in answer.stdout
         assert "bcn_" not in json.dumps(settings)
-        assert stat.S_IMODE(hook.config_file().stat().st_mode) == 0o600
-        assert stat.S_IMODE(hook.config_file().parent.stat().st_mode) == 0o700
+        assert stat.S_IMODE(Path(hook.config_file()).stat().st_mode) == 0o600
+        assert stat.S_IMODE(Path(hook.config_file()).parent.stat().st_mode) == 0o700
 
     def test_a_refused_token_installs_nothing(
         self,
@@ -367,7 +368,7 @@ class TestOnServer:
             monkeypatch.setenv("BEACON_API_TOKEN", token)
             assert command.main(["--url", live_server.url, "hooks", "install", "codex"]) == 1
             assert "Nothing was installed" in capsys.readouterr().err
-        assert not (home / ".codex").exists() and not hook.config_file().exists()
+        assert not (home / ".codex").exists() and not Path(hook.config_file()).exists()
 
 
 # --- without a server ---
@@ -567,7 +568,7 @@ def test_settings_survive_installing_and_removing_byte_for_byte(
     assert states[agent] == list(hook_settings.EVENTS[agent])
     assert len(hook_settings.OURS.findall(during)) == len(hook_settings.EVENTS[agent])
     assert "bcn_secret" not in during
-    assert not hook.config_file().exists()
+    assert not Path(hook.config_file()).exists()
 
 
 @pytest.mark.parametrize("agent", hook.AGENTS)
@@ -732,18 +733,18 @@ def test_settings_that_cannot_be_read_are_left_alone(home: Path, agent: str, tex
         installed(agent)
 
     assert path.read_bytes() == before
-    assert not hook.config_file().exists()
+    assert not Path(hook.config_file()).exists()
 
 
 def test_a_damaged_token_file_stops_neither_listing_nor_installing_again(home: Path) -> None:
     path = installed("claude-code")
-    hook.config_file().write_text("{broken")
+    Path(hook.config_file()).write_text("{broken")
 
     assert called("claude-code", recorded("SessionStart")).stdout.count("Install the hooks again")
     assert [one.has_token for one in hook_settings.listed()] == [False] * 3
     installed("claude-code")
     assert len(hook_settings.OURS.findall(path.read_text())) == 5
-    hook.config_file().write_text("{broken")
+    Path(hook.config_file()).write_text("{broken")
     hook_settings.remove("claude-code")
     assert json.loads(path.read_text()) == {}
 
@@ -827,3 +828,86 @@ def test_the_hook_needs_only_the_standard_library() -> None:
 
     assert len(names) > 8
     assert set(names) <= allowed
+
+
+# --- requests ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}more", (200, b"{}")),
+        (b"HTTP/1.0 404 Not Found\n\n{}", (404, b"{}")),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n{}", (200, b"{}")),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n1;x=y\r\n{\r\nA\r\n\"a\": 12345\r\n1\r\n}\r\n0\r\n\r\n", (200, b'{"a": 12345}')),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsoon\r\n", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}", (200, b"")),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-1: y\r\n" * 9, (200, b"")),
+        (b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(999)), None),
+        (b"HTTP/1.1\r\n\r\n", None),
+        (b"SSH-2.0-OpenSSH\r\n", None),
+        (b"", None),
+    ],
+)  # fmt: skip
+def test_answers_are_read_as_http_says(answer: bytes, told: tuple[int, bytes] | None) -> None:
+    if told is None:
+        with pytest.raises((ValueError, IndexError)):
+            hook._answer_in(io.BytesIO(answer))
+    else:
+        assert hook._answer_in(io.BytesIO(answer)) == told
+
+
+@pytest.mark.parametrize(
+    ("url", "head"),
+    [
+        ("http://127.0.0.1:{port}", b"GET /api/v1/x?q=%20 HTTP/1.1\r\n"),
+        ("HTTP://alice:secret@127.0.0.1:{port}/beacon/?a#b", b"GET /beacon/api/v1/x?q=%20 HTTP/1.1"),
+    ],
+)  # fmt: skip
+def test_requests_go_to_the_url_that_was_given(url: str, head: bytes) -> None:
+    got: list[bytes] = []
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            line, _address = listener.accept()
+            with line:
+                got.append(line.recv(10_000))
+                line.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{"a": [1]}')
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        ends = time.monotonic() + 20
+        told = hook.Beacon(url.format(port=port), "t", ends).ask("GET", "x?q=%20")
+        thread.join()
+
+    assert told == {"a": [1]} and got[0].startswith(head)
+    assert f"\r\nHost: 127.0.0.1:{port}\r\n".encode() in got[0] and b"secret" not in got[0]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "ftp://a", "http://", "http://a:b", "http://a b/", "http://a/\r\nX: y", "http://[::1"]
+)  # fmt: skip
+def test_a_url_that_is_none_is_not_asked(url: str) -> None:
+    with pytest.raises(hook.NotReached):
+        hook.Beacon(url, "t", time.monotonic() + 20).ask("GET", "x")
+
+
+def test_a_prompt_imports_little(home: Path) -> None:
+    stored_token("http://127.0.0.1:9")
+    code = (
+        f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import beacon_hook as hook; "
+        "hook.main(['codex']); print(sorted(sys.modules))"
+    )
+    given = json.dumps(recorded("UserPromptSubmit", prompt="Which Python is needed?"))
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", code],
+        input=given, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    slow = {"pathlib", "typing", "threading", "http.client", "urllib.parse", "ssl", "argparse"}
+    assert done.stderr == "" and "'socket'" in done.stdout
+    assert not {name for name in slow if f"'{name}'" in done.stdout}

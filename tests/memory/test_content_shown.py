@@ -216,7 +216,7 @@ def test_a_long_retrieved_text_becomes_a_line_in_the_turn_after(loop: Loop, alic
     loop(calls(("retrieve_from_memory", {"id": str(item.pk)})), opens("a"), "Done.")
 
     assert len(sent(loop, 2)[0]) > 5_000
-    assert sent(loop, 3)[0].startswith("(Removed after one turn: all 5,400 characters.")
+    assert sent(loop, 3)[0].startswith("(All 5,400 characters were removed after one turn.")
 
 
 @pytest.mark.requirement("R132")

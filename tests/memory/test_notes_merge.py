@@ -14,7 +14,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
 from memory.services.llm import connections
 from memory.services.notes import merging
-from memory.services.notes.merging import merge, merge_notes, unmerge
+from memory.services.notes.merging import merge, unmerge
 from memory.services.notes.saving import get_notes, pin, supersede, write_note
 from tests.providers.fakes import FakeLanguageModel
 
@@ -52,7 +52,7 @@ def ids(notes: list[Note]) -> list[Any]:
 
 @pytest.mark.requirement("R198")
 def test_two_notes_become_one_summary_that_supersedes_them(alice: User, notes: list[Note]):
-    merged = merge_notes(alice, ids(notes), by=alice.actor)
+    merged = merge(alice, ids(notes), by=alice.actor).note
 
     assert merged.content == "The office moves in May.\n\nIts rent is 900 euros."
     assert (merged.kind, merged.stability, merged.expires_at) == ("summary", "stable", None)
@@ -64,7 +64,7 @@ def test_two_notes_become_one_summary_that_supersedes_them(alice: User, notes: l
 def test_a_merge_is_as_careful_as_the_most_careful_of_its_notes(alice: User, notes: list[Note]):
     notes[1].change(by=alice.actor, sensitivity="sensitive", lock="append-only")
 
-    merged = merge_notes(alice, ids(notes), by=alice.actor)
+    merged = merge(alice, ids(notes), by=alice.actor).note
 
     assert (merged.sensitivity, merged.lock) == ("sensitive", "append-only")
     assert (merged.tags, merged.evidence) == (["ops", "may", "rent"], ["run:1", "run:2"])
@@ -77,7 +77,7 @@ def test_a_merge_keeps_the_limits_of_one_note(alice: User, notes: list[Note], fi
         note.change(by=alice.actor, **{field: [f"{number}.{n}" for n in range(26)]})
 
     with pytest.raises(InvalidValue, match="Together, these notes have 52"):
-        merge_notes(alice, ids(notes), by=alice.actor)
+        merge(alice, ids(notes), by=alice.actor)
 
     assert set(get_notes(alice, kind="log")) == set(notes)
 
@@ -88,7 +88,7 @@ def test_a_merge_that_fails_on_its_way_has_changed_nothing(alice: User, notes: l
     locked.change(by=alice.actor, lock="read-only")
 
     with pytest.raises(Locked):
-        merge_notes(alice, ids(notes), by=AGENT)
+        merge(alice, ids(notes), by=AGENT)
 
     assert Note.objects.of(alice).filter(kind="log", superseded_by=None).count() == 2
     assert not Note.objects.of(alice).filter(kind="summary").exists()
@@ -103,7 +103,7 @@ def test_a_merge_that_the_database_stops_half_way_has_changed_nothing(
 
     monkeypatch.setattr(merging, "insert", broken)  # after both notes were pointed at it
     with pytest.raises(RuntimeError):
-        merge_notes(alice, ids(notes), by=alice.actor)
+        merge(alice, ids(notes), by=alice.actor)
 
     assert {note.pk for note in get_notes(alice, kind="log")} == set(ids(notes))
     assert not Revision.objects.filter(record_id__in=ids(notes), version=2).exists()
@@ -130,13 +130,13 @@ def test_what_cannot_be_merged_is_said(alice: User, bob: User, notes: list[Note]
         Note.objects.filter(pk=chosen[0]).update(expires_at=timezone.now())
 
     with pytest.raises(InvalidValue) as refused:
-        merge_notes(alice, chosen, by=alice.actor)
+        merge(alice, chosen, by=alice.actor)
     assert refused.value.errors["ids"][0]
     assert not Note.objects.of(alice).filter(kind="summary").exists()
 
 
 def test_what_a_person_wrote_for_the_merge_is_taken(alice: User, notes: list[Note]):
-    assert merge_notes(alice, ids(notes), by=alice.actor, content="Both.").content == "Both."
+    assert merge(alice, ids(notes), by=alice.actor, content="Both.").note.content == "Both."
 
 
 def test_a_note_changed_meanwhile_is_not_merged_unseen(alice: User, notes: list[Note]):
@@ -177,13 +177,13 @@ def test_sensitive_notes_are_merged_without_a_model_seeing_them(
 ):
     notes[1].change(by=AGENT, sensitivity="sensitive")
 
-    merge_notes(alice, ids(notes), by=alice.actor)
+    merge(alice, ids(notes), by=alice.actor)
 
     assert model.history == []
 
 
 def test_a_merge_taken_back_brings_the_originals_back_for_good(alice: User, notes: list[Note]):
-    merged = merge_notes(alice, ids(notes), by=alice.actor)
+    merged = merge(alice, ids(notes), by=alice.actor).note
 
     unmerge(merged, by=alice.actor)
 
@@ -199,7 +199,7 @@ def test_a_merge_of_pinned_notes_is_pinned_and_of_one_topic_stays_there(
 ):
     pin(notes[0], by=alice.actor)
 
-    merged = merge_notes(alice, ids(notes), by=alice.actor)
+    merged = merge(alice, ids(notes), by=alice.actor).note
 
     assert merged.pinned and merged.topic_id is None
     assert merged.created - notes[0].created < timedelta(minutes=1)

@@ -18,7 +18,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.services.context.layers import build_context
 from memory.services.notes.maintenance import old_notes
-from memory.services.notes.merging import merge_notes
+from memory.services.notes.merging import merge
 from memory.services.notes.saving import supersede, write_note
 from memory.services.records.acts import perform
 from memory.services.search.recall import recall
@@ -115,7 +115,7 @@ def test_maintenance_leaves_it_alone_and_a_merge_with_it_is_paused(alice: Any) -
     perform("pause", one, by=alice.actor)
 
     assert list(old_notes(alice)) == [other]
-    assert merge_notes(alice, [one.pk, other.pk], by=alice.actor).paused
+    assert merge(alice, [one.pk, other.pk], by=alice.actor).note.paused
 
 
 def test_the_note_that_replaces_it_is_paused_too(alice: Any, rule: Note) -> None:

@@ -12,7 +12,7 @@ from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, Use
 from memory.models.errors import InvalidValue
 from memory.services.files.saving import save_file
 from memory.services.search.bm25 import rebuild_owner
-from memory.services.search.recall import RecallHit, recall, recall_by_category, recall_page
+from memory.services.search.recall import RecallHit, recall, recall_page
 
 
 def note(owner: Any, content: str, **fields: Any) -> Note:
@@ -133,20 +133,6 @@ def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
     supersede(old, "bus new")
     assert found(alice, "train kind:rule") == []
     assert [one.content for one in found(alice, "train kind:log")] == ["bus new"]
-
-
-@pytest.mark.requirement("R71", "R72", "R81")
-def test_three_categories_in_one_call_are_as_three_calls(alice: Any) -> None:
-    for number in range(7):
-        for category in ("finding", "insight", "lesson"):
-            observation(alice, f"train {category} {'rail ' * number}", category=category)
-    grouped = recall_by_category(alice, "train", mode="exact")
-    assert list(grouped) == ["findings", "insights", "lessons"]
-    for plural, hits in grouped.items():
-        alone = recall(alice, "train", "exact", categories=[plural[:-1]], limit=5)
-        assert [(h.id, h.score) for h in hits] == [(h.id, h.score) for h in alone]
-        assert {hit.category for hit in hits} == {plural[:-1]}
-        assert len(hits) == 5
 
 
 @pytest.mark.requirement("R74", "R79")

@@ -11,9 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.models import Note
-from memory.services.observations.saving import write_observation
 from memory.services.search.query import Filter, Question
-from memory.services.search.recall import RecallHit, recall, recall_by_category, recall_each
+from memory.services.search.recall import RecallHit, recall, recall_each
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note
 
@@ -72,18 +71,3 @@ def test_two_ask_little_more_than_one(alice: Any) -> None:
 def test_words_that_differ_are_refused(alice: Any) -> None:
     with pytest.raises(ValueError, match="same words"):
         recall_each(alice, ["car", "tea"])
-
-
-@pytest.mark.requirement("R72")
-def test_of_each_category_the_best_are_those_of_a_recall_of_it_alone(alice: Any) -> None:
-    for n, category in enumerate(("finding", "insight", "lesson") * 3):
-        write_observation(alice, category, f"The car number {n} was dear.", by=alice.actor)
-    embed_due()
-
-    found = recall_by_category(alice, WORDS, 2)
-
-    assert {name: _told(hits) for name, hits in found.items()} == {
-        f"{name}s": _told(recall(alice, WORDS, categories=[name], limit=2))
-        for name in ("finding", "insight", "lesson")
-    }
-    assert all(len(hits) == 2 for hits in found.values())

@@ -333,5 +333,5 @@ def test_a_merge_of_a_note_that_changed_since_says_so_and_offers_no_accepting(al
 
 def test_a_changed_field_is_shown_beside_the_text_that_stays(alice: Any):
     row = card(alice, a_changed_field(alice))
-    assert row.act == "keeps its text, changes its fields"
+    assert row.act == "keeps the text but changes the fields"
     assert ("confidence", "1.0 → 0.5") in row.details

@@ -77,7 +77,7 @@ def test_a_month_is_taken_apart_the_largest_first(alice: User) -> None:
     assert [line.label for line in found.by_model] == ["m2", "m1"]
     assert [line.label for line in found.by_purpose] == ["writing the report", "planning"]
     assert [(line.label, line.slug) for line in found.by_topic] == [
-        ("no topic, or a deleted one", ""),
+        ("no topic or deleted topic", ""),
         ("Batteries", "batteries"),
     ]
     assert [(line.label, line.run) for line in found.runs] == [("Batteries", 1)]

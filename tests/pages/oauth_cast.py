@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from django.conf import settings
 from django.test import Client
 
-from memory.accounts.agents import mcp_url
+from memory.accounts.tokens import mcp_url
 
 BACK = "https://app.example/back"
 FORM = "application/x-www-form-urlencoded"
@@ -55,7 +55,9 @@ class App:
 
     def allowed(self, **changed: Any) -> Any:
         """Press “Allow access”."""
-        form = {"answer": "allow", "scopes": "read write", "name": "Desk app"}
+        form: dict[str, Any] = {
+            "answer": "allow", "scopes": "read write", "name": "Desk app", "topics": [],
+        }  # fmt: skip
         chosen = {k: changed.pop(k) for k in list(changed) if k in form}
         return self.browser.post("/oauth/consent", self.wanted(**changed) | form | chosen)
 

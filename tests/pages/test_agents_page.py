@@ -147,7 +147,7 @@ def test_an_agent_is_told_what_is_kept_for_it(browser: Client, alice: User, clau
 
 def test_an_agent_that_does_not_exist_is_explained(browser: Client):
     html = text_of(browser.get(AGENTS, {"agent": "cursor<b>"}))
-    assert "There’s no agent “cursor&lt;b&gt;”. This is the context of Ask" in html
+    assert "There’s no agent “cursor&lt;b&gt;”. The context of Ask" in html
 
 
 # --- the budget -----------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_a_poll_gets_the_answers_alone(
     ("query", "why"),
     [
         ("message=Fares", "Clear at least one memory’s checkbox first."),
-        ("without={pk}", "Enter a message for the model to answer first."),
+        ("without={pk}", "First enter a message for the model to answer."),
     ],
 )
 def test_what_is_missing_for_the_answers_is_told(
@@ -387,7 +387,7 @@ def test_never_hides_it_from_one_agent_and_can_be_undone(
 ):
     page = decide(browser, f"never:{fares.pk}")
 
-    assert "claude no longer sees this memory" in text_of(page)
+    assert "claude can no longer see this memory" in text_of(page)
     assert left_out(browser, agent="claude") == {fares.content: "you excluded it for this agent"}
     assert fares.content in shown(browser, agent="ask").text
     undone(browser, page)
@@ -422,7 +422,7 @@ def test_over_htmx_a_decision_answers_with_the_part_and_a_toast(
     )
     html = answer.content.decode()
     assert html.lstrip().startswith('<section id="context"')
-    assert "no longer sees this memory" in html
+    assert "can no longer see this memory" in html
 
 
 @pytest.mark.parametrize("do", ["", "pin:", "pin:x", "burn:{pk}", "never:{soul}"])

@@ -102,7 +102,10 @@ def test_what_makes_no_sense_settles_nothing(browser: Client, alice: User, sent:
 def test_settled_in_another_window_what_was_typed_is_shown(browser: Client, alice: User):
     one = two_notes(alice)
     settle(browser, one, "left")
-    assert "This text isn’t saved" in settle(browser, one, "merged", text="Mine.").content.decode()
+    assert (
+        "This text hasn’t been saved"
+        in settle(browser, one, "merged", text="Mine.").content.decode()
+    )
 
 
 def test_if_a_side_has_expired_what_was_typed_is_shown(browser: Client, alice: User):

@@ -147,7 +147,7 @@ def test_a_proposal_for_a_text_that_was_changed_since_is_none(
 
     tasks.condense_file(str(now(alice).pk), 2)
 
-    assert "changed after the model was asked" in text_of(browser.get(waits))
+    assert "has changed since you asked the model" in text_of(browser.get(waits))
     assert not model.history
 
 

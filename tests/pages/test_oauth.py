@@ -16,7 +16,7 @@ from django.utils import timezone
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.fetch import FetchedBytes, GuardedFetcher
 from memory.accounts import oauth, tokens
-from memory.accounts.agents import mcp_url
+from memory.accounts.tokens import mcp_url
 from memory.models import (
     Activity,
     Agent,
@@ -27,6 +27,7 @@ from memory.models import (
     User,
 )
 from tests.pages.oauth_cast import BACK, App, offered, sent
+from tests.research.factories import make_topic
 
 DOCUMENT = "https://apps.example/client.json"
 OWN_BACK, LOCAL_BACK = "https://apps.example/back", "http://127.0.0.1/back"
@@ -109,6 +110,26 @@ def test_allowed_an_app_gets_a_token_that_acts_as_its_agent(app: App, alice: Use
 
 def test_only_what_the_person_chose_is_granted(app: App) -> None:
     assert app.connected(scopes="read")["scope"] == "read"
+
+
+@pytest.mark.requirement("R398")
+def test_an_app_can_be_limited_to_topics_and_never_gets_more_by_refreshing(
+    app: App, alice: User, bob: User
+) -> None:
+    topic, theirs = make_topic(alice, "Ferries"), make_topic(bob, "Trains")
+    page = app.asks().content.decode()
+    assert "Limit to topics" in page and "Ferries" in page and "Trains" not in page
+
+    told = app.connected(topics=[str(topic.pk)])
+    assert told["access_token"], told
+    refreshed = app.refresh(told["refresh_token"]).json()
+    token = tokens.find(refreshed["access_token"], at_mcp=True)
+    assert token is not None and token.topic_ids == [topic.pk]
+
+    for gone in (str(theirs.pk), "no-topic"):
+        refused = app.allowed(topics=[gone])
+        assert refused.status_code == 200 and ApiToken.objects.of(alice).count() == 1
+        assert "no longer available" in refused.content.decode()
 
 
 def test_an_app_that_asks_only_to_read_can_get_no_more(app: App) -> None:

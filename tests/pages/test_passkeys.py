@@ -113,7 +113,7 @@ def test_a_passkey_of_another_origin_or_unverified_person_is_refused(
     right = (Passkey().origin, Passkey().flags)
     wrong = (passkey.origin, passkey.flags)
     added(browser, passkey)
-    assert "couldn’t be checked, so nothing was added" in passkey.told  # type: ignore[attr-defined]
+    assert "couldn’t be verified, so nothing was added" in passkey.told  # type: ignore[attr-defined]
     passkey.origin, passkey.flags = right
     added(browser, passkey)
     passkey.origin, passkey.flags = wrong

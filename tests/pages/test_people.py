@@ -130,7 +130,7 @@ def test_a_link_that_only_this_machine_opens_says_so(
 
     body = browser.post(PEOPLE, {"note": "Carol"}).content.decode()
 
-    assert ("It works only on this machine" in body) is warned
+    assert ("This link works only on this machine" in body) is warned
 
 
 def test_a_new_password_for_somebody_is_one_click_away(browser: Client, alice: User) -> None:

@@ -165,7 +165,7 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("/", "It’s waiting for you to review its plan."),
+        ("/", "The run is waiting for you to review its plan."),
         ("/topics/", "Waiting for you</span>"),
         ("/topics/postgresql-releases/", "A plan needs your review."),
         ("/topics/postgresql-releases/runs/", "Waiting for you</span>"),

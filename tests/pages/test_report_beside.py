@@ -219,7 +219,7 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
 
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
-    assert "Expires in 30 days. Each saved run extends this." in page(browser, run)
+    assert "Expires in 30 days. Each saved run extends this period." in page(browser, run)
 
 
 def test_what_a_run_was_made_with_is_told_in_words(run: Run):
@@ -250,7 +250,7 @@ def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic
     known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words
     assert section(shown, "hits").count("known, read again") == 2
-    assert "known, couldn’t be read again: 404" in words
+    assert "known, but couldn’t be read again: 404" in words
 
 
 def test_a_quarantined_page_is_counted_as_such(browser: Client, topic: Topic):

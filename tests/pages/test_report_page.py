@@ -329,7 +329,7 @@ def test_of_many_hits_the_first_are_shown_and_the_others_when_asked_for(
 
     few, all_of_them = page(browser, run), browser.get(f"{url('run', run)}?hits=all").content
 
-    assert 'href="?hits=all#hits"' in few and "Show all 103, not only the first 100" in few
+    assert 'href="?hits=all#hits"' in few and "Show all 103, not just the first 100" in few
     assert "Page 100" in few and "Page 101" not in few
     assert b"Page 103" in all_of_them and b'href="?hits=all#hits"' not in all_of_them
     # Without JavaScript, nothing else unfolds the rows that the link leads to.

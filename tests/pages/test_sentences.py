@@ -122,7 +122,7 @@ def test_all_sentences_are_listed_and_the_unsupported_ones_by_themselves(browser
     assert "And more." in everything
     assert TRUE not in alone
     assert FALSE in alone
-    assert "Its quote isn’t in the stored page." in alone
+    assert "The quote isn’t in the stored page." in alone
 
 
 def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client, run: Run):

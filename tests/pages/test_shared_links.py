@@ -158,7 +158,7 @@ def test_a_link_past_its_end_says_until_when_it_worked(link: SharedLink):
     answer = read(link)
 
     assert answer.status_code == 410
-    assert "It expired on 9 March 2026." in answer.content.decode()
+    assert "The link expired on 9 March 2026." in answer.content.decode()
 
 
 def test_an_ended_link_past_its_end_is_not_taken_up_again(browser: Client, link: SharedLink):

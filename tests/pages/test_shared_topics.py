@@ -578,7 +578,7 @@ def test_the_owner_shares_it_and_takes_that_back(browser: Client, run: Run, bob:
     asked = {"username": "bob", "role": "viewer"}
     shown = browser.post(people(run.topic), asked, follow=True).content.decode()
 
-    assert "there’s an account “bob”, it can read" in shown and Membership.objects.get().user == bob
+    assert "“bob” has an account, they can read" in shown and Membership.objects.get().user == bob
     undone(browser, shown)
     assert not Membership.objects.exists()
 

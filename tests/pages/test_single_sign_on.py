@@ -507,7 +507,7 @@ def test_an_unknown_or_disabled_person_is_told_and_not_created(
         User.objects.filter(pk=alice.pk).update(is_active=False)
         browser = Client(REMOTE_ADDR="10.0.0.2", **(header | {"HTTP_REMOTE_USER": name}))
         page = text_of(browser.get(SIGN_IN))
-        assert f"You’re signed in at the proxy as “{name}”" in page
+        assert f"The proxy signed you in as “{name}”" in page
     assert User.objects.count() == 1
 
 

@@ -123,7 +123,7 @@ def test_archiving_cancels_the_run_that_waits_and_says_so(browser: Client, alice
 
     run.refresh_from_db()
     assert (run.status, run.error) == (Run.Status.CANCELLED, "the topic was archived")
-    assert "Its queued run was cancelled" in page
+    assert "The topic’s queued run was cancelled" in page
 
 
 def test_a_topic_whose_name_was_taken_comes_back_under_another_and_it_is_said(

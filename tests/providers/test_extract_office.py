@@ -241,13 +241,13 @@ def test_the_library_takes_it(name: str, content: bytes):
 @pytest.mark.requirement("R267")
 def test_a_bomb_is_refused(reader: Extractor):
     big = b"<w:document " + W.encode() + b">" + b" " * 60_000_000 + b"</w:document>"
-    with pytest.raises(ProviderRejected, match="far more than its size"):
+    with pytest.raises(ProviderRejected, match="many times its size"):
         read(reader, packed({"word/document.xml": big}))
 
 
 def test_many_small_parts_are_refused(reader: Extractor):
     parts: dict[str, str | bytes] = {f"word/{n}.xml": "" for n in range(extract_office.MOST_PARTS)}
-    with pytest.raises(ProviderRejected, match="far more than its size"):
+    with pytest.raises(ProviderRejected, match="many times its size"):
         read(reader, packed({"word/document.xml": "<a/>"} | parts))
 
 

@@ -70,8 +70,8 @@ def test_an_endpoint_that_can_only_chat_says_so_of_each_of_the_rest(chat):
     assert (result.ok, result.json_mode, result.tools) == (True, "", False)
     assert "Beacon will use fallbacks" in result.notes[0]
     assert result.notes[1:] == (
-        "It didn’t call the tool it was offered.",
-        "It has no embedding model.",
+        "The model didn’t call the tool it was offered.",
+        "The endpoint has no embedding model.",
     )
     assert all(note in result.message for note in result.notes)
 

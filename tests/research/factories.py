@@ -205,7 +205,7 @@ def make_second_run(topic: Topic) -> Run:
     run = make_run(topic)
     make_report(run)
     make_fact(topic, "Version 18.1 repairs index corruption after a crash.", run)
-    old.retire(by=RESEARCH, why="not a fact in Run #2", run=run.number, source=run.source)
+    old.retire(by=RESEARCH, why="not among the facts in Run #2", run=run.number, source=run.source)
     make_item(
         run,
         DeltaItem.Status.CONTRADICTED,

@@ -132,7 +132,9 @@ def test_a_plan_that_is_to_be_looked_at_ends_the_waiting_with_its_address(
     TopicSettings.objects.update(plan_review=review)
 
     for _time in range(2):
-        with pytest.raises(CommandError, match="It’s waiting for you to review its plan") as ended:
+        with pytest.raises(
+            CommandError, match="The run is waiting for you to review its plan"
+        ) as ended:
             say(topic.title, "--wait")
         page = f"/topics/{topic.slug}/runs/{Run.objects.get().pk}/"
         assert ended.value.returncode == 3 and page in str(ended.value)

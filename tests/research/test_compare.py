@@ -41,7 +41,7 @@ def learn(run: Run, text: str) -> TopicFact:
 
 
 def retire(fact: TopicFact, run: Run) -> None:
-    why = f"not a fact in Run #{run.number}"
+    why = f"not among the facts in Run #{run.number}"
     fact.retire(by=RESEARCH, why=why, run=run.number, source=run.source)
 
 

@@ -196,14 +196,20 @@ def test_it_is_mailed_in_both_forms(alice: User, chosen: DigestSettings, setting
     text, html = (str(part.get_content()) for part in mail.iter_parts())
     assert "- New: Costs < 5 & > 3." in text and "A <b>bold</b> & name" in text
     assert "Costs &lt; 5 &amp; &gt; 3." in html and "<b>bold</b>" not in html
-    assert "/unsubscribe/" in text and mail["Subject"].startswith("Digest of ")
+    assert "/unsubscribe/" in text and mail["Subject"].startswith("Digest for ")
     assert Activity.objects.filter(kind="digest-made").exists()
 
 
 @pytest.mark.requirement("R392")
-@pytest.mark.parametrize("end", ["", "removed", "turned off", "read", "sensitive"])
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("", "topic"), ("", "account"), ("removed", ""), ("turned off", ""), ("read", ""),
+        ("sensitive", ""),
+    ],
+)  # fmt: skip
 def test_a_members_own_digest_has_the_unread_reports_of_shared_topics_without_their_content(
-    alice: User, bob: User, chosen: DigestSettings, settings: Any, end: str
+    alice: User, bob: User, admin: User, chosen: DigestSettings, settings: Any, end: str, how: str
 ):
     topic = make_topic(bob, "Ferries")
     member = sharing.add_member(topic, "alice", "viewer", by=bob.actor)
@@ -237,8 +243,15 @@ def test_a_members_own_digest_has_the_unread_reports_of_shared_topics_without_th
     assert "2 unread reports, 3 changes" in text and "2 unread reports, 3 changes" in html
     assert "late" not in text + html and f"/topics/shared/{topic.pk}/" in text
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
-    sending.forget_topic(topic)
-    assert Delivery.objects.get(digest=digest).request == ""
+    row = Delivery.objects.get(digest=digest)
+    if how == "topic":
+        sending.forget_topic(topic)
+    else:
+        make_topic(admin, "Trains")
+        admin.delete()  # another account's end changes nothing
+        assert Delivery.objects.get(pk=row.pk).request == row.request != ""
+        bob.delete()
+    assert Delivery.objects.get(pk=row.pk).request == ""
 
 
 def test_a_digest_loads_only_the_last_shared_reports_and_not_their_text(

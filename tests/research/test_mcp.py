@@ -38,8 +38,8 @@ def said(result: Any) -> str:
     return str(result.content[0].text)
 
 
-def test_the_tools_are_those_of_the_one_registry() -> None:
-    listed = {tool.name: tool for tool in server.listed()}
+def test_the_tools_are_those_of_the_one_registry(alice: User) -> None:
+    listed = {tool.name: tool for tool in server.listed(program(alice))}
 
     assert set(listed) == set(tools.REGISTRY)
     for name, tool in tools.REGISTRY.items():
@@ -340,7 +340,9 @@ def test_a_token_for_a_topic_calls_only_its_tools_and_sees_only_its_reports(alic
     refused = {
         name for name, one in called.items() if "only for some topics" in said(one) and one.is_error
     }
-    assert set(tools.REGISTRY) - refused == {"research_topic", "get_report"}
+    callable_names = {one.name for one in server.listed(bound)}
+    assert set(tools.REGISTRY) - refused == callable_names == {"research_topic", "get_report"}
+    assert {one.name for one in server.listed(program(alice))} == set(tools.REGISTRY)
     newest = Report.objects.filter(run__topic=topic).latest("run__number")
     assert called["get_report"].structured_content["run"] == newest.run_id
     theirs = Report.objects.filter(run__topic=other).latest("run__number")

@@ -138,7 +138,7 @@ def test_what_nobody_says_any_more_could_not_be_checked_and_stays_stale(
     run = rechecked(known, fact)
 
     assert "1 couldn’t be checked" in run.report.body
-    assert "its source no longer says it, and a search found no other" in run.report.body
+    assert "its source no longer supports it, and a search found no other" in run.report.body
     assert not run.delta_items.exists()
     assert 94 in ages(known)
     # What the search found and nothing cites is news still for the next run.

@@ -166,7 +166,7 @@ def test_what_was_changed_in_the_trash_stays_as_it_was_changed(topic: Topic, bad
 
 def test_what_a_person_made_of_a_fact_between_two_removals_stays(topic: Topic, bad: Run) -> None:
     fact = TopicFact.objects.filter(topic=topic).current().exclude(first_run=bad.number)[0]
-    fact.retire(by=RESEARCH, why="not a fact in Run #2", run=bad.number)
+    fact.retire(by=RESEARCH, why="not among the facts in Run #2", run=bad.number)
     remove(bad)
     restore(bad)
     fact.refresh_from_db()

@@ -59,7 +59,7 @@ def test_blocking_is_the_stop_rule_that_there_is(topic: Topic):
     [
         ("no place", "block", "isn’t a domain or a URL"),
         ("example.org", "love", "Unknown action"),
-        ("https://", "mute", "isn’t the URL of a page"),
+        ("https://", "mute", "isn’t a page URL"),
     ],
 )
 def test_what_is_no_place_or_act_is_explained(topic: Topic, place: str, act: str, told: str):

@@ -74,7 +74,7 @@ def test_a_rule_is_a_revision_of_the_topic_and_can_be_taken_away(topic: Topic):
         (CHECK, "?!", "Enter a search query"),
         (CHECK, "x" * 401, "currently 401"),
         (CHECK, "https://a.example/" + "x" * 2000, "more than 2000 characters"),
-        (CHECK, "http://", "isn’t the URL of a page"),
+        (CHECK, "http://", "isn’t a page URL"),
         (STOP, "not a domain", "isn’t a domain or a URL"),
         (STOP, "", "isn’t a domain or a URL"),
         (STOP, "https://a.example/with space", "Don’t use spaces"),

@@ -244,7 +244,7 @@ def test_a_server_that_dies_comes_back_while_beacon_runs(settled: Beacon):
     assert not settled.says("Creating the database")
     os.kill(processes.pid_of(read_state(settled.folder)["postgres"]["process"]), signal.SIGKILL)
 
-    assert eventually(lambda: settled.says("postgres died and was restarted"), 40)
+    assert eventually(lambda: settled.says("postgres crashed and was restarted"), 40)
     assert set(embedded.running_urls(settled.folder)) == {"DATABASE_URL", "REDIS_URL"}
 
 

@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.embedded import processes
 from beacon_site.embedded.places import BY_HAND
@@ -43,6 +42,7 @@ from beacon_site.providers.llm.endpoints import address_of, kind_of
 from beacon_site.providers.llm.openai_errors import error_of, failure_for
 from beacon_site.providers.search.answers import parsed, plain_text
 from beacon_site.providers.search.results import one_line
+from beacon_site.text.messages import gettext as _
 
 
 def get_llm(profile: LlmProfile | None) -> LanguageModel | None:

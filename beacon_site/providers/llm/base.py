@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
-from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderNonsense
+from beacon_site.text.messages import gettext as _
 
 JSON_MODES = ("schema", "object", "prompt")
 """The modes of structured output, best first: json_schema, json_object, words in the prompt."""

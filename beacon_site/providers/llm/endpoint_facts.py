@@ -10,8 +10,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.llm.base import LlmProfile
@@ -26,6 +24,7 @@ from beacon_site.providers.llm.endpoints import (
 )
 from beacon_site.providers.search.answers import parsed, plain_text, said
 from beacon_site.providers.search.results import one_line
+from beacon_site.text.messages import gettext as _
 
 __all__ = [
     "KINDS",

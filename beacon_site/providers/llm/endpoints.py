@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.net.address_guard import problem_of
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import LlmProfile
+from beacon_site.text.messages import gettext as _
 
 VENDOR_URL = "https://api.openai.com/v1"
 TAILS = ("/chat/completions", "/completions", "/chat", "/embeddings", "/models", "/responses")
@@ -107,7 +107,7 @@ _ALL = (
         seconds=LOCAL_SECONDS,
         hint=gettext_lazy("The server has one model and accepts any model name."),
         context=gettext_lazy(
-            "Start llama-server with a larger --ctx-size. --parallel divides it among requests."
+            "Start llama-server with a larger --ctx-size, which --parallel divides among requests."
         ),
     ),
     Kind(
@@ -116,7 +116,7 @@ _ALL = (
         "http://127.0.0.1:1234/v1",
         path="/v1",
         seconds=LOCAL_SECONDS,
-        hint=gettext_lazy("With one model loaded, LM Studio may use it for any model name."),
+        hint=gettext_lazy("If only one model is loaded, LM Studio may use it for any model name."),
         context=gettext_lazy("Load the model in LM Studio with a larger context length."),
     ),
     Kind(

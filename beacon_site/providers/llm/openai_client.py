@@ -17,7 +17,6 @@ import httpcore2
 import httpx2
 import openai
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.bounded import timed
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
@@ -40,6 +39,7 @@ from beacon_site.providers.llm.openai_reply import (
     read_reply,
 )
 from beacon_site.providers.search.results import text_of_html
+from beacon_site.text.messages import gettext as _
 
 # --- transport ---------------------------------------------------------------------------------
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import (
     ProviderError,
     ProviderRejected,
@@ -16,6 +14,7 @@ from beacon_site.net.errors import (
 )
 from beacon_site.net.http import retry_after
 from beacon_site.providers.llm.endpoints import Kind
+from beacon_site.text.messages import gettext as _
 
 OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 GATEWAY_STATUSES = (408, 409, 425, 429)

@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense
@@ -45,6 +44,7 @@ from beacon_site.providers.llm.structured import (
     strict_schema,
     without_thoughts,
 )
+from beacon_site.text.messages import gettext as _
 
 if TYPE_CHECKING:
     from beacon_site.providers.llm.openai_client import ChatWire

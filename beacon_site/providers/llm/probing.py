@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.net.errors import (
@@ -26,6 +25,7 @@ from beacon_site.providers.llm.endpoints import kind_of
 from beacon_site.providers.llm.openai_model import EndpointCapabilities, OpenAIModel
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.text.messages import gettext as _
 
 PROBE_TOKENS = 512  # a thinking model spends a few hundred before its one word
 PATIENCE = 20.0  # seconds for one answer
@@ -136,14 +136,15 @@ class _Probing:
         try:
             self._ask(question, schema=ProbeShape)
         except ProviderError as exc:
-            text = _("It doesn’t support structured output, so Beacon will use fallbacks: %(why)s")
+            text = _(
+                "The model doesn’t support structured output, so Beacon will use fallbacks: %(why)s"
+            )
             self.notes.append(text % {"why": exc})
             return ""
         if self.learned.ignored_schema:
             self.notes.append(
                 _(
-                    "It accepts a schema but doesn’t follow it, so Beacon will describe the format "
-                    "in the prompt and check the answer."
+                    "The model accepts a schema but doesn’t follow it, so Beacon will describe the format in the prompt and check the answer."
                 )
             )
         return JSON_MODES[self.learned.rung]
@@ -157,13 +158,13 @@ class _Probing:
             self.notes.append(_("Tools couldn’t be tested: %(why)s") % {"why": exc})
             return None
         except ProviderError as exc:
-            self.notes.append(_("It doesn’t support tools: %(why)s") % {"why": exc})
+            self.notes.append(_("The model doesn’t support tools: %(why)s") % {"why": exc})
             return False
         if not any(call.name == TOOL.name for call in calls):
-            self.notes.append(_("It didn’t call the tool it was offered."))
+            self.notes.append(_("The model didn’t call the tool it was offered."))
             return False
         if any("_unparsed" in call.arguments for call in calls):
-            self.notes.append(_("It calls tools with arguments that aren’t valid JSON."))
+            self.notes.append(_("The model calls tools with arguments that aren’t valid JSON."))
             return False
         return True
 
@@ -172,7 +173,7 @@ class _Probing:
         try:
             model = self._embedding_model()
             if not model:
-                self.notes.append(_("It has no embedding model."))
+                self.notes.append(_("The endpoint has no embedding model."))
                 return "", None
             patience = min(PATIENCE / 2, self._left())
             return model, embedding_dimensions(self.profile, model, timeout=patience)
@@ -205,7 +206,9 @@ class _Probing:
         if found is None and kind.default_context:
             self.notes.append(f"{kind.hint} {kind.context}")
         elif found is not None and found < LITTLE_CONTEXT:
-            text = _("Its context window has only %(count)d tokens, which is small for a report.")
+            text = _(
+                "The model’s context window has only %(count)d tokens, which is small for a report."
+            )
             self.notes.append(f"{text % {'count': found}} {kind.context}".rstrip())
         return found
 

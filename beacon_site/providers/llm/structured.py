@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import pydantic_core
-from django.utils.translation import gettext as _
 from pydantic import BaseModel, ValidationError
+
+from beacon_site.text.messages import gettext as _
 
 MOST_STARTS = 50  # places in an answer where JSON is tried
 MOST_ERRORS = 5  # of pydantic's complaints, shown to the model for its repair

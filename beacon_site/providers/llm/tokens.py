@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.providers.llm.base import Message, Tool
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 
 SHARE = 0.6  # of the window that a history can take (R183)
 BYTES_PER_TOKEN = 4  # so that an East Asian character, of three bytes, counts as almost one token

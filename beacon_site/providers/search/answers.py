@@ -15,8 +15,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import (
     ProviderError,
@@ -35,6 +33,7 @@ from beacon_site.providers.search.results import (
     text_of_html,
     usable_url,
 )
+from beacon_site.text.messages import gettext as _
 
 LARGEST_RAW = 4000  # characters of JSON kept of one result
 LONGEST_REASON = 300  # characters of a service's own words in a message

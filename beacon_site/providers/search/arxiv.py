@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.extract import get_extractor
 from beacon_site.net.http import Reply, ServiceHttp
@@ -32,6 +30,7 @@ from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchPr
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.providers.search.keywords import keywords, phrase
 from beacon_site.providers.search.results import one_line, parse_date
+from beacon_site.text.messages import gettext as _
 
 PACE = MinInterval("arXiv", "arxiv.org", seconds=3)
 VENDOR_URL = BY_NAME["arxiv"].vendor_url

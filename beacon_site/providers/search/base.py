@@ -7,10 +7,9 @@ from datetime import date, datetime
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.text.messages import gettext as _
 
 SERVICES = tuple(service.name for service in CATALOGUE)
 """The services that a topic can use, in the order of the form."""

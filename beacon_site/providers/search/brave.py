@@ -11,9 +11,6 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
 from beacon_site.net.rate_limit import MinInterval
@@ -21,6 +18,8 @@ from beacon_site.providers.search import answers
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.providers.search.results import parse_date
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 
 VENDOR = BY_NAME["brave"]
 PACE = MinInterval("Brave", "api.search.brave.com", seconds=1)  # the limit of its smallest plan

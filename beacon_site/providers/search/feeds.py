@@ -19,7 +19,6 @@ from typing import Any, Protocol
 from urllib.parse import urljoin
 
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import (
     ProviderError,
@@ -37,6 +36,7 @@ from beacon_site.providers.search.results import (
     text_of_html,
     usable_url,
 )
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

@@ -13,8 +13,6 @@ from datetime import UTC, date, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.net.rate_limit import MinInterval
@@ -33,6 +31,7 @@ from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchPr
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.providers.search.keywords import keywords, phrase
 from beacon_site.providers.search.results import one_line, parse_date
+from beacon_site.text.messages import gettext as _
 
 # GDELT asks for five seconds, but counts them on arrival, after network delays.
 PACE = MinInterval("GDELT", "gdeltproject.org", seconds=6)

@@ -20,12 +20,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import Stemmer
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.fetch import WebPage
 from beacon_site.net.page_part import PagePart
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

@@ -8,14 +8,13 @@ from datetime import UTC, date, datetime
 from http import HTTPStatus
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ServiceRefused
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.search import answers
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.providers.search.results import LONGEST_TITLE, one_line, parse_date
+from beacon_site.text.messages import gettext as _
 
 SERVICE = BY_NAME["searxng"]
 LONGEST_QUERY = 500  # characters; its engines accept no more

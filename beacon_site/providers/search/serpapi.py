@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import structlog
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable, ServiceRefused
 from beacon_site.net.http import ServiceHttp
@@ -20,6 +19,7 @@ from beacon_site.providers.search import answers
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.providers.search.results import parse_date
+from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from django.utils.translation import gettext as _
-
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
 from beacon_site.net.rate_limit import MaxConcurrent
@@ -30,6 +28,7 @@ from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchPr
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.providers.search.keywords import keywords
 from beacon_site.providers.search.results import one_line, parse_date
+from beacon_site.text.messages import gettext as _
 
 PACE = MaxConcurrent("Wikipedia", "wikipedia.org", count=3)
 VENDOR_URL = BY_NAME["wikipedia"].vendor_url  # of one language; others have their own subdomain

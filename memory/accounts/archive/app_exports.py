@@ -28,14 +28,15 @@ import ijson  # type: ignore[import-untyped]
 from django.db import models
 from django.utils import timezone
 from django.utils.text import slugify
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from beacon_site.net.media_types import HTML
 from beacon_site.text import values
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.injection import injection_reason
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.secret_scanner import mask
 from memory.accounts.archive import foreign_formats
 from memory.accounts.archive.foreign_formats import Outcome, Problem

@@ -139,9 +139,7 @@ def _in_zip(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
             if stat.S_ISLNK(info.external_attr >> 16):
                 told = {"name": info.filename[:200]}
                 raise ImportRejected(
-                    _(
-                        "The zip file contains a link, “%(name)s”. Create it without links and try again."
-                    )
+                    _("The zip file contains a link, “%(name)s”. Create it again without links.")
                     % told
                 )
             path = info.filename.removeprefix(top)

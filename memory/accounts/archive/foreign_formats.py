@@ -396,7 +396,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     kind = str(given["kind"])
     if kind in Note.IDENTITY:
         raise InvalidValue(
-            _("%(kind)s notes can’t be imported, only edited under Agents or Settings")
+            _("%(kind)s notes can only be edited under Agents or Settings, not imported")
             % {"kind": kind}
         )
     wanted = {

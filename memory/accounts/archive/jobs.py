@@ -175,9 +175,11 @@ def perform(pk: Any) -> Archive | None:
     except JobLost:
         logger.warning("archive taken over by another worker", archive=str(row.pk))
     except (Exception, SoftTimeLimitExceeded) as exc:
-        why = _("It stopped because of an internal error (%(kind)s). Nothing was saved.")
+        why = _("The job stopped because of an internal error (%(kind)s). Nothing was saved.")
         if row.way == Archive.Way.PAGES:
-            why = _("It stopped because of an internal error (%(kind)s). Fetched pages are kept.")
+            why = _(
+                "The job stopped because of an internal error (%(kind)s). Fetched pages are kept."
+            )
             if isinstance(exc, OperationalError | InterfaceError):
                 raise  # the lease expires, and then a worker continues
         row.fail(why % {"kind": type(exc).__name__})
@@ -274,7 +276,7 @@ def _fetch_pages(row: Archive) -> None:
     stored = library.stored_pages(row.owner)
     while row.pages_left:
         if row.result["bytes"] >= MOST_BYTES:
-            why = _("The pages have more than %(most)d MiB of text, which is the limit.")
+            why = _("The pages contain more text than the limit of %(most)d MiB.")
             row.end(
                 Archive.State.STOPPED,
                 problem=why % {"most": MOST_BYTES // 1024**2},

@@ -142,7 +142,7 @@ def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
         number += 1
         if len(raw) > LONGEST_LINE:
             raise ImportRejected(
-                _("%(file)s, line %(line)d: longer than %(most)d MiB.")
+                _("%(file)s, line %(line)d: it’s longer than %(most)d MiB.")
                 % {"file": name, "line": number, "most": LONGEST_LINE // 1024**2}
             )
         try:

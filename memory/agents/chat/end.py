@@ -17,8 +17,6 @@ from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.db.leased_jobs import JobLost
@@ -28,6 +26,8 @@ from beacon_site.text.cleaning import clean, for_prompt, one_line, plain, shorte
 from beacon_site.text.dates import zone_of
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.markdown import without_marks
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.agents import reflection as reflection_services
 from memory.agents.chat.conversation import LOG_DAYS, is_to_keep
 from memory.agents.chat.prompt import ASK, transcript_of, words_trust
@@ -109,7 +109,7 @@ def _finish(session: Session, row: Reflection) -> None:
     except JobLost:
         logger.warning("session taken over by another worker", session=str(session.pk))
     except SoftTimeLimitExceeded:
-        row.fail(_("it took longer than the time limit"))
+        row.fail(_("it exceeded the time limit"))
     except MemoryRefused as exc:
         row.fail(str(exc))
     except Exception:

@@ -328,13 +328,13 @@ class _Turn:
             looped = self._by_model()
         except (ProviderError, BudgetReached) as exc:
             told = {"why": shorten(str(exc), 300)}
-            self._by_recall(_("The model failed: %(why)s Here’s what memory contains.") % told)
+            self._by_recall(_("The model failed: %(why)s Here’s what I found in memory.") % told)
             return
         if looped is None:
-            self._by_recall(_("No model is set up. Here’s what memory contains."))
+            self._by_recall(_("No model is set up. Here’s what I found in memory."))
         elif not looped.text.strip():
             why = looped.notice or _("The model’s answer was empty.")
-            self._by_recall(_("%(why)s Here’s what memory contains.") % {"why": why})
+            self._by_recall(_("%(why)s Here’s what I found in memory.") % {"why": why})
         else:
             self._store(looped.text, MODEL, looped.notice if looped.why_ended != ANSWERED else "")
 

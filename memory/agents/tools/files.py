@@ -147,7 +147,7 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
     if lines and first > min(last, len(lines)):
         asked_for = {"path": file.path, "n": len(lines), "first": first, "last": last}
         text = (
-            _("%(path)s has %(n)d lines, so there are none from %(first)d to %(last)d.") % asked_for
+            _("%(path)s has only %(n)d lines. Lines %(first)d to %(last)d don’t exist.") % asked_for
         )
         return refused("invalid", text)
     content = "".join(lines[first - 1 : last])

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 from uuid import UUID
 
-from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field, model_validator
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
     Arguments,
@@ -437,10 +437,10 @@ def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: 
     check_unreviewed(context.owner, RATING_REVIEWED_AS, by=context.by, act=act)
     if value != "none":
         ratings.rate(context.owner, query, record, value, by=context.by, reason=why)
-        told = _("Rated. This affects how it ranks for the same query.")
+        told = _("Rated. This affects its ranking for the same query.")
     elif (rating := ratings.rating_of(context.owner, query, record)) is not None:
         ratings.clear(rating, by=context.by)
         told = _("Rating cleared.")
     else:
-        told = _("It isn’t rated for this query, so nothing changed.")
+        told = _("This result has no rating for this query, so nothing changed.")
     return ToolResult(told, data={"id": str(record.pk), "records": [named(record)]})

@@ -144,7 +144,9 @@ class ResultStore:
     def _line_of_view(self, kept: StoredOutput) -> str:
         told = {"size": grouped(len(kept.text))}
         line = (
-            _("(Removed after one turn: all %(size)s characters. Call the tool again to see them.)")
+            _(
+                "(All %(size)s characters were removed after one turn. Call the tool again to see them.)"
+            )
             % told
         )
         return _shorter(line, kept.text)

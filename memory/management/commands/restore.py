@@ -100,7 +100,7 @@ class Command(BaseCommand):
         if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "It wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created it. That key is in the secret_key file of its data folder."
+                    "The backup wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created it. That key is in the secret_key file of its data folder."
                 )
             )
 
@@ -163,7 +163,11 @@ class Command(BaseCommand):
         try:
             if is_older:
                 call_command("migrate", interactive=False, verbosity=0)
-                self.stdout.write(_("It was created by an older version and is now up to date."))
+                self.stdout.write(
+                    _(
+                        "The backup was created by an older version of Beacon, and its data is now up to date."
+                    )
+                )
             call_command("vectors", stdout=io.StringIO())
             topic_memory.renew_all()
             analyze_changed()

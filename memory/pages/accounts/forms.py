@@ -349,8 +349,39 @@ READ, WRITE, ADMIN, CHAT, METRICS = "read", "read write", "read write admin", "c
 NEVER = "never"
 
 
-class TokenForm(forms.Form, _TakesRefusals):
+class LimitToTopics(forms.Form):
+    """Limit an app to some of the person's topics; the page folds the field."""
+
+    topics = forms.MultipleChoiceField(
+        label=gettext_lazy("Only these topics"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy(
+            "The app can then see and change only these topics and their facts, runs, reports and sources. Select none to give it access to all of your memory."
+        ),
+        error_messages={
+            "invalid_choice": gettext_lazy(
+                "A topic that you selected is no longer available. The app didn’t get access. Check your selection."
+            ),
+        },
+    )
+
+    def offer(self, topics: Sequence[Topic]) -> None:
+        # Also without topics, the field stays: a posted topic that is gone must not mean all of them.
+        self.offered = topics
+        choices = [(str(topic.pk), topic.title) for topic in topics]
+        cast(forms.MultipleChoiceField, self.fields["topics"]).choices = choices
+
+    @property
+    def wanted_topics(self) -> list[Topic]:
+        wanted = set(self.cleaned_data["topics"])
+        return [topic for topic in self.offered if str(topic.pk) in wanted]
+
+
+class TokenForm(LimitToTopics, _TakesRefusals):
     """A token for an app: its name, its permissions, and when it expires."""
+
+    field_order = ("name", "scopes", "days", "topics")
 
     name = CleanTextField(
         label=gettext_lazy("App"),
@@ -395,38 +426,17 @@ class TokenForm(forms.Form, _TakesRefusals):
         ],
         initial="365",
     )
-    topics = forms.MultipleChoiceField(
-        label=gettext_lazy("Only these topics"),
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy(
-            "The app then sees and changes only these topics, with their facts, runs, reports and sources. Select none for all of your memory."
-        ),
-        error_messages={
-            "invalid_choice": gettext_lazy(
-                "A topic that you selected is no longer available. No token was created. Check your selection."
-            ),
-        },
-    )
 
     def __init__(
         self, *args: Any, is_staff: bool = False, topics: Sequence[Topic] = (), **more: Any
     ) -> None:
         """Also offer admins the site's metrics, and limits to `topics`."""
         super().__init__(*args, **more)
-        # Also without topics, the field stays: a posted topic that is gone must not mean all of them.
-        self.offered = topics
-        choices = [(str(topic.pk), topic.title) for topic in topics]
-        cast(forms.MultipleChoiceField, self.fields["topics"]).choices = choices
+        self.offer(topics)
         if is_staff:
             field = cast(forms.ChoiceField, self.fields["scopes"])
             told = gettext_lazy("Read Beacon’s Prometheus metrics, without access to memory")
             field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
-
-    @property
-    def wanted_topics(self) -> list[Topic]:
-        wanted = set(self.cleaned_data["topics"])
-        return [topic for topic in self.offered if str(topic.pk) in wanted]
 
     @property
     def wanted_scopes(self) -> list[str]:

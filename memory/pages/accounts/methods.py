@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.accounts import methods, sign_ins, single_sign_on
 from memory.models import Invitation, User
 from memory.models.errors import InvalidValue
@@ -32,7 +32,7 @@ from memory.pages.accounts.views import (
     sign_in_address,
     too_many_from_here,
 )
-from memory.pages.shared.responses import CleanTextField
+from memory.pages.shared.responses import CleanTextField, next_of, page_of_ours
 
 GET_POST = require_http_methods(["GET", "POST"])
 
@@ -150,7 +150,7 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
     """Replace the recovery codes and show the new ones once."""
     if not methods.has_second_step(request.user):
         messages.info(
-            request, _("Recovery codes replace an authenticator app’s code. Set up an app first.")
+            request, _("Recovery codes are a backup for an authenticator app. Set up an app first.")
         )
         return redirect("memory:sign-ins")
     form = _confirmed(request)
@@ -189,7 +189,7 @@ def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
             return redirect("memory:sign-ins")
     if row.type == methods.Type.TOTP:
         text = _(
-            "Your password will be enough to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
+            "You’ll need only your password to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
         )
     else:
         text = _("You can no longer sign in with this passkey. Also delete it from your device.")
@@ -224,7 +224,7 @@ def _confirm_page(request: BeaconRequest, form: ConfirmForm, **context: Any) -> 
 def single_sign_on_start(request: BeaconRequest) -> HttpResponse:
     """Send a stranger to the provider: to sign in, or with an invitation to create an account."""
     _check_on()
-    goal = page_of_ours(request.POST.get("next", ""), HOME)
+    goal = next_of(request, HOME)
     kept: dict[str, Any] = {}
     if token := request.POST.get("invitation", ""):
         invitation = Invitation.open_for(token)
@@ -365,7 +365,7 @@ class PasskeyForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=60,
         help_text=gettext_lazy(
-            "Helps you recognize it later, such as the name of the device or password manager."
+            "A name to recognize it by, such as the device or password manager."
         ),
         error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
@@ -415,7 +415,7 @@ def passkey_add(request: BeaconRequest) -> HttpResponse:
 @require_POST
 def sign_in_passkey(request: BeaconRequest) -> HttpResponse:
     """Sign in with a passkey: without `credential`, return what the browser needs (JSON)."""
-    goal = page_of_ours(request.POST.get("next", ""), HOME)
+    goal = next_of(request, HOME)
     if request.user.is_authenticated:
         return redirect(goal)
     if wait := sign_ins.closed_for(sign_ins.counted_address_of(request)):

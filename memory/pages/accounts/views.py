@@ -28,7 +28,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.text.dates import zone_of
-from beacon_site.web.http import BeaconRequest, current_page, page_of_ours
+from beacon_site.web.http import BeaconRequest, current_page
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
@@ -50,7 +50,7 @@ from memory.pages.accounts.forms import (
 )
 from memory.pages.oauth import opened_by_app
 from memory.pages.shared.double_submit import submission
-from memory.pages.shared.responses import redirect_to, staff_only
+from memory.pages.shared.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
 from memory.services.context import identity
 
@@ -161,7 +161,7 @@ HOME = "/"
 @require_http_methods(["GET", "POST"])
 def sign_in(request: BeaconRequest) -> HttpResponse:
     """Ask for username and password; without any account, explain how to create the first."""
-    goal = page_of_ours(request.POST.get("next") or request.GET.get("next", ""), HOME)
+    goal = next_of(request, HOME)
     if request.htmx and request.method == "GET":
         # A fragment was requested after the session ended: return the whole page.
         return HttpResponseClientRedirect(

@@ -165,7 +165,7 @@ class ConnectionForm(forms.Form):
             for name, field in self.fields.items()
             if name in given and self._is_others(name, given[name])
         ]
-        told = _("Someone else has changed this. Your changes aren’t saved yet.")
+        told = _("Someone else has changed this. Your changes haven’t been saved yet.")
         todo = _("Save again to replace theirs with the values below.")
         if theirs:
             told = _("%(told)s Theirs: %(theirs)s.") % {
@@ -242,7 +242,7 @@ class ServiceForm(ConnectionForm):
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = _about_address(self.service)
         if self.service.needs == ADDRESS:
-            self.fields["base_url"].label = _("URL of your server")
+            self.fields["base_url"].label = _("Your server’s URL")
 
     def clean_base_url(self) -> str:
         """Reject a query string: each request adds its own."""
@@ -359,7 +359,7 @@ KIND_CHOICES = [
 # More would be a price per token: the most expensive model costs a few hundred per million.
 DEAREST = Decimal(100_000)
 _NEGATIVE = gettext_lazy(
-    "Prices can’t be negative. Leave it empty if unknown, or enter 0 if it’s free."
+    "Prices can’t be negative. Leave the field empty if the price is unknown, or enter 0 if it’s free."
 )
 
 

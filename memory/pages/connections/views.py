@@ -97,7 +97,7 @@ def _structured(mode: str) -> Finding:
         "schema": _("json_schema (best)"),
         "object": _("json_object (each response is checked)"),
         "prompt": _("requested in the prompt (each response is checked)"),
-    }.get(mode, _("not supported, so Beacon uses its fallbacks"))
+    }.get(mode, _("not supported, so Beacon uses fallbacks"))
     return Finding(_("Structured output"), YES if mode else NO, words)
 
 

@@ -26,7 +26,7 @@ from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.numbers import grouped
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -35,6 +35,7 @@ from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
+from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import offer, undoes
 from memory.services.notes.checks import comma_problem
 from memory.services.notes.saving import PINNED, expiry
@@ -166,7 +167,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     if isinstance(record, Note) and record.is_current_identity:
         raise InvalidValue(
             _(
-                "the current soul, agent and user notes can only be replaced, under Agents or Settings"
+                "the current soul, agent and user notes can only be replaced (under Agents or Settings)"
             )
         )
     return {"trashed_at": timezone.now()}
@@ -239,7 +240,7 @@ def ask(
     Raises InvalidValue for an invalid action, argument or selection.
     """
     if page not in PAGES or act not in BULK_ACTS or page not in BULK_ACTS[act].pages:
-        raise InvalidValue(_("This list doesn’t have that action."))
+        raise InvalidValue(_("This action isn’t available for this list."))
     if query is None and not ids:
         raise InvalidValue(_("Nothing was changed. Select at least 1 record."))
     if len(ids) > MOST_TICKED:
@@ -255,7 +256,7 @@ def ask_undo(act: BulkAct) -> BulkAct:
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
         if held.is_unfinished:
-            raise MemoryRefused(_("This action isn’t finished yet. You can undo it when it is."))
+            raise MemoryRefused(_("This action isn’t finished yet. You can undo it once it is."))
         if held.state == BulkAct.State.UNDONE or held.act == UNDO:
             raise MemoryRefused(_("There’s nothing left to undo."))
         BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
@@ -393,7 +394,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
             _leave(
                 act,
                 record or change.label,
-                _("it was changed in the meantime, so it was left as it is"),
+                _("it was changed in the meantime, so it was left unchanged"),
             )
             continue
         meta = record._meta
@@ -426,7 +427,7 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
                 with transaction.atomic():
                     model.change_many([(record, fields)], **told)
             except IntegrityError:
-                _leave(act, record, _("the list already has the same text"))
+                _leave(act, record, _("the list already contains the same text"))
             else:
                 act.done += 1
     else:
@@ -471,7 +472,7 @@ def records_bulk(request: BeaconRequest, page: str) -> HttpResponse:
         messages.warning(request, str(exc))
     else:
         begin(request, asked)
-    return _redirect_back(request, back)
+    return redirect(next_of(request, back))
 
 
 @undoes("bulk", key=UUID)
@@ -510,7 +511,7 @@ def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> Http
         words = _("Select %(least)d to %(most)d notes to merge. %(have)d are selected.")
         numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
         messages.warning(request, words % numbers)
-        return _redirect_back(request, back)
+        return redirect(next_of(request, back))
     return redirect(f"{reverse('memory:notes-merge')}?{urlencode({'ids': ids}, doseq=True)}")
 
 
@@ -529,7 +530,3 @@ def begin(request: BeaconRequest, act: BulkAct) -> None:
     tags = offer(request, "bulk", key=done.pk) if may_undo else ""
     level = messages.SUCCESS if done.done else messages.WARNING
     messages.add_message(request, level, outcome(done), extra_tags=tags)
-
-
-def _redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
-    return redirect(page_of_ours(request.POST.get("next", ""), default))

@@ -42,9 +42,7 @@ FEW_CHANGES, FEW_USES, FEW_NEAR, FEW_PAIRS = 5, 8, 5, 3
 TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote, edited or verified it."),
     Trust.AGENT: _lazy("An agent or Beacon wrote it, and it hasn’t been checked yet."),
-    Trust.EXTERNAL: _lazy(
-        "It’s external. Prompts include it only as marked data, never as instructions."
-    ),
+    Trust.EXTERNAL: _lazy("It’s external. In prompts, it’s marked as data, not instructions."),
     Trust.QUARANTINED: _lazy(
         "It may contain prompt injection. No prompt includes it until you mark it as verified."
     ),
@@ -125,7 +123,6 @@ class RecordPage:
     first: Revision | None
     writer: str
     changes: list[Change]
-    more_changes: bool
     uses: list[tuple[origins.Origin, datetime]]
     more_uses: int
     near: list[Any] = field(default_factory=list)
@@ -286,7 +283,6 @@ def page_of(record: Any) -> RecordPage:
         first=first,
         writer=places[actor].words if actor else "",
         changes=history.rows,
-        more_changes=history.next_cursor is not None,
         uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
         more_uses=max(0, len(uses) - FEW_USES),
         near=_near(record),

@@ -16,10 +16,11 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
-from beacon_site.web.http import BeaconRequest, page_of_ours
+from beacon_site.web.http import BeaconRequest
 from memory.models import SavedView, User
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.shared.filter_bar import FilterBar
+from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
@@ -121,7 +122,7 @@ def views_save(request: BeaconRequest) -> HttpResponse:
         words = _("View “%(name)s” saved.") % {"name": view}
         undo = offer(request, "view-delete", pk=view.pk, saved=view.query)
         messages.success(request, words, extra_tags=undo)
-    return _redirect_back(request)
+    return redirect(next_of(request, reverse("memory:notes")))
 
 
 @act("view-delete")
@@ -144,7 +145,3 @@ def _restore_view(request: BeaconRequest, page: str, name: str, query: str) -> s
     save_view(request.user, page, name, query)
     messages.success(request, _("View “%(name)s” restored.") % {"name": name})
     return reverse("memory:notes")
-
-
-def _redirect_back(request: BeaconRequest) -> HttpResponse:
-    return redirect(page_of_ours(request.POST.get("next", ""), reverse("memory:notes")))

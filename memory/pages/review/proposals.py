@@ -439,7 +439,7 @@ def act_now(found: Preview) -> str:
         return _("will be changed")
     (act,) = acts
     if act in ("change", "replace") and all(one.before == one.after for one in found.changes):
-        return _("keeps its text, changes its fields")
+        return _("keeps the text but changes the fields")
     if act == "create" and found.changes[0].record_type == "memoryfile":
         return _("creates a new file")
     return {

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.functional import lazy
 from django.utils.html import format_html
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
@@ -24,7 +25,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import day_typed
-from beacon_site.web.http import BeaconRequest, current_page, page_of_ours
+from beacon_site.web.http import BeaconRequest, current_page
 
 
 def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
@@ -50,6 +51,16 @@ def in_inbox(
     response["HX-Retarget"] = "#inbox-detail"
     response["HX-Reswap"] = "innerHTML"
     return response
+
+
+def page_of_ours(asked: str, default: str) -> str:
+    """Return `asked` if it is the path of a page of this site, else `default`.
+
+    An attacker can choose it.  A URL of another site isn't a path, and neither is a word, which
+    Django would look up as the name of a route.
+    """
+    ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
+    return asked if ours else default
 
 
 def next_of(request: BeaconRequest, default: str = "") -> str:

@@ -308,7 +308,9 @@ def deletion_summary(record: Remembered) -> list[str]:
         *kind.along([pk]).get(pk, ()),
     ]
     if uses:
-        words = ngettext("its use in %(n)d prompt", "its use in %(n)d prompts", uses)
+        words = ngettext(
+            "the record of its use in %(n)d prompt", "the record of its use in %(n)d prompts", uses
+        )
         told.append(words % {"n": uses})
     return told
 

@@ -12,11 +12,11 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import Activity, ContentItem, Lock, Revision, Sensitivity, Topic, Trust, User
 from memory.models.actors import MAINTENANCE, Actor

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, NoReturn
 from django.db import transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
-from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import (
     ContentItem,

@@ -16,10 +16,10 @@ from uuid import UUID
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import translation
-from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.text.diff import diff, folded
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import Note, Revision, User, origins
 from memory.models.actors import SYSTEM, Actor

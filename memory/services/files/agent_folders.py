@@ -28,10 +28,10 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import Subquery
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.cleaning import one_line
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, MemoryFile, MirroredFile, MountedFolder, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import Locked, MemoryRefused
@@ -226,7 +226,7 @@ def in_words(problem: str) -> str:
     return {
         "": "",
         "conflict": _(
-            "The file was also changed in its folder, in the same lines. Both texts are kept, and the folder’s is your draft. Resume the draft to merge them."
+            "The same lines of this file were also changed in its folder. Both versions were kept, and the one from the folder is now your draft. Resume the draft to merge them."
         ),
         "locked": _(
             "The file was changed in its folder, but it’s locked. Beacon wrote the locked text back and kept the other version as your draft."

@@ -331,7 +331,7 @@ def proposed(file: MemoryFile, asked: CondenseRequest) -> CondenseProposal | Non
     """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
         why = _(
-            "The file changed after the model was asked, so ask it again. This version was condensed without a model."
+            "The file has changed since you asked the model. Ask it again. This version was condensed without a model."
         )
         return by_rule(file, problem=why)
     call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
@@ -393,7 +393,7 @@ def _fit(file: MemoryFile, answer: str) -> str:
     if size >= file.size:
         told = {"have": grouped(size), "now": grouped(file.size)}
         raise InvalidCondensedText(
-            _("it isn’t shorter (%(have)s bytes, the file has %(now)s).") % told
+            _("it isn’t shorter (%(have)s bytes, compared with %(now)s in the file).") % told
         )
     texts.check_lines(text)
     for path in file.section_locks:

@@ -22,10 +22,10 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.cleaning import one_line
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
 from memory.models.errors import MemoryRefused
@@ -202,7 +202,7 @@ def _refuse(copy: Copy, found: DiskFile, exc: MemoryRefused) -> None:
     if isinstance(exc, FileConflict):
         why = _("the same lines were also changed in Beacon.")
     problem = _(
-        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s beside the file. Copy what you need into the file, then delete that copy."
+        "An edit on disk wasn’t imported: %(why)s It’s kept as %(copy)s next to the file. Copy what you need into the file, then delete that copy."
     ) % {"why": why, "copy": aside}
     if copy.row.refused != found.digest:
         _log_problem(copy, "disk-edit-refused", problem)

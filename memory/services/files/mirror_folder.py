@@ -14,8 +14,8 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.utils.translation import gettext as _
 
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, MirroredFile, MirrorFolder, User
 from memory.models.actors import Actor
 from memory.models.file_format import FACTS, month_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
+from beacon_site.text.messages import gettext as _
 from memory.models import FileEntry, MemoryFile, Revision
 from memory.models.actors import Actor
 from memory.models.file_format import (

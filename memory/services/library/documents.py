@@ -15,7 +15,6 @@ from django.db import transaction
 from django.db.models.functions import Left
 from django.urls import reverse
 from django.utils.text import capfirst
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
@@ -23,6 +22,7 @@ from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
 from beacon_site.text.cleaning import clean, ended, one_line
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
 from memory.models import LibraryDocument, Sensitivity, Trust, User
 from memory.models.actors import Actor

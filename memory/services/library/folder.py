@@ -19,11 +19,11 @@ from stat import S_ISREG
 import structlog
 from django.conf import settings
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.text.cleaning import clean
+from beacon_site.text.messages import gettext as _
 from memory.models import LibraryDocument, LibraryFolder, Trust, User
 from memory.models.actors import SYSTEM
 from memory.services.library.reading import LARGEST, DocumentText, media_type_of, read_document

@@ -15,13 +15,13 @@ from decimal import Decimal
 from typing import Any
 
 import structlog
-from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.llm.base import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.llm.openai_reply import estimate
 from beacon_site.text.cleaning import clean
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.redaction import redact
 from memory.models import ModelCall, Topic, User
 from memory.services.llm import booking, connections

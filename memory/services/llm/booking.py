@@ -18,10 +18,10 @@ from typing import Any, Protocol
 import structlog
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import F, QuerySet, Sum, Value
-from django.utils.translation import gettext as _
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.providers.llm.base import Usage
+from beacon_site.text.messages import gettext as _
 from memory.models import CallReservation, ModelCall, Topic, User
 from memory.services.llm import spending
 

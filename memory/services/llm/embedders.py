@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from django.conf import settings
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.net.errors import ProviderRejected
@@ -25,6 +24,7 @@ from beacon_site.providers.llm.base import (
 )
 from beacon_site.providers.llm.endpoints import KINDS, address_of, kind_by_address
 from beacon_site.providers.llm.probing import ProbeResult
+from beacon_site.text.messages import gettext as _
 from memory.models import Connection
 from memory.services.llm import connections
 

@@ -13,11 +13,11 @@ from typing import Any
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.db.models.functions import TruncMonth
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import cell
 from beacon_site.text.dates import zone_of
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import ModelCall, Topic, User
 
@@ -311,7 +311,7 @@ def _person(row: dict[str, Any]) -> Line:
 
 def _topic(row: dict[str, Any]) -> Line:
     if row["topic__slug"] is None:
-        return Line(_("no topic, or a deleted one"), UsageTotals.of(row))
+        return Line(_("no topic or deleted topic"), UsageTotals.of(row))
     is_open = row["topic__trashed_at"] is None
     return Line(row["topic__title"], UsageTotals.of(row), row["topic__slug"] if is_open else "")
 

@@ -177,7 +177,7 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": grouped(len(entries))}
-            self.refuse(field, _("There are %(have)s, but the limit is %(most)d.") % told)
+            self.refuse(field, _("Use at most %(most)d (currently %(have)s).") % told)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of a run, session or agent."""

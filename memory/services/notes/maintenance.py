@@ -20,10 +20,10 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import Activity, Lock, Note, User
 from memory.models.actors import MAINTENANCE, Actor

@@ -15,11 +15,11 @@ from typing import Any
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm.base import Message
 from beacon_site.text.cleaning import clean, for_prompt, is_visible, shorten
+from beacon_site.text.messages import gettext as _
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite
@@ -52,10 +52,6 @@ class Merged:
     note: Note
     is_by_model: bool = False
     warning: str = ""
-
-
-def merge_notes(owner: User, ids: Iterable[Any], *, by: Actor, content: str | None = None) -> Note:
-    return merge(owner, ids, by=by, content=content).note
 
 
 def merge(
@@ -279,7 +275,7 @@ def unmerge(note: Note, *, by: Actor) -> list[Note]:
         if held.kind in Note.IDENTITY:
             problem = _("Restore a soul, agent or user note under Agents or Settings.")
         elif held.superseded_by_id is not None:
-            problem = _("A newer note replaces this one. Undo that first.")
+            problem = _("A newer note replaces this one. Undo that replacement first.")
         elif not originals:
             problem = _("This note doesn’t replace another one, so there is nothing to undo.")
         if problem:

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
+from beacon_site.text.messages import gettext as _
 from memory.models import Note, Revision, Topic, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite
@@ -323,7 +323,7 @@ def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
         later = Note.objects.select_for_update().filter(pk=at).first()
         if at == note.pk:
             problem = _(
-                "The note that replaced this one was itself replaced by “%(note)s”. Undo that first."
+                "The note that replaced this one was itself replaced by “%(note)s”. Undo that replacement first."
             )
         elif later is not None and later.trashed_at is not None:
             problem = _("The note that replaced “%(note)s” is in Trash. Restore it first.")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.db.errors import retried
 from beacon_site.text.cleaning import one_line, shorten
+from beacon_site.text.messages import gettext as _
 from memory.models import Note, Observation, Remembered, Revision, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue

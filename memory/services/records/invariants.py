@@ -299,7 +299,7 @@ def _delete_files(rows: Rows) -> None:
 REPAIR = _("Run “%(manage)s verify --fix”.")
 RESTORE = _("These rows were changed outside Beacon. To undo this, restore an earlier backup.")
 START = _(
-    "Start Beacon. Its workers continue this on their own. If they are running, check their logs."
+    "Start Beacon. Its workers will finish this automatically. If they are running, check their logs."
 )
 
 INVARIANTS: list[Invariant] = [
@@ -342,7 +342,7 @@ INVARIANTS: list[Invariant] = [
     ),
     Invariant(
         "waiting-work", _WAITING, START,
-        sentence=_("No bulk action, export, import, answer or reflection is more than 30 minutes late."),
+        sentence=_("No bulk action, export, import, answer or reflection is more than 30 minutes overdue."),
     ),
     Invariant(
         "leftover-files", _leftover_files, REPAIR, _delete_files,

@@ -33,9 +33,9 @@ from django.db import models, transaction
 from django.db.models import Count, Q, Sum, TextField, Value
 from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
-from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import one_line, plain, shorten
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.terms import UNSPACED, is_unspaced, search_terms, tsquery_of
 from memory.models import (
     Activity,

@@ -13,11 +13,11 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Case, Count, IntegerField, Q, When
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import (
     Activity,
     ContentItem,

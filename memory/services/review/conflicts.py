@@ -18,9 +18,9 @@ from django.db import transaction
 from django.db.models import F, Max, Q
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import (
     Activity,
     Conflict,

@@ -18,10 +18,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site import celery
 from beacon_site.text import contradictions as texts
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.terms import query_terms
 from beacon_site.worker_threads import BACKGROUND
 from memory.models import Conflict, MemoryFile, Note, Observation, Section, User

@@ -15,10 +15,10 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, Max, Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import (
     Activity,

@@ -11,10 +11,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Left
-from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import one_line
 from beacon_site.text.injection import injection_reason, instruction_spans
+from beacon_site.text.messages import gettext as _
 from memory.models import (
     Activity,
     ContentItem,

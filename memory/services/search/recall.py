@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -20,7 +20,7 @@ from memory.services.search import bm25_sql, ratings, retrievers
 from memory.services.search.bm25_sql import relevance
 from memory.services.search.filters import Narrowing, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
-from memory.services.search.query import Filter, Question, parse
+from memory.services.search.query import Question
 from memory.services.search.ratings import Rated
 from memory.services.search.retrievers import (
     MEANING,
@@ -193,20 +193,6 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
         retrievers.with_meaning(one, words)
         retrievers.with_ratings(one)
     return tuple(dict.fromkeys(words))
-
-
-def recall_by_category(
-    owner: Any, query: str, per_category: int = 5, **how: Unpack[RecallOptions]
-) -> dict[str, list[RecallHit]]:
-    """Return the best observations of each category, as one recall per category would (R72)."""
-    names = {"finding": "findings", "insight": "insights", "lesson": "lessons"}
-    question, how["limit"], how["categories"] = parse(query), per_category, ()
-    each = [
-        replace(question, filters=(*question.filters, Filter("category", (name,))))
-        for name in names
-    ]
-    pages = recall_each(owner, each, **how)
-    return {plural: page.hits for plural, page in zip(names.values(), pages, strict=True)}
 
 
 # --- hits -----------------------------------------------------------------------------------------

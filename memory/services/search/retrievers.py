@@ -256,7 +256,7 @@ def _rank_replacements(
 def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
     """Find the nearest vectors; None and a notice if there is no vector search."""
     asked = answers[0].asked
-    looks = [_look(one.asked) for one in answers]
+    looks = (_look(one.asked) for one in answers)  # built only if vectors are compared
     depth = max(limit, DEPTH)
     found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
     if isinstance(found, vectors.Unavailable):

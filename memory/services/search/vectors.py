@@ -304,7 +304,7 @@ def nearest(
 
 
 def nearest_each(
-    owner: Any, text: str, looks: Sequence[VectorQuery], limit: int
+    owner: Any, text: str, looks: Iterable[VectorQuery], limit: int
 ) -> list[list[Neighbor]] | Unavailable:
     """Return the result of `nearest()` for each look, but embed `text` only once. Never raises."""
     embedder = embedders.embedder(for_question=True)
@@ -326,7 +326,7 @@ def nearest_each(
     try:
         with transaction.atomic():
             compared = _CompareTarget(owner, embedder.model, vector)
-            return _looked_up(compared, looks, limit)
+            return _looked_up(compared, list(looks), limit)
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
         return Unavailable(
@@ -374,7 +374,7 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         if not is_ready:
             return Unavailable(
                 _(
-                    "Search only matched words because the local embedder is starting. Search again in a few seconds to search by meaning too."
+                    "Search only matched words because the local embedder is starting. Search again in a few seconds to include semantic search."
                 )
             )
         told = _(

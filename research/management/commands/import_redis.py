@@ -107,10 +107,10 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
     size = int(server.strlen(raw))
     if size > MOST_BYTES:
         told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
-        raise _Refused(_("It has %(have)s bytes, but the limit is %(most)s.") % told)
+        raise _Refused(_("It’s %(have)s bytes, but the limit is %(most)s.") % told)
     held: Any = server.get(raw)
     if held is None:
-        raise _Refused(_("It disappeared before it could be read."))
+        raise _Refused(_("The key disappeared before it could be read."))
     try:
         value = json.loads(held)
     except (ValueError, RecursionError) as exc:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.embedded.places import BY_HAND
 from memory.accounts import tokens
-from memory.accounts.agents import mcp_url
+from memory.accounts.tokens import mcp_url
 from memory.management.base import MigratedCommand
 from research.mcp import server, web
 from research.mcp.server import Caller, close_connection

@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import F, Sum
-from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.providers.llm.base import Usage
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, ModelCall
 from memory.models.actors import RESEARCH
 from memory.services.llm import spending

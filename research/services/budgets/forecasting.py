@@ -15,10 +15,10 @@ from typing import Any
 
 from django.db.models import F, Sum, Window
 from django.db.models.functions import RowNumber
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.providers.llm.base import LlmProfile, Usage
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import ModelCall, Topic, User
 from memory.services.llm import connections, spending

@@ -31,7 +31,7 @@ def _to_be_done(step: Any) -> str:
     if not all(type(count) in (int, float) for count in step.counts.values()):
         return _("its counts aren’t numbers")
     waits = step.is_follow_up and step.state in ("waiting", "running")
-    return _("it’s still waiting there") if waits else ""
+    return _("it’s still pending in the other Beacon instance") if waits else ""
 
 
 _MOST_SOURCES = 10_000  # the highest source number accepted

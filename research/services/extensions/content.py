@@ -22,6 +22,7 @@ from memory.services.content import items as content_services
 from memory.services.search import kinds
 from research.models import DeltaItem, Hit, Report, Run, ToolCall
 from research.models.runs import end_in
+from research.services.notifications.sending import forget_owner
 from research.services.runs.reporting import report_text
 
 # --- account deletion ---
@@ -34,9 +35,10 @@ def end_runs(person: User) -> None:
 
 
 def register_account_deletion() -> None:
-    """Register this to run before anything else is deleted. Called when the app is ready."""
-    if end_runs not in LAST_ACTS:
-        LAST_ACTS.insert(0, end_runs)
+    """Register these to run before anything else is deleted. Called when the app is ready."""
+    for act in (forget_owner, end_runs):
+        if act not in LAST_ACTS:
+            LAST_ACTS.insert(0, act)
 
 
 # --- content items that a report needs ---

@@ -126,7 +126,7 @@ INVARIANTS += [
     ),
     Invariant(
         "waiting-research", _WAITING, START,
-        sentence=_("No run, follow-up step or notification is more than 30 minutes late."),
+        sentence=_("No run, follow-up step or notification is more than 30 minutes overdue."),
     ),
     Invariant(
         "run-numbers", _RUN_NUMBERS, REPAIR, _count_runs,

@@ -154,12 +154,12 @@ def _started(run: Run) -> str:
             "depth": run.depth,
         },
         _(
-            "It continues in the background. Call get_report with run %(run)d later to read its report."
+            "The run continues in the background. Call get_report with run %(run)d later to read its report."
         )
         % {"run": run.pk},
     ]
     if run.waiting_since is not None:
-        parts.append(_("It’s waiting for a person to review its plan."))
+        parts.append(_("The run is waiting for a person to review its plan."))
     if "worker" in health.silent(health.ages()):
         parts.append(_("No worker is running now. The run starts when one is available."))
     return " ".join(parts)

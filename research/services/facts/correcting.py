@@ -10,10 +10,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import clean, is_visible, match_key, one_line, shorten
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, Observation, Revision, Sensitivity, Topic, TopicFact, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite

@@ -223,7 +223,9 @@ def withhold_again(run: Run, item_id: int, judge: str, *, by: Actor) -> DeltaIte
         told = DeltaItem.objects.filter(run=run, pk=item_id, judged_by=DeltaItem.Judge.PERSON)
         item: DeltaItem | None = told.first()
         if item is None or judge not in _OF_INTENT:
-            raise InvalidValue(_("You haven’t asked to see changes like this, or no longer do."))
+            raise InvalidValue(
+                _("You haven’t asked for changes like this, or your request was removed.")
+            )
         also = topic_editing.settings_of(topic).tell_also
         wanted = [text for text in also if text != item.sentence]
         topic_editing.edit_topic(topic, by=by, wanted={"tell_also": wanted})

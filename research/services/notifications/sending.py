@@ -12,6 +12,7 @@ may drop an ID they know.
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import timedelta
 from typing import Any
@@ -23,7 +24,6 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone, translation
-from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.env import host_of
@@ -32,6 +32,7 @@ from beacon_site.net import mail as net_mail
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import zone_of
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import SYSTEM, Actor
 from research.models import Channel, Delivery, RemovedRun, Report, TopicNotices
@@ -43,6 +44,7 @@ logger = structlog.get_logger(__name__)
 OFF_AFTER = 3  # failed deliveries in a row after which the channel is switched off
 MOST_KEPT = 100_000  # characters of the sent request
 KEPT_DAYS = 90  # deliveries are kept this long, removed channels a third of it
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 State, Kind = Delivery.State, Delivery.Kind
 
 
@@ -152,7 +154,9 @@ def _not_wanted_there(delivery: Delivery) -> str:
         if not delivery.channel.digest:
             return _("The channel no longer receives digests.")
         if digests.content(delivery.digest).is_empty:
-            return _("Everything in this digest is in Trash, read, or no longer shared with you.")
+            return _(
+                "Everything in this digest is in Trash, has been read or is no longer shared with you."
+            )
     if delivery.kind == Kind.COMMENT:
         if not delivery.channel.comments:
             return _("The channel no longer receives messages about comments.")
@@ -395,6 +399,14 @@ def forget_topic(topic: Topic) -> None:
     _forget(digest__entries__run__topic=topic)
     # Digests of members name it by its ID, which is in the URL of its page.
     _forget(kind=Kind.DIGEST, request__contains=str(topic.pk))
+
+
+def forget_owner(person: User) -> None:
+    """Clear stored digest texts of members that name a topic of this account, before it is deleted."""
+    topics = {str(pk) for pk in Topic.objects.of(person).values_list("pk", flat=True)}
+    sent = Delivery.objects.filter(kind=Kind.DIGEST).exclude(owner=person).exclude(request="")
+    rows = sent.values_list("pk", "request").iterator() if topics else ()
+    _forget(pk__in=[pk for pk, text in rows if topics.intersection(_UUID.findall(text))])
 
 
 def forget_run(record: Report | RemovedRun, _by: Actor) -> None:

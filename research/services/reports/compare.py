@@ -42,7 +42,7 @@ KINDS = {
     "changed": gettext_lazy("Changed"),
     "new": gettext_lazy("New"),
     "gone": gettext_lazy("No longer a fact"),
-    "passing": gettext_lazy("Found and lost in between"),
+    "passing": gettext_lazy("Appeared and disappeared in between"),
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Not mentioned"),
     "same": gettext_lazy("Unchanged"),
@@ -284,7 +284,7 @@ class _Comparison:
             return format_html(_("marked as wrong {}"), place)
         line = _("replaced to make room {}") if turn.by_hand else _("left out in {}")
         said = format_html(line, place)
-        plainly = _("not a fact in Run #%(number)d") % {"number": int(turn.place)}
+        plainly = _("not among the facts in Run #%(number)d") % {"number": int(turn.place)}
         return said if turn.why == plainly else format_html("{}: {}", said, turn.why)
 
     def _place(self, turn: Turn) -> SafeString:

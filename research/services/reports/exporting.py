@@ -164,8 +164,7 @@ def _document(module: str, run: Run) -> bytes:
     """Return the report as a document. Raises CannotExport, which says what to do."""
     report = run.report
     note = _(
-        "This PDF has no font for some characters and shows them as □. "
-        "The Word, HTML and Markdown exports have them."
+        "This PDF’s font lacks some characters, so they’re shown as □. The Word, HTML and Markdown exports include them."
     )
     wanted = Wanted(
         text=report.as_markdown(), title=report.title, subject=run.topic.title,
@@ -188,13 +187,11 @@ def _document(module: str, run: Run) -> bytes:
         logger.warning("export not created", run=run.pk, format=module, reason=exc.reason)
         if exc.reason == "crashed":
             said = _(
-                "This report can’t be written in this format. It’s unchanged. "
-                "Export it as HTML or Markdown instead."
+                "This report can’t be exported in this format. The report is unchanged. Export it as HTML or Markdown instead."
             )
         else:
             said = _(
-                "Creating this file took too much time or memory, so it was stopped. "
-                "The report is unchanged. Export it as HTML or Markdown instead."
+                "Beacon stopped creating this file because it took too much time or memory. The report is unchanged. Export it as HTML or Markdown instead."
             )
         raise CannotExport(said) from exc
 

@@ -94,7 +94,6 @@ class Question:
     chain: uuid.UUID
     newest: TopicFact
     name: str
-    is_named: bool
     blocks: list[Block]
     lines: list[list[Cell]] = field(default_factory=list)
 
@@ -228,7 +227,7 @@ def _question(lives: Sequence[FactHistory], runs: Sequence[SavedRun], slot: int)
     texts = [block.text for block in reversed(blocks)] or [newest.text]
     shared = _shared(texts)
     name = _name(texts[0], shared)
-    question = Question(newest.chain, newest, given or name, bool(given), blocks)
+    question = Question(newest.chain, newest, given or name, blocks)
     for block in blocks:
         block.label = _label(block.text, shared, name)
         block.is_later = block.start >= 2 * slot

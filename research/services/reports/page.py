@@ -395,10 +395,10 @@ MOST_CORRECTIONS = 200  # the newest of a topic
 
 # Reasons why a sentence is unsupported, by the code that `verify` stored.
 WHY = {
-    "quote": gettext_lazy("Its quote isn’t in the stored page."),
-    "numbers": gettext_lazy("A number in it isn’t in the cited pages."),
-    "uncited": gettext_lazy("It doesn’t cite a source."),
-    "words": gettext_lazy("The cited pages don’t contain its words or numbers."),
+    "quote": gettext_lazy("The quote isn’t in the stored page."),
+    "numbers": gettext_lazy("The sentence contains a number that isn’t in the cited pages."),
+    "uncited": gettext_lazy("The sentence doesn’t cite a source."),
+    "words": gettext_lazy("The cited pages don’t contain the words or numbers in this sentence."),
 }
 
 

@@ -212,10 +212,10 @@ def plan_in_words(run: Run) -> str:
     """Return what a run is waiting for if its plan is up for review."""
     goes_on = planning.resumes_at(run)
     if goes_on is None:
-        return _("It’s waiting for you to review its plan.")
+        return _("The run is waiting for you to review its plan.")
     at = date_format(timezone.localtime(goes_on), "j F, H:i")
     return _(
-        "It’s waiting for you to review its plan. Without a review, it continues on %(at)s."
+        "The run is waiting for you to review its plan. Without a review, it continues on %(at)s."
     ) % {"at": at}
 
 

@@ -216,9 +216,9 @@ def _became(hit: Hit, *, is_over: bool) -> str:
     if hit.state == Hit.State.KNOWN:
         if hit.reading == Hit.Reading.FAILED:
             why = {"why": hit.reason or _("no reason was given")}
-            return _("known, couldn’t be read again: %(why)s") % why
+            return _("known, but couldn’t be read again: %(why)s") % why
         is_read = hit.reading == Hit.Reading.READ
-        return _("known, read again") if is_read else _("known, not read again")
+        return _("known, read again") if is_read else _("known, but not read again")
     if hit.reading == Hit.Reading.READ:
         return _("read, %(why)s") % {"why": hit.reason} if _warns(hit) else _("read")
     if hit.reading == Hit.Reading.NEAR_DUPLICATE:
@@ -321,9 +321,9 @@ _MANIFEST = {
     "time_frame": gettext_lazy("Time frame"),
     "languages": gettext_lazy("Languages"),
     "services": gettext_lazy("Services"),
-    "allow_domains": gettext_lazy("Only these domains"),
-    "block_domains": gettext_lazy("Never these domains"),
-    "block_pages": gettext_lazy("Never these pages"),
+    "allow_domains": gettext_lazy("Allowed domains"),
+    "block_domains": gettext_lazy("Blocked domains"),
+    "block_pages": gettext_lazy("Blocked pages"),
     "always_checked": gettext_lazy("Always included"),
     "left_out": gettext_lazy("Results skipped by your rules"),
     "intent": gettext_lazy("Notify only about"),

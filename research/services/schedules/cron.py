@@ -8,9 +8,9 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from django.utils.translation import gettext as _
 
 from beacon_site.text import dates
+from beacon_site.text.messages import gettext as _
 from memory.models.errors import InvalidValue
 
 LEAST_GAP = timedelta(minutes=15)

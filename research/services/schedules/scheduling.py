@@ -16,11 +16,12 @@ from django.db import transaction
 from django.db.models import Subquery
 from django.db.models.functions import JSONObject
 from django.utils import timezone
-from django.utils.translation import get_language, ngettext
-from django.utils.translation import gettext as _
+from django.utils.translation import get_language
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import zone_of
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import Activity, Topic
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue

@@ -73,7 +73,7 @@ def _resume(topic: Topic, by: Actor) -> str | None:
 def _archive(topic: Topic, by: Actor) -> str | None:
     if topic.archived_at is not None:
         return None
-    return _("Its queued run was cancelled.") if archive_topic(topic, by=by) else ""
+    return _("The topic’s queued run was cancelled.") if archive_topic(topic, by=by) else ""
 
 
 def _unarchive(topic: Topic, by: Actor) -> str | None:

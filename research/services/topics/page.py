@@ -25,11 +25,11 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import QueryDict
-from django.utils.translation import gettext as _
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet

@@ -486,17 +486,17 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         help_text=gettext_lazy("URLs of RSS or Atom feeds, one per line."),
     )
     allow_domains = DomainsField(
-        label=gettext_lazy("Only these domains"),
+        label=gettext_lazy("Allowed domains"),
         required=False,
         help_text=gettext_lazy("One per line, such as example.org. Leave empty for all domains."),
     )
     block_domains = DomainsField(
-        label=gettext_lazy("Never these domains"),
+        label=gettext_lazy("Blocked domains"),
         required=False,
         help_text=gettext_lazy("One per line. Subdomains are blocked too."),
     )
     block_pages = PagesField(
-        label=gettext_lazy("Never these pages"),
+        label=gettext_lazy("Blocked pages"),
         required=False,
         help_text=gettext_lazy("URLs of individual pages, one per line."),
     )
@@ -542,7 +542,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         required=False,
         max_length=200,
         widget=forms.TextInput(attrs={"dir": "auto"}),
-        help_text=gettext_lazy("For the model, such as “plain, for engineers”."),
+        help_text=gettext_lazy("Instructions for the model, such as “plain, for engineers”."),
     )
     reading = UsualChoiceField(
         label=gettext_lazy("Pages to read"),

@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
     hooks = acts.add_parser(
         "hooks",
-        help="give Claude Code, Codex or Cursor its memory by itself",
+        help="give Claude Code, Codex or Cursor their memory automatically",
         description="Install, list or remove hooks. Installing asks for a token of the agent, or "
         "takes it from BEACON_API_TOKEN, and stores it in a file that only you can read.",
     )
@@ -201,7 +201,7 @@ def _hooks(_beacon: None, asked: argparse.Namespace) -> int:
         print(f"{agent}: installed in {path}. Start a new session to use it.")
         if agent == "codex":
             print(
-                "codex: open /hooks in Codex once and trust the hooks. It doesn't run them before."
+                "codex: open /hooks in Codex once and trust the hooks. Until then, it doesn't run them."
             )
     return OK
 

@@ -158,7 +158,7 @@ def _store(agent: str, told: dict[str, Any] | None) -> None:
         if kept:
             hook.write_private(hook.config_file(), json.dumps(kept, indent=2) + "\n")
         else:
-            hook.config_file().unlink(missing_ok=True)
+            Path(hook.config_file()).unlink(missing_ok=True)
     except OSError as exc:
         raise BeaconError(f"{hook.config_file()} can't be written ({exc}).") from exc
 

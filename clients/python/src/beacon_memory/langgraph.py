@@ -67,7 +67,7 @@ class BeaconStore(BaseStore):
                 puts[key_of((*op.namespace, op.key))] = op
                 results.append(None)
             else:
-                raise ValueError(f"BeaconStore doesn't know the operation {type(op).__name__}")
+                raise ValueError(f"BeaconStore doesn't support the operation {type(op).__name__}")
         for key, put in puts.items():
             if put.value is None:
                 self._beacon.delete_entry(key, session=self._name)

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 from beacon_site.text.cleaning import for_prompt, shorten
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined, ngettext
 from memory.services.review import proposals as review_services
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.context.run_context import RunContext
@@ -69,7 +68,7 @@ def plan_in_words(output: Mapping[str, Any]) -> str:
         parts.append(_("always included: %(rules)s") % {"rules": _listed(output["always"])})
     if output.get("not_at"):
         parts.append(_("never read: %(places)s") % {"places": _listed(output["not_at"])})
-    return "; ".join(parts)
+    return joined("; ", parts)
 
 
 def _listed(rules: Sequence[str]) -> str:
@@ -133,7 +132,7 @@ def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
         _("%(n)d blocked by you") % {"n": blocked} if blocked else "",
         _("%(n)d boosted") % {"n": boosted} if boosted else "",
     ]
-    return ", ".join(filter(None, parts))
+    return joined(", ", filter(None, parts))
 
 
 def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
@@ -231,7 +230,7 @@ def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> 
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {
-        Hit.Reading.READ: _("read, only this part") if hit.part else _("read"),
+        Hit.Reading.READ: _("read (only this part)") if hit.part else _("read"),
         Hit.Reading.FAILED: _("couldn’t be read: %(why)s") % {"why": hit.reason},
         Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
         Hit.Reading.QUARANTINED: _("quarantined: %(why)s") % {"why": hit.reason},

@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.utils import timezone
-from django.utils.translation import ngettext
 
 from beacon_site.text import injection
 from beacon_site.text.cleaning import for_prompt
+from beacon_site.text.messages import joined, ngettext
 from beacon_site.text.sentences import split_sentences
 from memory.models import Observation, Topic, Use
 from memory.services.context import topic_block
@@ -162,4 +162,4 @@ def in_words(output: PlanOutput) -> str:
     if lessons:
         said = ngettext("%(count)d lesson learned", "%(count)d lessons learned", lessons)
         words.append(said % {"count": lessons})
-    return ", ".join(words)
+    return joined(", ", words)

@@ -23,11 +23,12 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError
 from beacon_site.text.cleaning import clean
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined
 from memory.services.llm.booking import BudgetReached
 from research.models import Run, Step
 from research.services.budgets.budget import RunMeter, budget_of
@@ -281,7 +282,7 @@ class RunContext:
             output=result.output,
             detail=result.detail,
             counts=result.counts,
-            warning=" ".join([*filter(None, [result.warning]), *self._warned_of(result)]),
+            warning=joined(" ", [*filter(None, [result.warning]), *self._warned_of(result)]),
             finished_at=timezone.now(),
             of_run=result.of_run,
         )

@@ -7,12 +7,12 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.text.dates import zone_of
+from beacon_site.text.messages import gettext as _
 from memory.services.llm.booking import BudgetReached
 from research.models import Run, Step, TopicSettings
 from research.services.runs.context import inputs

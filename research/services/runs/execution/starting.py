@@ -13,12 +13,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import shorten, slug_of
 from beacon_site.text.dates import zone_of
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import Activity, Revision, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite

@@ -17,12 +17,12 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Max, Q
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import ended, match_key, plain, shorten, without_citations
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import Source, TopicFact, origins
 from memory.services.topic_memory import KnownFact, TopicMemory
 from research.claims.matching import match

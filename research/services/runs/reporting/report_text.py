@@ -341,7 +341,7 @@ def _found(parts: Parts) -> str:
 
 
 def _background(parts: Parts) -> list[str]:
-    return _section(_("Background that earlier runs hadn’t found"), parts.background)
+    return _section(_("Background not found by earlier runs"), parts.background)
 
 
 def _more(lines: Sequence[str]) -> list[str]:

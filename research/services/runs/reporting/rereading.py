@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from django.utils.translation import gettext as _
-
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key, one_line
+from beacon_site.text.messages import gettext as _
 from beacon_site.text.sentences import language_of
 from memory.models.library import page_of
 from memory.services.topic_memory import KnownFact

@@ -315,7 +315,6 @@ class ReportSentence:
     key: str
     text: str
     citations: list[int]
-    in_delta: bool = False
 
 
 def sentences_of(report: Report) -> list[ReportSentence]:
@@ -323,9 +322,8 @@ def sentences_of(report: Report) -> list[ReportSentence]:
     found: dict[str, ReportSentence] = {}
     items = DeltaItem.objects.filter(run=report.run_id, status__in=DeltaItem.LISTED, withheld="")
     for item in items:
-        one = ReportSentence(
-            report_text.sentence_key(item.sentence), item.sentence, item.citations, in_delta=True
-        )
+        key = report_text.sentence_key(item.sentence)
+        one = ReportSentence(key, item.sentence, item.citations)
         found.setdefault(one.key, one)
     for text in _body_sentences(own_words(report)):
         bare = bare_sentence(text)

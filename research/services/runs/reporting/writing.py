@@ -25,8 +25,6 @@ from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense
@@ -43,6 +41,8 @@ from beacon_site.text.cleaning import (
     without_citations,
 )
 from beacon_site.text.injection import injection_reason
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import split_sentences
 from memory.models import Sensitivity, TopicFact
 from memory.services.context import topic_block

@@ -10,8 +10,6 @@ from typing import Any
 
 from django.db import transaction
 from django.utils.text import get_text_list
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search.answers import distinct
@@ -19,6 +17,8 @@ from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchPr
 from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined, ngettext
 from memory.models import SeenUrl, Source
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
@@ -359,13 +359,13 @@ def _searched(
         SearchOutput(asked=done, order=order),
         detail=_detail(services, done, count),
         counts={"queries": len(done), "hits": count, "failed": len(failed)},
-        warning=" ".join(complaints),
+        warning=joined(" ", complaints),
     )
 
 
 def _raise_for(failed: list[AskedQuery], complaints: list[str], answered: set[str]) -> None:
     """End a search without results. Raises ProviderUnavailable or ProviderRejected."""
-    why = " ".join(complaints)
+    why = joined(" ", complaints)
     if answered:
         told = {"why": why, "services": searching.listed(sorted(answered))}
         message = _("%(services)s found nothing, and every other search failed: %(why)s")
@@ -399,7 +399,7 @@ def _detail(services: Sequence[Service], done: list[AskedQuery], count: int) -> 
         for service in services
         if len(service.queries) < service.all_queries
     ]
-    return "; ".join(parts)
+    return joined("; ", parts)
 
 
 def filter_seen(work: RunContext) -> StepResult:
@@ -433,11 +433,12 @@ def filter_seen(work: RunContext) -> StepResult:
     }
     return StepResult(
         output,
-        detail="; ".join(
+        detail=joined(
+            "; ",
             [
-                ", ".join(filter(None, [words, by_you])),
+                joined(", ", filter(None, [words, by_you])),
                 *applied_rules.left_out_in_words(left_out)[: applied_rules.MOST_NAMED],
-            ]
+            ],
         ),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
     )

@@ -16,8 +16,6 @@ import structlog
 from django.conf import settings as site
 from django.db import transaction
 from django.db.models import Q
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
@@ -33,6 +31,8 @@ from beacon_site.providers.search import sample
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined, ngettext
 from beacon_site.text.secret_scanner import mask
 from memory.models import Activity, ContentItem, Topic, Trust
 from memory.models.actors import Actor
@@ -355,7 +355,7 @@ def _in_words(pages: int, again: int, same: int) -> str:
     if again:
         read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}
     aside = ngettext("%(n)d near-duplicate skipped", "%(n)d near-duplicates skipped", same)
-    return f"{read}, {aside % {'n': same}}"
+    return joined(", ", [read, aside % {"n": same}])
 
 
 def _warn_unread_pages(work: RunContext, wanted: int) -> None:
@@ -366,7 +366,7 @@ def _warn_unread_pages(work: RunContext, wanted: int) -> None:
     if new > wanted:
         work.run.warn(
             _(
-                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, their search snippets were used."
+                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, the search snippets were used."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import structlog
 from django.db import DatabaseError
 from django.utils.text import get_text_list
-from django.utils.translation import gettext as _
 
 from beacon_site.net.errors import (
     ProviderError,
@@ -31,6 +30,8 @@ from beacon_site.providers.search.base import (
     get_search,
 )
 from beacon_site.providers.search.catalogue import BY_NAME, KEY
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined
 from memory.models import User
 from memory.services.library import documents as library_services
 from memory.services.library.documents import library_search
@@ -299,7 +300,7 @@ def _complaint(service: str, entries: Sequence[AskedQuery]) -> str:
         "service": label_of(service),
         "failed": failed,
         "all": len(entries),
-        "why": "; ".join(reasons),
+        "why": joined("; ", reasons),
     }
     if failed < len(entries):
         return _("%(service)s: %(failed)d of %(all)d searches failed: %(why)s") % told

@@ -12,8 +12,6 @@ from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
@@ -27,6 +25,8 @@ from beacon_site.text.cleaning import (
     without_citations,
 )
 from beacon_site.text.injection import injection_reason
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import split
 from memory.agents import reflection as reflection_services
 from memory.agents.reflection import EntryContent, why_not

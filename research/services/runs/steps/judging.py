@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from django.utils.translation import gettext as _
-
 from beacon_site.text.canonical_urls import canonical_url
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined
 from research.models import DeltaItem, Run, TopicSettings
 from research.services.intent import weighing as intents
 from research.services.intent.weighing import Item
@@ -120,7 +120,7 @@ def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
         parts.append(words % {"n": withheld, "by": by})
     if muted:
         parts.append(_("%(n)d only from muted sources") % {"n": muted})
-    return ", ".join(parts)
+    return joined(", ", parts)
 
 
 def withholds(changes: Sequence[Change]) -> bool:

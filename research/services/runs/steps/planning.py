@@ -14,13 +14,13 @@ from typing import Any
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from pydantic import BaseModel, Field, model_validator
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm.base import Message
 from beacon_site.text.cleaning import clean, match_key, one_line
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined, ngettext
 from beacon_site.text.sentences import language_of
 from memory.models import Activity, Observation, Sensitivity, Topic, Use
 from memory.models.actors import RESEARCH, Actor
@@ -184,7 +184,7 @@ def _unavailable_services(work: RunContext, was: Run) -> str:
     gone = searching.unavailable_services(work, was)
     for warning in gone:
         work.run.warn(warning)
-    return " ".join(gone)
+    return joined(" ", gone)
 
 
 def in_words(output: PlanOutput) -> str:
@@ -192,11 +192,11 @@ def in_words(output: PlanOutput) -> str:
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
     words = [
-        f"{queries}, {by_words(output['by'])}",
+        joined(", ", [queries, by_words(output["by"])]),
         inputs.in_words(output),
         applied_rules.plan_in_words(output),
     ]
-    return "; ".join(filter(None, words))
+    return joined("; ", filter(None, words))
 
 
 def by_words(by: str) -> str:

@@ -9,8 +9,6 @@ from typing import Any
 
 import structlog
 from django.db import transaction
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
 
 from beacon_site.net.errors import ProviderError, ProviderRejected
@@ -19,6 +17,8 @@ from beacon_site.providers.search import sample
 from beacon_site.providers.search.base import SearchHit, SearchProvider
 from beacon_site.text.canonical_urls import canonical_url, domain_of
 from beacon_site.text.cleaning import clean, one_line, without_citations
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined, ngettext
 from beacon_site.text.sentences import split_sentences
 from memory.models import Source, Topic, TopicFact
 from research.claims.matching import match
@@ -390,7 +390,7 @@ def _why_not(work: RunContext, fact: TopicFact) -> str:
     if hit.reading != Hit.Reading.READ:
         why = hit.reason or _("not read")
         return _("its source couldn’t be read: %(why)s") % {"why": why.rstrip(".")}
-    return _("its source no longer says it, and a search found no other source")
+    return _("its source no longer supports it, and a search found no other source")
 
 
 def _facts(count: int) -> str:
@@ -405,7 +405,7 @@ def _in_words(counts: dict[str, int]) -> str:
         "unchecked": _("%(n)d couldn’t be checked"),
     }
     told = [words[name] % {"n": counts[name]} for name in words if counts[name]]
-    return ", ".join(told)
+    return joined(", ", told)
 
 
 def save(work: RunContext) -> StepResult:

@@ -17,10 +17,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.dateparse import parse_date
-from django.utils.translation import gettext as _
 
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import match_key, shorten
+from beacon_site.text.messages import gettext as _
 from memory.models import Activity, Conflict, ModelCall, Source, Topic, TopicFact, Trust
 from memory.models.actors import RESEARCH
 from memory.services import topic_memory

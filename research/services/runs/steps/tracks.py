@@ -19,8 +19,7 @@ from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 from pydantic import Field
 
 from beacon_site.net.errors import ProviderError
@@ -30,6 +29,8 @@ from beacon_site.providers.search.catalogue import BY_NAME
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import as_data, clean, for_prompt, one_line, shorten
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import joined, ngettext
 from beacon_site.text.numbers import grouped
 from memory.agents.tools.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
 from memory.agents.tools.output_store import asker, store_for
@@ -577,7 +578,7 @@ class TrackLoop:
         made, opened = len(self._made), len(set(self._opened))
         calls = ngettext("%(n)d tool call", "%(n)d tool calls", made) % {"n": made}
         pages = ngettext("%(n)d page opened", "%(n)d pages opened", opened) % {"n": opened}
-        return f"{calls}, {pages}"
+        return joined(", ", [calls, pages])
 
     # --- the prompt ---
 
@@ -722,7 +723,7 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
     }
     calls = sum(step.counts.get("calls", 0) for step in went)
     counts = {"tracks": len(went), "calls": calls, "opened": len(places)}
-    return StepResult(output, detail=f"{tracks}, {pages}", counts=counts)
+    return StepResult(output, detail=joined(", ", [tracks, pages]), counts=counts)
 
 
 def _as_quick(work: RunContext, why: str) -> StepResult:

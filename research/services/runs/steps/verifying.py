@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site.text.cleaning import match_key, plain, without_citations
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.sentences import split_sentences
 from research.services.runs.context import cited_pages
 from research.services.runs.context.cited_pages import CitedPage, Pages
@@ -94,8 +94,8 @@ def _warning(count: int) -> str:
     if not count:
         return ""
     return ngettext(
-        "%(count)d sentence is marked unsupported because its source doesn’t support it",
-        "%(count)d sentences are marked unsupported because their sources don’t support them",
+        "%(count)d sentence is marked as unsupported because its source doesn’t support it",
+        "%(count)d sentences are marked as unsupported because their sources don’t support them",
         count,
     ) % {"count": count}
 

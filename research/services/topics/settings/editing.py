@@ -11,9 +11,9 @@ import idna
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from memory.models import Activity, Revision, Topic
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite

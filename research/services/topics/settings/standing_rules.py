@@ -74,8 +74,7 @@ def _page_and_part(rule: str) -> tuple[str, str | None]:
 def _with_part(page: str, part: str) -> str:
     if page.startswith("library:"):
         raise InvalidValue(
-            _("You can select a part only of a web page. Remove “| %(part)s”.")
-            % {"part": part[:80]}
+            _("Only web pages can have a part. Remove “| %(part)s”.") % {"part": part[:80]}
         )
     try:
         return f"{page} | {part_from(part)}"
@@ -129,7 +128,7 @@ def page_from(text: str) -> str:
         )
     scheme, _sep, rest = text.partition(":")
     if not rest.strip("/"):
-        raise InvalidValue(_("“%(text)s” isn’t the URL of a page.") % {"text": text})
+        raise InvalidValue(_("“%(text)s” isn’t a page URL.") % {"text": text})
     return f"{scheme.lower()}:{rest}"
 
 

@@ -1,0 +1,121 @@
+"""Messages that rows can store without a language: a code and its parameters.
+
+`gettext` and `ngettext` here are used like Django's, but what they return remembers the message and
+its parameters, also through `%`, `+` and an exception. A `MessageField` or `MessagesField`
+(`beacon_site/db/message_fields.py`) stores those, and gives the text in the reader's language. What is
+done to the text otherwise (an f-string, `.join`, a slice) makes it an ordinary string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Number
+from typing import Any
+
+from django.utils import translation
+
+Stored = str | dict[str, Any]
+CODE, PLURAL, COUNT, WITH, PARTS = "code", "plural", "n", "with", "parts"
+
+
+class Message(str):
+    """A text in the current language, with the form in which a row stores it."""
+
+    stored: dict[str, Any]
+
+    def __new__(cls, text: str, stored: dict[str, Any]) -> Message:
+        made = super().__new__(cls, text)
+        made.stored = stored
+        return made
+
+    def __getnewargs__(self) -> Any:
+        return str.__str__(self), self.stored
+
+    def __str__(self) -> str:
+        return self  # so that an exception's message is still one
+
+    def __mod__(self, given: Any) -> str:
+        text = super().__mod__(given)
+        if not isinstance(given, Mapping) or CODE not in self.stored:
+            return text
+        params = {name: _param(value) for name, value in given.items()}
+        return Message(text, self.stored | {WITH: params})
+
+    def __add__(self, other: str) -> str:
+        return _added(self, other)
+
+    def __radd__(self, other: str) -> str:
+        return _added(other, self)
+
+
+def gettext(message: str) -> str:
+    return Message(translation.gettext(message), {CODE: message})
+
+
+def ngettext(singular: str, plural: str, number: int) -> str:
+    stored = {CODE: singular, PLURAL: plural, COUNT: number}
+    return Message(translation.ngettext(singular, plural, number), stored)
+
+
+def stored(text: str) -> Stored:
+    """Return what a row stores for a text: its code and parameters if it has any."""
+    return text.stored if isinstance(text, Message) else text
+
+
+def loaded(value: Any) -> str:
+    """Return a stored text in the current language."""
+    return Message(worded(value), value) if isinstance(value, dict) else str(value)
+
+
+def worded(value: Any) -> str:
+    """Return the text of a stored message. One that no longer fits its parameters is shown as it is."""
+    if not isinstance(value, dict):
+        return str(value)
+    if PARTS in value:
+        return "".join(map(worded, value[PARTS]))
+    message = str(value.get(CODE, ""))
+    try:
+        if PLURAL in value:
+            text = translation.ngettext(message, str(value[PLURAL]), value[COUNT])
+        else:
+            text = translation.gettext(message) if message else ""
+        params = value.get(WITH)
+        if params is None:
+            return text
+        return text % {name: _worded_param(one) for name, one in params.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return message
+
+
+def joined(between: str, texts: Iterable[str]) -> str:
+    """Return what `between.join(texts)` does, as a message if one of the texts is one."""
+    found = list(texts)
+    made = found[0] if found else ""
+    for one in found[1:]:
+        made = _added(made, _added(between, one))
+    return made
+
+
+def _added(first: str, second: str) -> str:
+    if not isinstance(first, Message) and not isinstance(second, Message):
+        return first + second
+    parts: list[Stored] = []
+    for one in map(stored, (first, second)):
+        for part in one[PARTS] if isinstance(one, dict) and PARTS in one else [one]:
+            if parts and isinstance(part, str) and isinstance(parts[-1], str):
+                parts[-1] += part
+            else:
+                parts.append(part)
+    return Message(str.__add__(first, second), {PARTS: parts})
+
+
+def _param(value: Any) -> Any:
+    if isinstance(value, Message):
+        return value.stored
+    if isinstance(value, int | float | None):
+        return value
+    return float(value) if isinstance(value, Number) else str(value)  # type: ignore[arg-type]
+
+
+def _worded_param(value: Any) -> Any:
+    return worded(value) if isinstance(value, dict) else value

@@ -1,0 +1,127 @@
+"""Messages that rows store as a code with parameters, for readers of any language."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from django.db import connection
+from django.utils import translation
+
+from beacon_site.text.cleaning import clean, shorten
+from beacon_site.text.messages import Message, gettext, joined, loaded, ngettext, stored, worded
+from memory.models import User
+from research.models import Run, Step
+from tests.research.factories import make_run, make_topic
+
+LATE = "the worker stopped unexpectedly %(n)d times"
+FAILED = "%(step)s failed: %(why)s"
+
+
+def _nested() -> str:
+    why = RuntimeError(gettext(LATE) % {"n": 3})
+    return gettext(FAILED) % {"step": "write", "why": why.args[0]}
+
+
+def test_a_message_is_its_text_and_knows_its_code_through_an_exception() -> None:
+    text = gettext(FAILED) % {"step": "write", "why": ValueError(gettext(LATE) % {"n": 3}).args[0]}
+    raised = str(ValueError(gettext(LATE) % {"n": 3}))
+
+    assert text == "write failed: the worker stopped unexpectedly 3 times"
+    assert stored(raised) == {"code": LATE, "with": {"n": 3}}
+    assert stored(text) == {
+        "code": FAILED,
+        "with": {"step": "write", "why": {"code": LATE, "with": {"n": 3}}},
+    }
+
+
+def test_the_reader_gets_it_in_their_language_with_what_is_inside_it() -> None:
+    kept = stored(_nested())
+
+    with translation.override("de"):
+        expected = translation.gettext(FAILED) % {
+            "step": "write",
+            "why": translation.gettext(LATE) % {"n": 3},
+        }
+        assert worded(kept) == expected
+        assert "worker stopped" not in worded(kept)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_number_gets_the_plural_of_the_readers_language(count: int) -> None:
+    text = ngettext("%(n)d page read", "%(n)d pages read", count) % {"n": count}
+    for language in ("en", "de", "ja"):
+        with translation.override(language):
+            assert worded(stored(text)) == translation.ngettext(
+                "%(n)d page read", "%(n)d pages read", count
+            ) % {"n": count}
+
+
+def test_parts_are_joined_and_each_is_translated() -> None:
+    parts = [gettext(LATE) % {"n": 1}, "arXiv", gettext(LATE) % {"n": 2}]
+    told = joined("; ", parts)
+    added = parts[0] + "; " + parts[1] + ("; " + parts[2])
+
+    assert told == "; ".join(parts) == added
+    assert stored(told) == stored(added)
+    assert joined(", ", []) == "" and joined(", ", ["a", "b"]) == "a, b"
+    with translation.override("fr"):
+        assert worded(stored(told)).count("arXiv") == 1 and "worker stopped" not in worded(
+            stored(told)
+        )
+
+
+def test_what_changes_nothing_keeps_the_code_and_what_does_gives_plain_text() -> None:
+    text = gettext(LATE) % {"n": 3}
+    for same in (clean(text)[0], shorten(text, 200), copy.deepcopy(text), pickle.loads(pickle.dumps(text))):  # fmt: skip # noqa: S301
+        assert stored(same) == stored(text)
+    for other in (text[:5], f"{text}!", text.upper(), shorten(text, 10)):
+        assert not isinstance(other, Message)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"code": FAILED},
+        {"code": FAILED, "with": {"step": "a"}},
+        {"code": FAILED, "with": []},
+        {"code": 7},
+        {"parts": "ab"},
+        {"code": LATE, "with": {"n": "many"}},
+        {"code": LATE, "plural": 3, "n": "x"},
+    ],
+)
+def test_a_broken_row_still_gives_a_text(broken: dict) -> None:
+    assert isinstance(loaded(broken), str)
+
+
+@pytest.mark.django_db
+def test_rows_hold_codes_and_pages_of_any_language_read_them(alice: User) -> None:
+    run = make_run(make_topic(alice))
+    run.warn_afterwards(_nested())
+    run.warn_afterwards("A provider’s own words.")
+    run.warn_afterwards(_nested())
+    lookalike = '{"code": "stop"} was the answer'
+    step = Step.objects.create(run=run, name="write", detail=_nested(), warning=lookalike)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT warnings::text FROM research_run WHERE id = %s", [run.pk])
+        [raw] = cursor.fetchone()
+        cursor.execute("SELECT detail FROM research_step WHERE id = %s", [step.pk])
+        [detail] = cursor.fetchone()
+    assert "failed: the worker" not in raw + detail and FAILED in raw and FAILED in detail
+
+    for language in ("en", "es"):
+        with translation.override(language):
+            again, part = Run.objects.get(pk=run.pk), Step.objects.get(pk=step.pk)
+            assert again.warnings == [worded(stored(_nested())), "A provider’s own words."]
+            assert part.detail == again.warnings[0] and part.warning == lookalike
+            # Saved again by a reader of this language, the code stays.
+            again.save()
+            part.save()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT warnings::text FROM research_run WHERE id = %s", [run.pk])
+        assert cursor.fetchone() == (raw,)
+    assert list(Step.objects.values_list("warning", flat=True)) == [lookalike]
