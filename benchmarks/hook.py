@@ -5,7 +5,7 @@
 It fills a temporary Beacon with one owner's notes (as benchmarks/recall.py does), starts the web server
 as `make up` does, and calls the installed hook as an agent does: a process for each prompt. Prompts have 1 to
 60 words, some with code, file names or other languages. Each is sent to Recall again, without a
-process. `--vectors` adds a random vector to each note and turns the local embedder on.
+process. `--vectors` adds a vector to each note and turns the local embedder on.
 
 Wall time says little on a busy machine, so the CPU time of each part is printed as well (Linux).
 
@@ -32,6 +32,7 @@ from benchmarks import stack
 from benchmarks.api import WARM, Spent, _client, _made
 
 MOST = 300.0  # ms
+EMBEDDED = 2_000  # texts
 HOOK = stack.ROOT / "clients/claude-code/hooks/beacon_hook.py"
 CODE = """```python
 def {0}(self, {1}: str) -> None:
@@ -84,32 +85,38 @@ def _filled(asked: argparse.Namespace) -> tuple[list[str], str]:
     call_command("migrate", verbosity=0)
     texts, owner, token = _made(asked.size, asked.texts)
     if asked.vectors:
-        _give_vectors(owner)
+        _give_vectors(owner, texts)
     return texts, token
 
 
-def _give_vectors(owner: Any) -> None:
-    """Give each note a random unit vector, as if the local embedder had made it."""
+def _give_vectors(owner: Any, texts: list[str]) -> None:
+    """Give each note a mix of two of EMBEDDED real vectors, since making all takes half an hour."""
+    import numpy as np
     from django.core.management import call_command
     from django.db import connection
 
-    from memory.models import Embedding, EmbeddingDue
+    from memory.models import Embedding, EmbeddingDue, Note
     from memory.services.llm import embedders
     from memory.services.search import vectors
 
     embedder = embedders.embedder()
     assert embedder is not None
-    size = embedder.dimensions or len(embedder.embed(["size"])[0])
-    vectors.ensure_table(size)
-    table = Embedding._meta.db_table
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {table} (owner_id, record_type, object_id, model, dimensions, values, "  # noqa: S608  our own names
-            "created) SELECT owner_id, 'note', id, %s, %s, "
-            "(SELECT array_agg((random() - 0.5) * sqrt(12.0 / %s)) FROM generate_series(1, %s + 0 * "
-            "length(n.content))), now() FROM memory_note n WHERE owner_id = %s",
-            [embedder.model, size, size, size, owner.pk],
-        )
+    real = np.array(embedder.embed(texts[:EMBEDDED]))
+    chance = np.random.default_rng(7)
+    vectors.ensure_table(real.shape[1])
+    keys = list(Note.objects.of(owner).values_list("pk", flat=True))
+    for start in range(0, len(keys), 1000):
+        some = keys[start : start + 1000]
+        pairs = chance.integers(len(real), size=(2, len(some)))
+        mixed = real[pairs[0]] + real[pairs[1]] * 0.6
+        mixed /= np.linalg.norm(mixed, axis=1, keepdims=True)
+        Embedding.objects.bulk_create(
+            Embedding(
+                owner=owner, record_type="note", object_id=key, model=embedder.model,
+                dimensions=len(values), values=values,
+            )
+            for key, values in zip(some, mixed.tolist(), strict=True)
+        )  # fmt: skip
     EmbeddingDue.objects.all().delete()
     call_command("vectors", verbosity=0)
     with connection.cursor() as cursor:
