@@ -28,6 +28,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients/python/src"))
+
+from beacon_memory.hook_settings import START
+
 from benchmarks import stack
 from benchmarks.api import WARM, Spent, _client, _made
 
@@ -174,7 +178,9 @@ def _called(
     given = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": prompt}
     before = spent.parts() if spent else (0.0, 0.0)
     wall, cpu = _process(
-        [sys.executable, "-I", "-S", str(HOOK), "claude-code"], json.dumps(given), environment
+        [sys.executable, "-I", "-S", "-c", START, str(HOOK), "claude-code"],
+        json.dumps(given),
+        environment,
     )
     web, postgres = (
         (after - earlier for after, earlier in zip(spent.parts(), before, strict=True))
@@ -201,8 +207,7 @@ def _process(command: list[str], given: str, environment: dict[str, str]) -> tup
 
 def _requests(base: str, token: str, asked: Sequence[str]) -> list[float]:
     """Return the milliseconds of the hook's requests, sent by one process."""
-    sys.path.insert(0, str(HOOK.parent))
-    import beacon_hook as hook
+    from beacon_memory import hook
 
     class Kept:
         """Sends the hook's requests over a kept connection."""
