@@ -158,16 +158,18 @@ def _measured(base: str, token: str, texts: list[str], calls: int, spent: Spent)
         calls_of = [_called(prompt, environment, spent) for prompt in asked[WARM:]]
     empty = [_process([sys.executable, "-I", "-S", "-c", "pass"], "", {})[0] for _ in asked[WARM:]]
     alone = _requests(base, token, asked[WARM:])
-    print(f"{len(texts):,} notes, {calls} prompts, load {os.getloadavg()[0]:.1f}\n")
+    silent = sum(one["silent"] for one in calls_of)
+    print(f"{len(texts):,} notes, {calls} prompts, load {os.getloadavg()[0]:.1f}", end="; ")
+    print(f"{silent:.0f} prompts got no records\n")
     print("| | p50 ms | p95 ms | largest |\n|---|---|---|---|")
     walls = [one["wall"] for one in calls_of]
     p95 = _row("prompt hook, with the start of its process", walls)
     _row("of it: a Python process that does nothing", empty)
-    _row("of it: the request alone, over a kept connection", alone)
+    _row("of it: only the request, over a kept connection", alone)
     _row("CPU time: process of the hook", [one["hook"] for one in calls_of])
     _row("CPU time: web server", [one["web"] for one in calls_of])
     _row("CPU time: Postgres", [one["postgres"] for one in calls_of])
-    _row("CPU time: total", [sum(v for k, v in one.items() if k != "wall") for one in calls_of])
+    _row("CPU time: total", [one["hook"] + one["web"] + one["postgres"] for one in calls_of])
     return int(p95 >= MOST)
 
 
@@ -177,7 +179,7 @@ def _called(
     """Call the hook for a prompt; return the milliseconds by part."""
     given = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": prompt}
     before = spent.parts() if spent else (0.0, 0.0)
-    wall, cpu = _process(
+    wall, cpu, output = _process(
         [sys.executable, "-I", "-S", "-c", START, str(HOOK), "claude-code"],
         json.dumps(given),
         environment,
@@ -187,11 +189,13 @@ def _called(
         if spent
         else before
     )
-    return {"wall": wall, "hook": cpu, "web": web, "postgres": postgres}
+    return {"wall": wall, "hook": cpu, "web": web, "postgres": postgres, "silent": not output}
 
 
-def _process(command: list[str], given: str, environment: dict[str, str]) -> tuple[float, float]:
-    """Run a process; return its milliseconds of wall and CPU time."""
+def _process(
+    command: list[str], given: str, environment: dict[str, str]
+) -> tuple[float, float, str]:
+    """Run a process; return its milliseconds of wall and CPU time, and its output."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     done = subprocess.run(
@@ -202,7 +206,7 @@ def _process(command: list[str], given: str, environment: dict[str, str]) -> tup
     cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
     if done.stderr:
         raise SystemExit(done.stderr)
-    return wall * 1000, cpu * 1000
+    return wall * 1000, cpu * 1000, done.stdout
 
 
 def _requests(base: str, token: str, asked: Sequence[str]) -> list[float]:
