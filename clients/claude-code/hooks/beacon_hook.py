@@ -480,7 +480,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """Be the process that an agent starts.
+
+    The installed commands import this file, since Python then keeps it compiled, if it can write
+    there. Compiling takes as long as starting Python.
+    """
     try:
         main(sys.argv[1:])
         sys.stdout.flush()
@@ -488,3 +493,7 @@ if __name__ == "__main__":
     except OSError:
         pass  # the agent has closed its end
     os._exit(0)  # without waiting for a request that is still under way
+
+
+if __name__ == "__main__":
+    start()
