@@ -6,8 +6,10 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
@@ -253,3 +255,25 @@ def slug_of(title: str) -> str:
         return slug
     digest = hashlib.sha256(normal.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{slug[:_CUT].rstrip('-') or 'topic'}-{digest}"
+
+
+# --- IDs that people, agents and files name ---
+
+
+def uuid_of(text: object) -> UUID | None:
+    """Return the UUID that a text is, in any spelling; None if it isn't one."""
+    try:
+        return UUID(str(text))
+    except ValueError:
+        return None
+
+
+def uuids_of(texts: Iterable[object]) -> list[UUID]:
+    """Return the UUIDs among the texts, each once."""
+    return list(dict.fromkeys(found for text in texts if (found := uuid_of(text)) is not None))
+
+
+def is_uuid(text: str) -> bool:
+    """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
+    found = uuid_of(text)
+    return found is not None and str(found) == text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import shorten, uuids_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
@@ -250,23 +249,12 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
     rows = found(request.user, Filters.of(request.POST))
     if "all" not in request.POST:
-        rows = rows.filter(pk__in=_ticked(request))
+        rows = rows.filter(pk__in=uuids_of(request.POST.getlist("report")))
     if request.POST.get("as") == "unread":
         confirm_unread(request, *topic_news.mark_unread(rows))
     else:
         confirm_read(request, *topic_news.mark_read(rows))
     return redirect_back(request, reverse("research:reports"))
-
-
-def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
-    """Return the valid keys of the selection."""
-    keys = []
-    for text in request.POST.getlist("report"):
-        try:
-            keys.append(uuid.UUID(text))
-        except ValueError:
-            continue
-    return keys
 
 
 @undoes("reports-marked")

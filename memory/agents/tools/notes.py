@@ -8,12 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
-from uuid import UUID
 
 from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field, model_validator
 
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import clean, one_line, shorten, uuid_of
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
     Arguments,
@@ -212,10 +211,7 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
 
 def _note(context: ToolContext, text: str) -> Note | ToolResult:
     """Return the note that can be replaced, or the answer that says why it can't."""
-    try:
-        key = UUID(text.strip().strip("[]").rpartition(":")[2])
-    except ValueError:
-        key = None
+    key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
     mine = Note.objects.of(context.owner)
     note: Note | None = mine.filter(pk=key).first() if key else None
     if note is None and key and Observation.objects.of(context.owner).filter(pk=key).exists():
@@ -349,9 +345,8 @@ def _check_session(context: ToolContext, session_id: str) -> None:
     """Raise InvalidValue for one of the owner's sessions that isn't this caller's."""
     if source_of(session_id) == context.source:
         return
-    try:
-        key = UUID(session_id)
-    except ValueError:
+    key = uuid_of(session_id)
+    if key is None:
         return  # a conversation elsewhere, nothing of which is stored here
     session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
     if session is not None and (session.agent is None or session.agent.actor != context.by):
@@ -425,10 +420,7 @@ TOOLS = (
 
 def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: str) -> ToolResult:
     """Rate a record that the caller can read, or clear its rating."""
-    try:
-        key = UUID(text.strip().strip("[]").rpartition(":")[2])
-    except ValueError:
-        key = None
+    key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
     record = ratings.record_of(context.owner, key) if key else None
     if record is None or not context.may_read(record):
         problem = _("There is no result “%(id)s”. Use recall to get IDs.")

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ContentItem, Revision, Sensitivity
@@ -130,23 +131,13 @@ def content_bulk(request: BeaconRequest) -> HttpResponse:
         if request.POST.get("all"):
             moved = content_items.trash_matching(request.user, wanted, by=request.actor)
         else:
-            keys = _keys(request)
+            keys = uuids_of(request.POST.getlist("record"))
             moved = content_items.trash_ticked(request.user, keys, by=request.actor)
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
         return redirect_to(request, back)
     _say_moved(request, moved)
     return redirect_to(request, back)
-
-
-def _keys(request: BeaconRequest) -> list[UUID]:
-    found = []
-    for text in request.POST.getlist("record"):
-        try:
-            found.append(UUID(text))
-        except ValueError:
-            continue
-    return found
 
 
 def _say_moved(request: BeaconRequest, moved: content_items.TrashedItems) -> None:

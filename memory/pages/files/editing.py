@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -19,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
-from beacon_site.text.cleaning import one_line
+from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
@@ -186,9 +185,8 @@ def composed(
 
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     """Return the section in Trash that a URL names, if it belongs to this file."""
-    try:
-        pk = UUID(key)
-    except ValueError:
+    pk = uuid_of(key)
+    if pk is None:
         return None
     found = FileEntry.objects.of(file.owner).in_trash().filter(pk=pk, path=file.path).first()
     if found is not None:

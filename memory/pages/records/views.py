@@ -20,6 +20,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
@@ -70,13 +71,8 @@ from memory.services.search.related import text_of
 
 def _asked(data: Any) -> list[UUID]:
     """Return the IDs in a URL or a form, each once, without invalid ones."""
-    found = []
-    for text in ",".join([*data.getlist("ids"), *data.getlist("id")]).split(","):
-        try:
-            found.append(UUID(text.strip()))
-        except ValueError:
-            continue
-    return list(dict.fromkeys(found))[: merging.MOST + 1]
+    texts = ",".join([*data.getlist("ids"), *data.getlist("id")]).split(",")
+    return uuids_of(text.strip() for text in texts)[: merging.MOST + 1]
 
 
 @require_http_methods(["GET", "POST"])

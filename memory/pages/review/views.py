@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from beacon_site.text.cleaning import uuids_of
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.agents import agents_of
 from memory.models import Proposal, RefusedSource, ReviewLevel, origins
@@ -333,11 +334,12 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     asked = review_page.Filters.of(request.GET)
     wanted = review_page.Filters(type=asked.type, by=asked.by)
     rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
+    ticked = uuids_of(request.POST.getlist("proposal"))
     if not request.POST.get("all"):
-        rows = rows.filter(pk__in=_ticked(request))
+        rows = rows.filter(pk__in=ticked)
     chosen = list(rows) if act in review_acts.ACTS else []
     if not chosen:
-        is_late = act in review_acts.ACTS and bool(_ticked(request))
+        is_late = act in review_acts.ACTS and bool(ticked)
         why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
         messages.warning(request, why)
         return redirect_back(request, reverse("research:inbox"))
@@ -347,16 +349,6 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     undo = _reopen(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
     return redirect_back(request, reverse("research:inbox"))
-
-
-def _ticked(request: BeaconRequest) -> list[UUID]:
-    found = []
-    for key in request.POST.getlist("proposal"):
-        try:
-            found.append(UUID(key))
-        except ValueError:
-            continue
-    return found
 
 
 @require_http_methods(["GET", "POST"])
