@@ -186,8 +186,8 @@ class NoteForm(RecordForm):
         return self.cleaned_data["confidence"].strip() or "1"
 
 
-class NewNoteForm(NoteForm):
-    """A new note; the soul, agent and user notes are written in Settings."""
+class _WithTopic(RecordForm):
+    """The topic of a new record, which is one of its owner's."""
 
     topic = forms.ModelChoiceField(
         label=gettext_lazy("Topic"),
@@ -198,8 +198,15 @@ class NewNoteForm(NoteForm):
 
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
         self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
+
+
+class NewNoteForm(_WithTopic, NoteForm):
+    """A new note; the soul, agent and user notes are written in Settings."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
 
 
 class ObservationForm(RecordForm):
@@ -221,19 +228,8 @@ class ObservationForm(RecordForm):
         return {**super().checked, "category": self.cleaned_data["category"]}
 
 
-class NewObservationForm(ObservationForm):
+class NewObservationForm(_WithTopic, ObservationForm):
     """A new observation."""
-
-    topic = forms.ModelChoiceField(
-        label=gettext_lazy("Topic"),
-        queryset=Topic.objects.none(),
-        required=False,
-        empty_label=gettext_lazy("None"),
-    )
-
-    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
 
 
 class _Editing(RecordForm):
