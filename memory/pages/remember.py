@@ -41,7 +41,7 @@ from memory.pages.shared.responses import (
 )
 from memory.pages.shared.undo import offer_revision
 from memory.services.notes.saving import write_note
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from memory.services.review.contradictions import Known

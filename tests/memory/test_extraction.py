@@ -13,7 +13,6 @@ from memory.models import ModelCall, Observation
 from memory.models.actors import RESEARCH
 from memory.services.llm import connections
 from memory.services.llm.booking import BudgetReached
-from memory.services.observations import batch, remember_lines
 from memory.services.observations.extraction import (
     LEAST,
     MOST,
@@ -22,6 +21,8 @@ from memory.services.observations.extraction import (
     extract,
     without_known,
 )
+from memory.services.observations.lines import batch
+from memory.services.observations.saving import remember_lines
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

@@ -30,7 +30,6 @@ from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.services.context import identity
 from memory.services.notes.checks import usual_stability
 from memory.services.notes.saving import supersede, write_note
-from memory.services.observations import Remembered, batch, remember_lines
 from memory.services.observations.consolidation import (
     Turn,
     keep_lines,
@@ -38,7 +37,14 @@ from memory.services.observations.consolidation import (
     source_of,
     trust_in_answers,
 )
-from memory.services.observations.lines import MOST_LINES, checked, checked_size, checked_source
+from memory.services.observations.lines import (
+    MOST_LINES,
+    batch,
+    checked,
+    checked_size,
+    checked_source,
+)
+from memory.services.observations.saving import Remembered, remember_lines
 from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 from memory.services.search import ratings

@@ -57,7 +57,7 @@ from memory.pages.trash import listing as trash_listing
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
-from memory.services.observations import edit_observation
+from memory.services.observations.saving import edit_observation
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 from memory.services.records import kinds as record_kinds
