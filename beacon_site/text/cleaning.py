@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import re
 import unicodedata
 from collections import Counter
@@ -47,6 +49,12 @@ def cell(value: Any) -> str:
     """Return a value as text, with a quote before anything that a spreadsheet would run as a formula."""
     text = "" if value is None else str(value)
     return "'" + text if text.lstrip(" ").startswith(FORMULA) else text
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()
 
 
 # --- cleaning, widths and plain text ---

@@ -271,5 +271,6 @@ def _is_beacons_run(name: str) -> bool:
 
 
 def _is_others_session(caller: Caller, name: str) -> bool:
-    stored = Session.objects.filter(pk=uuid_of(name))
+    key = uuid_of(name)
+    stored = Session.objects.filter(pk=key) if key else Session.objects.none()
     return bool(stored.exists() and not stored.filter(agent=caller.agent).exists())

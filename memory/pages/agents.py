@@ -462,7 +462,7 @@ def agents_to_choose(user: User) -> list[tuple[str, str]]:
 
 
 def topics_of(user: User) -> list[tuple[str, str]]:
-    """Return the topics to choose from: slug and title, newest first."""
+    """Return the topics to choose from or to filter by: slug and title, newest first."""
     rows = Topic.objects.of(user).live().order_by("-created")[:200]
     return list(rows.values_list("slug", "title"))
 

@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -31,6 +31,7 @@ from memory.pages.shared.responses import (
     in_inbox,
     is_in_inbox,
     next_of,
+    own_or_404,
     question_about_secrets,
     redirect_back,
     redirect_to,
@@ -267,8 +268,7 @@ SAID = {
 
 
 def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
-    found: Conflict = get_object_or_404(Conflict.objects.of(request.user), pk=pk)
-    found.owner = request.user
+    found: Conflict = own_or_404(request, Conflict.objects.of(request.user), pk)
     return found
 
 

@@ -23,6 +23,7 @@ from django.views.decorators.http import (
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import match_key
+from beacon_site.text.numbers import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -106,8 +107,8 @@ class SentenceForm(AsksAboutSecrets):
         versions = {}
         for value in self._chosen():
             key, _colon, version = value.partition(":")
-            if version.isascii() and version.isdecimal() and len(version) < 10:
-                versions[key] = int(version)
+            if (number := number_of(version)) is not None:
+                versions[key] = number
         facts = [fact for fact in self.facts if str(fact.pk) in versions]
         return [(fact, versions[str(fact.pk)]) for fact in facts]
 

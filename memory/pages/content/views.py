@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -26,7 +26,7 @@ from memory.pages.content.items import Filters
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.responses import redirect_back, redirect_to, refused
+from memory.pages.shared.responses import own_or_404, redirect_back, redirect_to, refused
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.items import clear
 
@@ -70,9 +70,7 @@ def _counted(number: int) -> str:
 
 def _item(request: BeaconRequest, pk: UUID) -> Any:
     """Return the person's own item, also from Trash; 404 for another's."""
-    item = get_object_or_404(ContentItem.objects.of(request.user).select_related("topic"), pk=pk)
-    item.owner = request.user
-    return item
+    return own_or_404(request, ContentItem.objects.of(request.user).select_related("topic"), pk)
 
 
 @require_safe

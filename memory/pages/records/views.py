@@ -47,6 +47,7 @@ from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.responses import (
     list_of,
     next_of,
+    own_or_404,
     redirect_back,
     redirect_to,
     refused,
@@ -150,9 +151,7 @@ PANELS = ("panel", "record-panel")
 def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
     """Return the person's own record, also from Trash; 404 for another's."""
     rows = record_page.model_of(type).objects.of(request.user)
-    record: Remembered = get_object_or_404(rows.select_related("topic"), pk=pk)
-    record.owner = request.user
-    return record
+    return own_or_404(request, rows.select_related("topic"), pk)
 
 
 @require_safe
@@ -212,9 +211,7 @@ def _record_to_change(request: BeaconRequest, type: str, pk: UUID, *, act: str =
     model = record_kinds.models().get(type)
     if model is None or act not in OWN_PAGES.get(type, (act,)):
         raise Http404
-    record: Remembered = get_object_or_404(model.objects.of(request.user), pk=pk)
-    record.owner = request.user
-    return record
+    return own_or_404(request, model.objects.of(request.user), pk)
 
 
 def page_of(record: Any) -> str:

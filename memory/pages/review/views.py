@@ -11,7 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -30,6 +30,7 @@ from memory.pages.shared.responses import (
     in_inbox,
     is_in_inbox,
     next_of,
+    own_or_404,
     question_about_secrets,
     redirect_back,
     redirect_to,
@@ -154,8 +155,7 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
     models: dict[str, Any] = {**MODELS, "proposal": Proposal}
     if kind not in models:
         raise Http404
-    about = get_object_or_404(models[kind].objects.of(request.user), pk=pk)
-    about.owner = request.user
+    about = own_or_404(request, models[kind].objects.of(request.user), pk)
     choices = blocking.choices_of(request.user, about)
     wanted = request.POST.get("choice", "")
     chosen = next((one for one in choices if one.value == wanted), None)
@@ -191,8 +191,7 @@ def _show_choices(
 @act("source-allow")
 def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
     """Unblock a source; what was rejected with it is pending again."""
-    blocked = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
-    blocked.owner = request.user
+    blocked = own_or_404(request, RefusedSource.objects.of(request.user), pk)
     name, number = blocked.name, blocking.allow(blocked, by=request.actor)
     words = _("“%(name)s” is unblocked.") % {"name": name}
     if number:
@@ -208,8 +207,7 @@ def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
 
 
 def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
-    found: Proposal = get_object_or_404(Proposal.objects.of(request.user), pk=pk)
-    found.owner = request.user
+    found: Proposal = own_or_404(request, Proposal.objects.of(request.user), pk)
     return found
 
 
