@@ -24,6 +24,8 @@ from xdist.scheduler import LoadScopeScheduling
 from beacon_site import celery
 from beacon_site.db import leased_jobs
 from beacon_site.net import browser as chromium_of_runs
+from beacon_site.net.extract import Extractor
+from beacon_site.providers.llm.openai_model import learned_about
 from memory.services.llm import connections
 from tests import kept_users
 from tests.attacks import figures as attacks
@@ -32,6 +34,7 @@ from tests.faults import figures
 from tests.faults.guards import GUARDS
 from tests.faults.unguarded import Unguarded, add_twins
 from tests.migrated import migrated
+from tests.providers.servers import ScriptedChatServer
 
 # A crowded machine must fail no test: no example has a deadline, and none is given up for having
 # taken long to make.  Under CI Hypothesis itself takes the same examples each time.
@@ -310,3 +313,32 @@ def count(record_property: Callable[[str, object], None]) -> attacks.Count:
         record_property(attacks.NAME, [sink, tried, refused, tried - refused - run, run])
 
     return noted
+
+
+@pytest.fixture
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is told that there is work."""
+    monkeypatch.setattr(celery, "send", lambda *args, **kwargs: True)
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Iterator[Extractor]:
+    """One warm reader of pages for all tests of a module."""
+    reader = Extractor()
+    yield reader
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[ScriptedChatServer]:
+    """A model endpoint on this machine, whose answers a test scripts."""
+    with ScriptedChatServer() as server:
+        yield server
+
+
+@pytest.fixture
+def chat(endpoint: ScriptedChatServer) -> ScriptedChatServer:
+    """The endpoint, of which nothing is known yet."""
+    learned_about.cache_clear()
+    endpoint.forget()
+    return endpoint

@@ -496,3 +496,8 @@ def _canonical(value: str) -> str:
     # A comma or apostrophe between thousands isn't part of a number.
     plain = re.sub(r"(?<=\d)[,'](?=\d{3}(?!\d))", "", value.casefold())
     return " ".join(plain.split()).strip(" .")
+
+
+def is_same_release(one: str, other: str) -> bool:
+    """Whether two versions are the same, or one is a release of the other: 13 and 13.23."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, signed_in
 
 pytestmark = [
     pytest.mark.browser,
@@ -16,12 +16,6 @@ pytestmark = [
 Visit = Callable[..., Visitor]
 TEXT = "Fares are stale.\nAsk the airline.\nThe desk opens at nine."
 CONTENT = "[name=content]"
-
-
-def signed_in(visit: Visit, name: str, **options: object) -> Visitor:
-    made = visit(**options)
-    made.sign_in(name)
-    return made
 
 
 def written(visitor: Visitor, text: str = TEXT) -> str:

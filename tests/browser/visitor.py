@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +173,17 @@ class Visitor:
     def close(self) -> None:
         """Close the browser's window."""
         self.context.close()
+
+
+def unfold(visitor: Visitor) -> None:
+    """Open everything that is folded on the page."""
+    visitor.page.evaluate(
+        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
+    )
+
+
+def signed_in(visit: Callable[..., Visitor], name: str, **options: object) -> Visitor:
+    """Open a window in which this person is signed in."""
+    made = visit(**options)
+    made.sign_in(name)
+    return made
