@@ -22,7 +22,7 @@ Visit = Callable[..., Visitor]
 def visitor(visit: Visit, newcomer: str) -> Visitor:
     """A signed-in person whose browser carries out no script."""
     made = visit(java_script_enabled=False)
-    made.sign_in(newcomer)
+    made.sign_in_by_form(newcomer)
     return made
 
 
