@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.db.keyset import PAGE_SIZE, Page
 from beacon_site.text.cleaning import cell, csv_line
+from beacon_site.text.messages import from_column
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
@@ -274,7 +275,8 @@ def _rows(topic: Topic, asked: Question, limit: str, **more: Any) -> Iterator[Fi
         cursor.execute(query, {"topic": topic.pk, **values, **more})
         names = [column.name for column in cursor.description or ()]
         for row in cursor.fetchall():
-            yield Figures(**dict(zip(names, row, strict=True)))
+            found = dict(zip(names, row, strict=True))
+            yield Figures(**found | {"why": from_column(found["why"])})
 
 
 def _order(asked: Question) -> str:
