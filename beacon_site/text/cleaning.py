@@ -266,7 +266,7 @@ def slug_of(title: str) -> str:
     return f"{slug[:_CUT].rstrip('-') or 'topic'}-{digest}"
 
 
-# --- IDs that people, agents and files name ---
+# --- IDs and numbers that people, agents and files name ---
 
 
 def uuid_of(text: object) -> UUID | None:
@@ -286,3 +286,9 @@ def is_uuid(text: str) -> bool:
     """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
     found = uuid_of(text)
     return found is not None and str(found) == text
+
+
+def number_of(text: str) -> int | None:
+    """Return the whole number that a text is, of at most nine digits, or None."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10
+    return int(text) if is_number else None

@@ -19,8 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import shorten, uuids_of
-from beacon_site.text.numbers import number_of
+from beacon_site.text.cleaning import number_of, shorten, uuids_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue

@@ -22,8 +22,7 @@ from django.views.decorators.http import (
 )
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import match_key
-from beacon_site.text.numbers import number_of
+from beacon_site.text.cleaning import match_key, number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.text.numbers import number_of
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Membership, Topic, User
 from memory.models.errors import InvalidValue, Locked, MemoryRefused

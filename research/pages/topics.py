@@ -25,7 +25,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import domain_of
-from beacon_site.text.numbers import number_of
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Topic
 from memory.models.errors import InvalidValue, MemoryRefused

@@ -21,7 +21,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.db import keyset
-from beacon_site.text.numbers import number_of
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
 from memory.models.errors import MemoryRefused

@@ -18,8 +18,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import number_of
 from beacon_site.text.diff import Merge, merge
-from beacon_site.text.numbers import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
 from memory.models.actors import Actor
