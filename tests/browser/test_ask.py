@@ -32,8 +32,7 @@ def asker(
     """A person with or without scripts."""
     scripts: bool = request.param
     made = Visitor(browser, asking_site.base, java_script_enabled=scripts)
-    made.sign_in("person0" if scripts else "person1", PASSWORD)
-    made.goto("/ask/")
+    made.sign_in("person0" if scripts else "person1", PASSWORD, then="/ask/")
     yield made
     problems = made.problems
     made.close()

@@ -112,7 +112,7 @@ class Site:
         )  # fmt: skip
         alive = f"{name}@test" if "research" in queues else f"{name}@test, upkeep"
         query = "SELECT count(*) FROM research_worker WHERE name = %s"
-        self.wait(lambda: self.value(query, alive))
+        self.wait(lambda: self.value(query, alive), 180)
 
     def start_threads(self) -> None:
         """Start the one worker of `make up`, and wait until it, upkeep and the beat report."""
