@@ -350,7 +350,7 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
 
 
 def _edits_of_paragraphs(diff: PageDiff) -> set[int]:
-    """Return the ids of removed sentences that are no news by themselves.
+    """Return the ids of removed sentences that aren't news by themselves.
 
     If a paragraph lost one short sentence, it was edited. If the sentence was all of it, it's news
     only if it has values or says what must or may be done.

@@ -884,7 +884,7 @@ def test_a_rule_in_the_place_of_another_about_something_else_is_new():
 
     old, new = f"# Depot\n\n{before}\n\n{kept}\n", f"# Depot\n\n{after}\n\n{kept}\n"
     assert sorted(said(old, new)) == [("gone", before), ("new", after)]
-    # In a paragraph of which the rest stands, a short sentence was only edited away.
+    # Without a short sentence, a paragraph that is otherwise the same was only edited.
     old, new = f"# Depot\n\n{before} {kept}\n", f"# Depot\n\n{after} {kept}\n"
     assert said(old, new) == [("new", after)]
 
