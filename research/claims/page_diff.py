@@ -385,7 +385,7 @@ def _alike_rows(
     """Yield pairs of rows that share most of their cells.
 
     Each has the negative share, the order of both, and the rows. A cell that few rows have weighs
-    more. Rows that share no rare cell aren't compared.
+    more. Rows that share no rare cell, or only check marks, aren't compared.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
     counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
@@ -398,25 +398,20 @@ def _alike_rows(
     for b in new:
         shared: defaultdict[int, float] = defaultdict(float)
         beside: dict[int, Entry] = {}
-        telling: set[int] = set()
         for cell in _row_cells(b):
             for a in holding.get(cell, ())[:MOST_HOLDING]:
                 shared[id(a)] += weights[cell]
                 beside[id(a)] = a
-                telling |= {id(a)} if _tells_apart(cell, counts) else set()
         for name, weight in shared.items():
             a = beside[name]
-            if name not in telling:
-                continue
             # A column that only one of them has doesn't distinguish them.
             larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
-            if weight >= SHARED * larger:
+            if weight >= SHARED * larger and _share_more_than_signs(a, b):
                 yield -weight / larger, a.order, b.order, a, b
 
 
-def _tells_apart(cell: tuple[str, str], counts: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a cell that two rows share is more than a check mark that many rows have."""
-    return counts[cell] <= 2 or any(map(str.isalnum, cell[1]))
+def _share_more_than_signs(a: Entry, b: Entry) -> bool:
+    return any(not values.is_sign(value) for _name, value in _row_cells(a) & _row_cells(b))
 
 
 def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:

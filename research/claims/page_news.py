@@ -74,8 +74,7 @@ MOST_OF_FRAME = 8
 REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
-# words of a removed sentence without values or rules that stood alone
-FEW_TELLING_WORDS = 16
+FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
 SLIGHT = 0.06  # share of long words from which an edit is more than a touch
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
@@ -124,7 +123,7 @@ _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re
 _LABEL = r"(?:\d[\w.]*|[A-Za-z])(?![\w.])"
 _REFERRED = re.compile(
     rf"(?:§+|\b(?:articles?|sections?|chapters?|clauses?|paragraphs?|subsections?|appendix|annex|art|sec|artikels?|absatz|abs|satz"
-    rf"|nummer|nr|buchstabe|ziffer|kapitel|anhang|artículos?|incisos?|letras?|apartados?|numeral(?:es)?|capítulos?|anexos?"
+    rf"|letters?|lit|nummer|nr|buchstabe|ziffer|kapitel|anhang|artículos?|incisos?|letras?|apartados?|numeral(?:es)?|capítulos?|anexos?"
     rf"|alinéas?|chapitres?|annexes?)\b\.?)\s*{_LABEL}(?:\s*(?:,|and|or|und|oder|et|ou|y|o|e)\s*{_LABEL})*"
     r"|第\s*\d+\s*[条條章节節項项]",
     re.IGNORECASE,
@@ -187,12 +186,12 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
-    left_out = _left_out_of_paragraphs(diff)
+    edits = _edits_of_paragraphs(diff)
     for difference in diff.differences:
         root = _new_root(difference, known, diff)
         if root:
             sections[root].append(difference)
-        elif id(difference) not in left_out:
+        elif id(difference) not in edits:
             found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
         found += _section(root, members, title, known)
@@ -350,11 +349,11 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     )  # fmt: skip
 
 
-def _left_out_of_paragraphs(diff: PageDiff) -> set[int]:
-    """Return the ids of removed sentences that are no news by themselves.
+def _edits_of_paragraphs(diff: PageDiff) -> set[int]:
+    """Return the ids of removed sentences that aren't news by themselves.
 
-    One sentence that an otherwise standing paragraph lost is an edit of the paragraph, and a short
-    one without values or rules says little.
+    If a paragraph lost one short sentence, it was edited. If the sentence was all of it, it's news
+    only if it has values or says what must or may be done.
     """
     removed: defaultdict[int, list[Difference]] = defaultdict(list)
     for one in diff.differences:
@@ -363,14 +362,17 @@ def _left_out_of_paragraphs(diff: PageDiff) -> set[int]:
     return {
         id(one)
         for order, (one, *others) in removed.items()
-        if not others and one.old and (order in diff.standing or _says_little(one.old.text))
+        if not others
+        and one.old
+        and word_count(one.old.text) < FEW_TELLING_WORDS
+        and (order in diff.standing or not _is_telling(one.old.text))
     }
 
 
-def _says_little(text: str) -> bool:
-    if word_count(text) >= FEW_TELLING_WORDS:
-        return False
-    return not (values.typed_values(text) or _RULE.search(text) or _LOUD.search(text))
+def _is_telling(text: str) -> bool:
+    """Whether a sentence has a number, in digits or in words, or is about what must be done."""
+    has_value = values.typed_values(text) or values.amounts(match_key(text))
+    return bool(has_value or _RULE.search(text) or _LOUD.search(text))
 
 
 def _announces(entry: Entry) -> bool:
@@ -519,9 +521,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
     gone = values.typed_values(before) - values.typed_values(after)
-    is_touched = _is_slight_edit(before, after) and {kind for kind, _v in come + gone} <= {
-        values.NUMBER
-    }
+    are_counts = {kind for kind, _v in come + gone} <= {values.NUMBER}
+    is_touched = are_counts and _is_slight_edit(before, after) and not said.lost(before)
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
     if _is_renumbered(before, after):
         weight = 0.3
@@ -557,12 +558,12 @@ def _is_renumbered(before: str, after: str) -> bool:
 
 def _is_slight_edit(before: str, after: str) -> bool:
     """Whether nearly all long words of a sentence are the same. Short texts never are."""
-    old, new = (Counter(_telling(text)) for text in (before, after))
+    old, new = (Counter(_words_that_count(text)) for text in (before, after))
     most = max((old - new).total(), (new - old).total())
     return most < SLIGHT * max(old.total(), new.total())
 
 
-def _telling(text: str) -> list[str]:
+def _words_that_count(text: str) -> list[str]:
     if is_wide_text(text):
         return list(terms(text))
     return [word for word in match_key(text).split() if len(word) >= LEAST_WORD]
