@@ -24,6 +24,7 @@ from beacon_memory.errors import BeaconError
 
 from memory.accounts import tokens
 from memory.models import MemoryFile, Note, Observation, Trust, User
+from memory.models.actors import RESEARCH
 from memory.services.files import agent_folders
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
@@ -173,6 +174,8 @@ class TestOnServer:
         lines = CLAUDE_LINES if agent == "claude-code" else CODEX_LINES
         path = transcript(tmp_path, lines)
 
+        page = "A page says that the price rose."
+        write_note(alice, "summary", page, by=RESEARCH, trust=Trust.EXTERNAL)
         start = json.loads(beacon(agent, recorded("SessionStart", source="startup")).stdout)
         prompt = recorded("UserPromptSubmit", prompt="Which Python does the deployment need?")
         hits = json.loads(beacon(agent, prompt).stdout)
@@ -190,6 +193,7 @@ class TestOnServer:
         assert told["hookEventName"] == "SessionStart"
         assert told["additionalContext"].startswith(ANSWER)
         assert "Always answer in one sentence." in told["additionalContext"]
+        assert page not in told["additionalContext"]
         added = hits["hookSpecificOutput"]
         assert added["hookEventName"] == "UserPromptSubmit"
         assert "needs Python 3.11" in added["additionalContext"]

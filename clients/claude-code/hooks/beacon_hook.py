@@ -200,14 +200,14 @@ def _answer_in(received: Any) -> tuple[int, bytes]:
 
 
 def context_of(beacon: Beacon, given: dict[str, Any]) -> str:
-    """Return the agent context for the project that the session is in."""
+    """Return the agent context for the project that the session is in.
+
+    Text from outside is left out, since after reading it, all that the agent says would be held for review.
+    """
     roots = given.get("workspace_roots")
     root = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
-    text = str(
-        beacon.ask(
-            "POST", "context", {"message": re.split(r"[/\\]", str(root).rstrip("/\\"))[-1][:200]}
-        )["text"]
-    )
+    name = re.split(r"[/\\]", str(root).rstrip("/\\"))[-1][:200]
+    text = str(beacon.ask("POST", "context", {"message": name, "external": False})["text"])
     return marked(text, MOST_CONTEXT)
 
 
