@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import Any
 
 from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Cast
 
 from beacon_site.text import messages
 
@@ -15,11 +17,11 @@ class MessageField(models.TextField):  # type: ignore[type-arg]
 
     def get_prep_value(self, value: Any) -> Any:
         if isinstance(value, messages.Message):
-            return json.dumps(value.stored, ensure_ascii=False)
+            return messages.as_column(value)
         if isinstance(value, str) and value.startswith(
             messages.STARTS
         ):  # only looks like a message
-            return json.dumps({messages.PARTS: [value]}, ensure_ascii=False)
+            return messages.as_column(messages.Message(value, {messages.PARTS: [value]}))
         return super().get_prep_value(value)
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
@@ -52,3 +54,20 @@ class MessagesField(models.JSONField):
         """Appear as Django's own field in migrations: the column is the same."""
         name, _path, args, kwargs = super().deconstruct()
         return name, "django.db.models.JSONField", args, kwargs
+
+
+def containing(rows: models.QuerySet[Any], name: str) -> Callable[[str], Q]:
+    """Return a function from a word to the condition that the text of a `MessageField` contains it.
+
+    The text is what the reader sees, in their language. All of the rows' messages are read, once.
+    """
+    raw = rows.alias(raw_text=Cast(name, models.TextField()))
+    is_message = Q(*(("raw_text__startswith", start) for start in messages.STARTS), _connector=Q.OR)
+    texts = [(pk, text.casefold()) for pk, text in raw.filter(is_message).values_list("pk", name)]
+    keys = [pk for pk, _text in texts]
+
+    def condition(word: str) -> Q:
+        found = [pk for pk, text in texts if word.casefold() in text]
+        return Q(pk__in=found) | (Q(**{f"{name}__icontains": word}) & ~Q(pk__in=keys))
+
+    return condition

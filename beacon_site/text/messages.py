@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from numbers import Number
+from decimal import Decimal
 from typing import Any
 
 from django.utils import translation
 
 Stored = str | dict[str, Any]
-CODE, PLURAL, COUNT, WITH, PARTS = "code", "plural", "n", "with", "parts"
+CODE, PLURAL, COUNT, WITH, PARTS, DECIMAL = "code", "plural", "n", "with", "parts", "decimal"
 
 
 class Message(str):
@@ -58,6 +58,12 @@ def ngettext(singular: str, plural: str, number: int) -> str:
     return Message(translation.ngettext(singular, plural, number), stored)
 
 
+def as_column(text: Message) -> str:
+    """Return what a `MessageField` stores for a message."""
+    first = PARTS if PARTS in text.stored else CODE  # `from_column` recognizes it by its first key
+    return json.dumps({first: text.stored[first]} | text.stored, ensure_ascii=False)
+
+
 def stored(text: str) -> Stored:
     """Return what a row stores for a text: its code and parameters if it has any."""
     return text.stored if isinstance(text, Message) else text
@@ -83,22 +89,32 @@ def from_column(text: str) -> str:
 
 def worded(value: Any) -> str:
     """Return the text of a stored message. One that no longer fits its parameters is shown as it is."""
+    try:
+        return _worded(value)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return str(value.get(CODE, ""))
+
+
+def _worded(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
     if PARTS in value:
-        return "".join(map(worded, value[PARTS]))
+        return "".join(map(_worded, value[PARTS]))
     message = str(value.get(CODE, ""))
-    try:
-        if PLURAL in value:
-            text = translation.ngettext(message, str(value[PLURAL]), value[COUNT])
-        else:
-            text = translation.gettext(message) if message else ""
-        params = value.get(WITH)
-        if params is None:
-            return text
-        return text % {name: _worded_param(one) for name, one in params.items()}
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return message
+    if PLURAL in value:
+        text = translation.ngettext(message, str(value[PLURAL]), value[COUNT])
+    else:
+        text = translation.gettext(message) if message else ""
+    if WITH not in value:
+        return text
+    params = value[WITH].items()
+    return text % {name: _loaded_param(one) for name, one in params}
+
+
+def _loaded_param(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return Decimal(value[DECIMAL]) if DECIMAL in value else _worded(value)
 
 
 def joined(between: str, texts: Iterable[str]) -> str:
@@ -124,12 +140,8 @@ def _added(first: str, second: str) -> str:
 
 
 def _param(value: Any) -> Any:
-    if isinstance(value, Message):
-        return value.stored
+    if isinstance(value, Decimal):
+        return {DECIMAL: str(value)}  # as a float, $5.00 would become $5.0
     if isinstance(value, int | float | None):
         return value
-    return float(value) if isinstance(value, Number) else str(value)  # type: ignore[arg-type]
-
-
-def _worded_param(value: Any) -> Any:
-    return worded(value) if isinstance(value, dict) else value
+    return stored(str(value))  # also of an exception whose text is a message

@@ -291,19 +291,30 @@ def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
     after = Counter(name for entry in new for name, _v in entry.fields)
     return {
         name
-        for ours, theirs, rows in ((before, after, old), (after, before, new))
+        for ours, theirs, whole in (
+            (before, after, _whole_columns(old)),
+            (after, before, _whole_columns(new)),
+        )
         for name, count in ours.items()
-        if name not in theirs and (count > FEW_GAINED or _is_whole_column(name, rows))
+        if name not in theirs and (count > FEW_GAINED or name in whole)
     }
 
 
-def _is_whole_column(name: str, entries: Sequence[Entry]) -> bool:
-    """Whether all rows of a table have a column."""
-    tables: defaultdict[tuple[str, ...], list[bool]] = defaultdict(list)
+def _whole_columns(entries: Sequence[Entry]) -> set[str]:
+    """Return the columns that all rows of a table have, if it has several."""
+    rows: Counter[tuple[str, ...]] = Counter()
+    names: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for entry in entries:
         if entry.kind == ROW:
-            tables[entry.path].append(name in dict(entry.fields))
-    return any(len(having) > 1 and all(having) for having in tables.values())
+            rows[entry.path] += 1
+            names[entry.path].update(dict(entry.fields).keys())
+    return {
+        name
+        for path, count in rows.items()
+        if count > 1
+        for name, having in names[path].items()
+        if having == count
+    }
 
 
 def _take_keyed(

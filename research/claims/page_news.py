@@ -122,7 +122,7 @@ _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re
 # "article 4, letter A", "§ 3 Abs. 2", "inciso E": where another rule is found.
 _LABEL = r"(?:\d[\w.]*|[A-Za-z])(?![\w.])"
 _REFERRED = re.compile(
-    rf"(?:§+|\b(?:articles?|sections?|chapters?|clauses?|paragraphs?|subsections?|appendix|annex|art|sec|artikels?|absatz|abs|satz"
+    rf"(?:§{{1,2}}|\b(?:articles?|sections?|chapters?|clauses?|paragraphs?|subsections?|appendix|annex|art|sec|artikels?|absatz|abs|satz"
     rf"|letters?|lit|nummer|nr|buchstabe|ziffer|kapitel|anhang|artículos?|incisos?|letras?|apartados?|numeral(?:es)?|capítulos?|anexos?"
     rf"|alinéas?|chapitres?|annexes?)\b\.?)\s*{_LABEL}(?:\s*(?:,|and|or|und|oder|et|ou|y|o|e)\s*{_LABEL})*"
     r"|第\s*\d+\s*[条條章节節項项]",

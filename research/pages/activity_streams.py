@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
+from beacon_site.db.message_fields import MessageField, containing
 from beacon_site.text.numbers import grouped
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
@@ -196,10 +197,13 @@ def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet[Any]:
+    messages = {one.name for one in rows.model._meta.fields if isinstance(one, MessageField)}
+    having = {name: containing(rows, name) for name in messages.intersection(fields)}
     for word in words.split():
         anywhere = Q()
         for name in fields:
-            anywhere |= Q(**{f"{name}__icontains": word})
+            contains = having.get(name)
+            anywhere |= contains(word) if contains else Q(**{f"{name}__icontains": word})
         rows = rows.filter(anywhere)
     return rows
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import QueryDict
 from django.utils import translation
 
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.messages import Message, gettext, joined, loaded, ngettext, stored, worded
-from memory.models import User
+from memory.models import Revision, User
+from memory.services.notes.saving import write_note
 from research.models import Run, Step
 from research.pages import home
 from research.services.sources import figures
@@ -20,6 +24,9 @@ from tests.research.factories import make_fact, make_hit, make_run, make_topic
 
 LATE = "the worker stopped unexpectedly %(n)d times"
 FAILED = "%(step)s failed: %(why)s"
+DEEP: Any = {"parts": ["x"]}
+for _n in range(5_000):
+    DEEP = {"parts": [DEEP]}
 
 
 def _nested() -> str:
@@ -49,6 +56,18 @@ def test_the_reader_gets_it_in_their_language_with_what_is_inside_it() -> None:
         }
         assert worded(kept) == expected
         assert "worker stopped" not in worded(kept)
+
+
+def test_amounts_keep_their_digits_and_exceptions_their_code() -> None:
+    limit = gettext("the monthly limit of $%(most)s has been reached")
+    text = limit % {"most": Decimal("5.00")}
+    assert worded(stored(text)) == text and "$5.00" in text
+
+    why = ValueError(gettext(LATE) % {"n": 3})
+    assert stored(gettext(FAILED) % {"step": "a", "why": why}) == {
+        "code": FAILED,
+        "with": {"step": "a", "why": {"code": LATE, "with": {"n": 3}}},
+    }
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -94,6 +113,11 @@ def test_what_changes_nothing_keeps_the_code_and_what_does_gives_plain_text() ->
         {"parts": "ab"},
         {"code": LATE, "with": {"n": "many"}},
         {"code": LATE, "plural": 3, "n": "x"},
+        {"parts": 7},
+        {"parts": None},
+        {"code": "%(x)c", "with": {"x": 1_000_000_000}},
+        {"code": LATE, "with": {"n": float("inf")}},
+        DEEP,
     ],
 )
 def test_a_broken_row_still_gives_a_text(broken: dict) -> None:
@@ -147,3 +171,52 @@ def test_what_is_read_by_sql_is_in_the_readers_language_too(alice: User) -> None
         reason = gone.change.reason if gone.change else ""
         assert told != text and row.why == told and reason == told
         assert going.step is not None and going.step.detail == told
+
+
+@pytest.mark.django_db
+def test_a_message_that_was_in_a_list_can_be_stored_in_a_text_column(alice: User) -> None:
+    run = make_run(make_topic(alice))
+    text = ngettext("%(n)d page read", "%(n)d pages read", 2) % {"n": 2}
+    Run.objects.filter(pk=run.pk).update(warnings=[text])
+    [warning] = Run.objects.get(pk=run.pk).warnings  # jsonb has another order of keys
+
+    Run.objects.filter(pk=run.pk).update(error=warning)
+
+    assert Run.objects.get(pk=run.pk).error == "2 pages read"
+
+
+@pytest.mark.django_db
+def test_search_looks_at_the_text_that_the_reader_sees(alice: User) -> None:
+    topic = make_topic(alice)
+    run = make_run(topic, saved=False, status="failed", error=_nested())
+    other = make_run(topic, saved=False, status="failed", error="The code was 7.")
+
+    def found(words: str) -> set[int]:
+        return {one.run.pk for one in topic_page.runs_of(topic, QueryDict(f"q={words}")).rows}
+
+    assert found("STOPPED") == {run.pk} and found("code") == {other.pk} and found("with") == set()
+    with translation.override("de"):
+        german = worded(stored(_nested())).split()[0]
+        assert found(german) == {run.pk} and found("stopped") == set()
+
+
+@pytest.mark.django_db
+def test_purging_a_record_redacts_no_message_for_its_keys_or_code(alice: User) -> None:
+    """A deleted word can be a key of the stored form, or a word of Beacon's own message."""
+    gone = write_note(
+        alice, "log", "The Zweitakter parts were sold with a plural code.", by=alice.actor
+    )
+    kept = write_note(alice, "log", "Tea is hot.", by=alice.actor)
+    kept.change(by=alice.actor, why=_nested(), confidence=0.5)
+    quoted = write_note(alice, "log", "Coffee is hot.", by=alice.actor)
+    why = gettext(FAILED) % {
+        "step": "merge",
+        "why": "The Zweitakter parts were sold with a plural code",
+    }
+    quoted.change(by=alice.actor, why=why, confidence=0.5)
+    gone.trash(by=alice.actor)
+    gone.purge(by=alice.actor)
+
+    reasons = Revision.objects.filter(record_id__in=[kept.pk, quoted.pk]).exclude(reason="")
+    assert _nested() in reasons.values_list("reason", flat=True)
+    assert not any("Zweitakter" in one for one in reasons.values_list("reason", flat=True))

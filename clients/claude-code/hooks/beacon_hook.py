@@ -41,7 +41,7 @@ MOST_SENT = 400_000  # characters of one session
 LONGEST_TURN = 20_000
 LONGEST_LINE, MOST_LINES = 16_000, 200  # of an answer's head
 # Patterns that aren't compiled before they're needed.
-_URL = r"(?i)(https?)://(?:[^/?#]*@)?(\[[0-9a-f:.]+\]|[^\[\]/:?#@]+)(?::(\d{1,5}))?([^?#]*).*"
+_URL = r"(?i)(https?)://(?:[^/?#]*@)?(\[[0-9a-f:.]+\]|[^\[\]/:?#@]+)(?::(\d{1,5}))?((?:/[^?#]*)?)(?:[?#].*)?"
 _MARK = r"(?i)<(?=\s*(?:/\s*)?beacon-memory)"
 _WEB = r"(?i)web_?(?:search|fetch)"
 # What the agents add to a transcript in the user's name.
@@ -386,8 +386,10 @@ def _cursor(beacon: Beacon, event: str, given: dict[str, Any]) -> dict[str, Any]
         return {"additional_context": context_of(beacon, given)}
     if event == "beforeSubmitPrompt":
         prompt = str(given.get("prompt") or "")
-        if os.path.exists(waiting(given)):
+        try:  # noqa: SIM105  importing contextlib takes time
             os.unlink(waiting(given))
+        except FileNotFoundError:  # also if a tool call took it just now
+            pass
         if hits := hits_for(beacon, prompt):
             write_private(waiting(given), hits)
         keep(beacon, "cursor", given, turn("user", prompt))

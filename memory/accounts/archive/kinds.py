@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
+from beacon_site.db.message_fields import MessagesField
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import in_utc
 
@@ -228,6 +229,9 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
             is_list = isinstance(shape, list)
             words = _("“%(field)s” isn’t a list") if is_list else _("“%(field)s” isn’t an object")
             raise InvalidRow(words % {"field": field.name})
+        # An archive can't choose which of Beacon's own messages a row shows.
+        if isinstance(field, MessagesField) and not all(isinstance(one, str) for one in value):
+            raise InvalidRow(_("“%(field)s” isn’t a list of texts") % {"field": field.name})
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):

@@ -147,7 +147,8 @@ class Traces:
         """Return a JSON value in which each string with a trace is redacted, line by line."""
         if isinstance(value, str):
             lines = value.split("\n")
-            return "\n".join(redacted() if self.is_in(line) else line for line in lines)
+            kept = [redacted() if self.is_in(line) else line for line in lines]
+            return value if kept == lines else "\n".join(kept)  # an untouched message stays one
         if isinstance(value, list):
             return [self.without(one) for one in value]
         if isinstance(value, dict):
@@ -390,7 +391,9 @@ def _forget_here(traces: Traces) -> None:
     answers.filter(traces.find("body")).delete()
     calls = ModelCall.objects.filter(mine, created__gte=traces.since)
     told = calls.annotate(said=as_text("prompt")).filter(
-        traces.find("said", "answer", "error") | Q(source__in=traces.places)
+        traces.find("said", "answer")
+        | Q(source__in=traces.places)
+        | Q(pk__in=_messages_with(traces, calls, "error"))
     )
     _blank(ModelCall, told, prompt=[], answer="", error="")
     lines = Activity.objects.filter(mine, created__gte=traces.since).exclude(kind="purged")
@@ -481,9 +484,15 @@ def _forget_why_held(traces: Traces) -> None:
 def _forget_reasons(traces: Traces) -> None:
     """Clear the reasons of other records' changes that quote deleted text."""
     rows = Revision.objects.filter(owner_id=traces.owner_id, created__gte=traces.since)
-    keys = list(rows.filter(traces.find("reason", ids=False)).values_list("pk", flat=True))
+    keys = _messages_with(traces, rows, "reason")
     with pgtrigger.ignore(APPEND_ONLY):
         Revision.objects.filter(pk__in=keys).update(reason=redacted())
+
+
+def _messages_with(traces: Traces, rows: models.QuerySet[Any], column: str) -> list[Any]:
+    """Return the rows whose message says what was deleted, not just a key or code of its stored form."""
+    found = rows.filter(traces.find(column, ids=False)).values_list("pk", column)
+    return [pk for pk, text in found if traces.is_in(text)]
 
 
 def _forget_in_talk(traces: Traces) -> None:

@@ -27,6 +27,7 @@ from django.db.models.functions import Coalesce, JSONObject
 from django.http import QueryDict
 
 from beacon_site.db.keyset import Page, page_of
+from beacon_site.db.message_fields import containing
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key
 from beacon_site.text.messages import from_column
@@ -345,9 +346,13 @@ def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
         rows = rows.filter(status=status)
     if (trigger := wanted.get("by")) in Run.Trigger.values:
         rows = rows.filter(trigger=trigger)
-    for word in wanted.get("q", "").replace("\x00", "").split()[:10]:
+    words = wanted.get("q", "").replace("\x00", "").split()[:10]
+    has_error = containing(rows, "error") if words else Q
+    for word in words:
         number = int(word.lstrip("#")) if word.lstrip("#").isdecimal() and len(word) < 9 else None
-        rows = rows.filter(Q(error__icontains=word) | Q(number=number))
+        rows = rows.filter(
+            has_error(word) if number is None else has_error(word) | Q(number=number)
+        )
     page = page_of(
         rows.select_related("rerun_of").defer("manifest", "rerun_of__manifest"),
         by="created",
