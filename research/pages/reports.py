@@ -263,6 +263,7 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
         "topic": report.run.topic,
         "rows": [row for row in rows if wanted != "unsupported" or row.is_unsupported],
         "all_count": len(rows),
+        "quoted": sum(row.quote is not None and row.quote.found for row in rows),
         "bad_count": sum(row.is_unsupported for row in rows),
         "wanted": wanted,
     }
