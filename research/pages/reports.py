@@ -51,7 +51,7 @@ class SentenceForm(AsksAboutSecrets):
     """
 
     right = CleanTextField(
-        label=gettext_lazy("Correct sentence"),
+        label=gettext_lazy("Correct to"),
         required=False,
         max_length=MOST_WORDS,
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
@@ -64,7 +64,7 @@ class SentenceForm(AsksAboutSecrets):
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
-        help_text=gettext_lazy("Optional. Later runs use this when they plan and write."),
+        help_text=gettext_lazy("Later runs use this when they plan and write."),
     )
 
     def __init__(
