@@ -45,7 +45,7 @@
     goal.focus();
   });
 
-  // Tabs that scroll show the selected one, with a part of its neighbours.
+  // Tabs that scroll show the selected one in the middle.
   const showTab = () =>
     document.querySelectorAll(".tabs").forEach((tabs) => {
       const tab = tabs.querySelector("[aria-current]");

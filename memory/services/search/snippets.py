@@ -56,7 +56,7 @@ _SUMMARY = re.compile(
 
 
 def opening(text: str) -> str:
-    """Return the text from where it says something: a run's summary from its result on."""
+    """Return the text as a line shows it: a run's summary starting with its result."""
     return _SUMMARY.sub("", text, count=1)
 
 
