@@ -497,6 +497,7 @@ SENTENCES = {
     "report-unshared": _lazy("revoked a link to %(it)s"),
     "run-cancelled": _lazy("cancelled %(it)s"),
     "run-restored": _lazy("restored %(it)s from Trash"),
+    "run-trashed": _lazy("moved %(it)s to Trash, along with everything only it found"),
     "run-retried": _lazy("retried %(it)s"),
     "run-saved": _lazy("saved the report of %(it)s"),
     "schedule-paused": _lazy("paused the schedule of %(it)s"),
@@ -674,7 +675,7 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
     for name, value in detail.items():
         if (
             name in ("why", "because")
-            or value in ("", None, [], {})
+            or value in ("", None, [], {}, 0)
             or (name == "source" and value == actor)
         ):
             continue
