@@ -123,7 +123,7 @@ def test_every_line_fills_the_same_columns(topic: Topic, facts: list[TopicFact])
     page = shown(topic)
     for question in page.questions:
         for line in question.lines:
-            assert sum(cell.span for cell in line) == page.columns
+            assert sum(span for span, _block in line) == page.columns
 
 
 def test_answers_at_the_same_time_need_two_lines(topic: Topic, facts: list[TopicFact]) -> None:
@@ -242,7 +242,7 @@ def test_a_history_leads_from_the_page_to_the_prompts(
         reverse("research:fact-history", args=[topic.slug, fact.pk])
     ).content.decode()
     wanted = [
-        "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "created",
+        "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "Created",
         "Depends on this fact", "used it in a prompt", "Report for Run #2", "Observation",
     ]  # fmt: skip
     places = [text.index(words) for words in wanted]

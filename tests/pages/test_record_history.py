@@ -36,7 +36,7 @@ def test_it_says_who_changed_what_when_and_why(browser: Client, edited: Any) -> 
     assert "they were renewed" in html
     assert "Text changed" in html
     assert "added the tags desk, removed the tags air" in html
-    assert "confidence changed from 1.0 to 0.5" in html
+    assert "confidence changed from 1.0 to 0.5" in html.lower()
     assert "stale</del>" in html
 
 

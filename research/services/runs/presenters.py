@@ -144,7 +144,7 @@ def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any])
         detail=step.detail,
         warning=begun(step.warning),
         took=""
-        if look in ("wait", "skipped") or step.milliseconds < AT_ONCE
+        if look in ("wait", "skipped") or (step.milliseconds or 0) < AT_ONCE
         else duration(step.milliseconds),
         tokens=_tokens(tokens) if tokens else "",
         money=_step_price(step),
