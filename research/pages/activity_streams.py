@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -655,7 +656,7 @@ def of_calls(calls: Sequence[ModelCall]) -> list[str]:
     """Return the tokens and the cost of several calls."""
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
     said = [ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)}]
-    if money := sum(call.money or 0 for call in calls):
+    if money := sum((call.money or Decimal() for call in calls), Decimal()):
         said.append(dollars(money))
     if unknown := sum(call.money is None for call in calls):
         said.append(
