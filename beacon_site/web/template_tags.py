@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from django import template
+from django.forms import BoundField, CheckboxInput
+from django.forms.widgets import ChoiceWidget
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -60,6 +62,14 @@ def status(state: str, label: str = "") -> SafeString:
 @lru_cache(_MOST_KEPT)
 def _status(state: str, word: str) -> SafeString:
     return format_html('\n\n<span class="status {}">{}{}</span>\n', state, icon(state), word)
+
+
+@register.filter
+def must_be_filled(field: BoundField) -> bool:
+    """Whether a field can be left empty but shouldn't be, in a form where others may be empty."""
+    if not field.field.required or isinstance(field.field.widget, ChoiceWidget | CheckboxInput):
+        return False
+    return any(not other.field.required for other in field.form.visible_fields())
 
 
 @register.simple_tag

@@ -174,7 +174,7 @@ class EditDocumentForm(AsksAboutSecrets):
         error_messages={"required": _NO_TEXT},
         widget=forms.Textarea(attrs={"rows": 24, "class": "mono"}),
     )
-    why = CleanTextField(label=gettext_lazy("Reason (optional)"), max_length=300, required=False)
+    why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def clean_text(self) -> str:

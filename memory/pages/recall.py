@@ -19,7 +19,6 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -44,11 +43,12 @@ from memory.models import (
     origins,
 )
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.file_format import MOUNTED
 from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
-from memory.pages.records.listing import PAGES
+from memory.pages.records.listing import PAGES, day_of
 from memory.pages.records.record import Mark, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
@@ -60,7 +60,7 @@ from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import MOST_TEXT
 from memory.services.search.recall import MODES, RecallHit, RecallOptions, RecallPage, recall_page
-from memory.services.search.snippets import marked, passage
+from memory.services.search.snippets import marked, opening, passage
 
 STEP, MOST = 30, 200  # results at first and per "more", and the limit
 PAGE = 50  # rows of the list without a search
@@ -151,6 +151,7 @@ class MemoryRow:
     mark: Mark
     origin: origins.Origin | None = None
     place: str = ""  # the file of a section
+    path: str = ""  # of a file whose line is its summary
     why: str = ""  # what it contradicts
     note: str = ""  # a second line
     hit: RecallHit | None = None
@@ -207,6 +208,8 @@ class MemoryRow:
         """Return who wrote it: you, the name of an agent, a run with its topic, or a file."""
         if self.place or self.origin is None:
             return self.place
+        if self.path:
+            return self.path
         if self.origin.kind == "agent":
             return self.origin.text.partition(":")[2]
         return capfirst(self.origin.words)
@@ -311,12 +314,21 @@ def rows_of(
 
 def _row(name: str, record: Any, query: str, language: str, writer: str) -> MemoryRow:
     if name == "file":
-        said = f"{record.path}: {record.summary}" if record.summary else record.path
-        line = marked(said[:LINE], query, language)
-        mark = mark_of(record, writer)
-        return MemoryRow(name, record, "", line, record.updated, record.get_absolute_url(), mark)
+        line = marked((record.summary or record.path)[:LINE], query, language)
+        mark, url = mark_of(record, writer), record.get_absolute_url()
+        return MemoryRow(
+            name,
+            record,
+            "",
+            line,
+            record.updated,
+            url,
+            mark,
+            path=record.path if record.summary else "",
+        )
     kind = KINDS[name]
-    line = marked(passage(kind.content(record), query, LINE, language), query, language)
+    text = kind.content(record) if query else opening(kind.content(record))
+    line = marked(passage(text, query, LINE, language), query, language)
     at = record.file.updated if name == "section" else record.created
     mark = mark_of(record, writer)
     row = MemoryRow(name, record, kind.category(record), line, at, kind.url(record), mark)
@@ -362,6 +374,13 @@ def counts_of(user: User) -> dict[str, int]:
         .values_list("named", "n")
         for name in _LISTED
     ]
+    # The list of files leaves out those of mounted folders, which are under Agents.
+    own = MemoryFile.objects.of(user).live().exclude(path__startswith=MOUNTED).order_by()
+    counted.append(
+        own.values(named=Value("listed-file", output_field=CharField()))
+        .annotate(n=Count("pk"))
+        .values_list("named", "n")
+    )
     return dict(counted[0].union(*counted[1:], all=True))
 
 
@@ -419,18 +438,6 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
     keys_of_all = {key for one in pairs for key in (one.left_id, one.right_id)}
     group.more = len(keys_of_all - {row.record.pk for row in group.rows})
     return group
-
-
-def day_of(at: datetime) -> str:
-    """Return the heading of a day: “Today”, “Yesterday”, “Monday”, “3 May 2026”."""
-    day, today = timezone.localtime(at).date(), timezone.localdate()
-    if day == today:
-        return _("Today")
-    if day == today - timedelta(days=1):
-        return _("Yesterday")
-    if day > today - timedelta(days=7):
-        return date_format(day, "l")
-    return date_format(day, "j F Y")
 
 
 def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
@@ -555,7 +562,7 @@ def recall(request: BeaconRequest) -> HttpResponse:
     results = found(request.user, wanted) if wanted.is_asked else everything(request.user, cursor)
     bar = FilterBar(
         reverse("memory:recall"), "recall", query,
-        label=_("Search memory"), placeholder=_("Words, “a phrase”, kind:rule, after:2026-01-01 …"),
+        label=_("Search memory"), placeholder=_("Search memory"),
         facets=facets, sorts={}, views_page="recall", has_operators=True, most=MOST_TEXT,
         views=saved_views.views_of(request.user, "recall", query.urlencode()),
         count=_counted(results) if wanted.is_asked else "",

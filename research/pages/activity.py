@@ -29,7 +29,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import cell, csv_line, plain
+from beacon_site.text.cleaning import cell, csv_line, in_brief, plain
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
 from beacon_site.text.numbers import grouped
@@ -37,8 +37,8 @@ from beacon_site.web.http import BeaconRequest
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
 from memory.pages.agents import agents_to_choose
-from memory.pages.recall import day_of
 from memory.pages.records import saved_views
+from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
@@ -206,7 +206,8 @@ EXPORTS: dict[str, tuple[str, Callable[[Iterable[Line]], Iterator[str]]]] = {
 
 # --- groups of similar changes ---
 
-LEAST = 3  # two lines are as quick to read as a group
+LEAST = 3  # two lines are as quick to read as a group, unless they are calls of one run
+CALL = "call"
 APART = timedelta(hours=1)  # lines further apart are separate groups
 _LISTS = {"note": "memory:notes", "observation": "memory:observations"}
 _Alike = tuple[str, str, str, str]
@@ -220,6 +221,7 @@ class Group:
     record_type: str
     source: str
     goes_on: bool = False
+    totals: Sequence[str] = ()  # of model calls
     name: str = "group"
 
     @property
@@ -240,10 +242,18 @@ class Group:
     @property
     def records(self) -> str:
         """Return the number of records, such as "14 observations"."""
+        if self.record_type == CALL:
+            n = len(self.lines)
+            return ngettext("%(n)d model call", "%(n)d model calls", n) % {"n": n}
         if self.first.is_sentence:  # the only changes that are one
             n = len(self.lines)
             return ngettext("%(n)d question", "%(n)d questions", n) % {"n": n}
         return number_in_words(self.record_type, len(self.lines))
+
+    @property
+    def said(self) -> str:
+        """Return what was done to the records."""
+        return _("made") if self.record_type == CALL else self.first.said
 
     @property
     def why(self) -> str:
@@ -253,7 +263,9 @@ class Group:
 
     @property
     def details(self) -> list[str]:
-        """Return the fields that any of the changes touched."""
+        """Return the fields that any of the changes touched, or what the calls used."""
+        if self.record_type == CALL:
+            return list(self.totals)
         return list(dict.fromkeys(one for line in self.lines for one in line.details))
 
     @property
@@ -278,17 +290,20 @@ class Gathering:
 
     def takes(self, one: StreamRow, alike: _Alike | None) -> bool:
         """Whether a row fits into the group. Each record counts once."""
-        if alike is None or alike != self.alike or one.row.record_id in self.records:
+        if alike is None or alike != self.alike or _subject_of(one) in self.records:
             return False
         return self.rows[-1].place.at - one.place.at <= APART
 
     def entries(self, lines: Sequence[Line], following: StreamRow | None) -> list[Line | Group]:
         """Return the rows as `lines` for the page."""
-        if self.alike is None or len(lines) < LEAST:
+        if self.alike is None:
+            return list(lines)
+        _actor, source, record_type, _said = self.alike
+        if len(lines) < (2 if record_type == CALL else LEAST):
             return list(lines)
         goes_on = following is not None and self.takes(following, _alike(following))
-        _actor, source, record_type, _said = self.alike
-        return [Group(lines, record_type, source, goes_on)]
+        rows = [one.row for one in self.rows] if record_type == CALL else []
+        return [Group(lines, record_type, source, goes_on, activity_words.of_calls(rows))]
 
 
 def gathered(found: Sequence[StreamRow]) -> list[Gathering]:
@@ -300,15 +315,21 @@ def gathered(found: Sequence[StreamRow]) -> list[Gathering]:
             gatherings.append(Gathering(alike, [], set()))
         gatherings[-1].rows.append(one)
         if alike is not None:
-            gatherings[-1].records.add(one.row.record_id)
+            gatherings[-1].records.add(_subject_of(one))
     return gatherings
 
 
+def _subject_of(one: StreamRow) -> Any:
+    return one.row.pk if one.name == CALL else one.row.record_id
+
+
 def _alike(one: StreamRow) -> _Alike | None:
-    """Return the key by which changes are grouped, or None if the line isn't a change."""
+    """Return the key by which changes and a run's model calls are grouped; None for other lines."""
+    row = one.row
+    if one.name == CALL and row.source.startswith("run:") and not row.failure:
+        return row.source, "", CALL, ""
     if one.name != "change":
         return None
-    row = one.row
     return row.actor, row.source, row.record_type, activity_words.of_change(row)
 
 
@@ -471,6 +492,11 @@ def _log(row: Any, user: User) -> Line:
         details=activity_words.of_detail(row.detail, row.actor), is_warning=row.is_warning,
         is_sentence=row.subject_type == "conflict",
     )  # fmt: skip
+    line.sentence = activity_words.sentence_of(row)
+    if line.sentence:
+        said = {name: value for name, value in row.detail.items() if name not in _SAID}
+        line.details = activity_words.of_detail(said, row.actor)
+        line.label = line.label.removeprefix("import:")
     if row.kind == activity_words.TOOL_CALLED:
         told = {name: value for name, value in row.detail.items() if name not in ("path", "query")}
         is_done = row.detail.get("outcome", "") in ("", "held")
@@ -484,6 +510,10 @@ def _log(row: Any, user: User) -> Line:
         asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
         line.url = f"{reverse('memory:source-forget')}?{asked}"
     return line
+
+
+# Details that a line's sentence has already said.
+_SAID = ("member", "role", "value")
 
 
 def _call(row: Any, user: User) -> Line:
@@ -615,10 +645,22 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
         "who": activity_words.who(revision.actor, request.user.get_username()),
         "noun": activity_words.subject(revision.record_type),
         "record": record,
+        "title": in_brief(revision.after.get("content") or revision.label, 90) or _("Untitled"),
+        "around": _around(revision),
         "is_latest": record is not None and record.version == revision.version,
     }
     template = "research/_activity_change.html" if request.htmx else "research/activity_change.html"
     return render(request, template, context)
+
+
+def _around(revision: Revision) -> dict[str, int]:
+    """Return the changes before and after this one, by the versions they made."""
+    same = Revision.objects.filter(
+        owner=revision.owner_id, record_type=revision.record_type, record_id=revision.record_id
+    )
+    near = same.filter(version__in=(revision.version - 1, revision.version + 1))
+    names = {revision.version - 1: "before", revision.version + 1: "after"}
+    return {names[version]: pk for version, pk in near.values_list("version", "pk")}
 
 
 @login_required

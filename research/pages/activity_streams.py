@@ -6,9 +6,10 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -25,13 +26,13 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.message_fields import MessageField, containing
 from beacon_site.text.numbers import grouped
-from memory.models import Activity, ModelCall, Revision, User
+from memory.models import Activity, Membership, ModelCall, Revision, User
 from memory.models.history import actor_kind
 from memory.pages.chat import call_in_words
 from memory.pages.shared.filter_bar import first_day
 from memory.services.llm.spending import dollars
 from memory.services.records.history import field_words
-from memory.services.records.kinds import kind_of
+from memory.services.records.kinds import kind_of, number_in_words
 from memory.services.records.kinds import models as record_models
 from research.models import Run
 
@@ -310,6 +311,7 @@ class Line:
     change_url: str = ""
     may_undo: bool = False
     is_sentence: bool = False  # what it is about is said, or is its label
+    sentence: tuple[str, str] | None = None  # what is said before and after what it is about
     by_them: str = ""  # the query that lists everything by this actor
 
     @property
@@ -476,6 +478,54 @@ LOG_WORDS = {
     "tool-called": _lazy("called a tool"),
     "upkeep-failed": _lazy("note maintenance failed"),
 }
+# What was done as a sentence: who did it is before it, `it` is its link. Other words are details.
+SENTENCES = {
+    "app-allowed": _lazy("allowed the app %(it)s to connect"),
+    "channel-changed": _lazy("changed the channel %(it)s"),
+    "channel-made": _lazy("created the channel %(it)s"),
+    "channel-removed": _lazy("removed the channel %(it)s"),
+    "comment-deleted": _lazy("deleted a comment on %(it)s"),
+    "comment-edited": _lazy("edited a comment on %(it)s"),
+    "comment-restored": _lazy("restored a comment on %(it)s"),
+    "correction-taken-back": _lazy("undid a correction in %(it)s"),
+    "delivered": _lazy("sent %(it)s"),
+    "delivery-given-up": _lazy("gave up sending %(it)s"),
+    "digest-made": _lazy("created %(it)s"),
+    "export-asked": _lazy("started the archive %(it)s"),
+    "imported": _lazy("imported %(it)s"),
+    "proposal-accepted": _lazy("accepted %(it)s"),
+    "proposal-rejected": _lazy("rejected %(it)s"),
+    "rating-cleared": _lazy("cleared the rating of %(it)s"),
+    "report-commented": _lazy("commented on %(it)s"),
+    "report-corrected": _lazy("corrected a sentence in %(it)s"),
+    "report-shared": _lazy("shared %(it)s via a link"),
+    "report-unshared": _lazy("revoked a link to %(it)s"),
+    "run-cancelled": _lazy("cancelled %(it)s"),
+    "run-restored": _lazy("restored %(it)s from Trash"),
+    "run-trashed": _lazy("moved %(it)s to Trash, along with everything only it found"),
+    "run-retried": _lazy("retried %(it)s"),
+    "run-saved": _lazy("saved the report of %(it)s"),
+    "schedule-paused": _lazy("paused the schedule of %(it)s"),
+    "schedule-resumed": _lazy("resumed the schedule of %(it)s"),
+    "schedule-set": _lazy("set the schedule of %(it)s"),
+    "sentence-checked": _lazy("verified a sentence in %(it)s"),
+    "sentence-unchecked": _lazy("removed a verification in %(it)s"),
+    "signed-in": _lazy("signed in with %(it)s"),
+    "source-allowed": _lazy("unblocked %(it)s"),
+    "source-refused": _lazy("blocked %(it)s"),
+    "token-made": _lazy("created the token %(it)s"),
+    "token-revoked": _lazy("revoked the token %(it)s"),
+    "topic-role-changed": _lazy("made %(member)s %(role)s of %(it)s"),
+    "topic-shared": _lazy("shared %(it)s with %(member)s as %(role)s"),
+    "topic-unshared": _lazy("stopped sharing %(it)s with %(member)s"),
+}
+_RATED = {
+    "useful": _lazy("rated %(it)s as useful"),
+    "not-useful": _lazy("rated %(it)s as not useful"),
+}
+_IT = "\x00"  # where what a line is about is in its sentence
+# Counts in a detail, by the type that they count.
+_COUNTED = {"notes": "note", "observations": "observation", "documents": "librarydocument"}
 # Why a conflict was resolved without a decision, by the code of its log line.
 _GONE = {
     "struck": _lazy("conflict resolved because one of the two was marked as wrong"),
@@ -577,19 +627,45 @@ def of_log(line: Activity) -> str:
     return str(LOG_WORDS.get(line.kind, line.kind.replace("-", " ")))
 
 
+def sentence_of(line: Activity) -> tuple[str, str] | None:
+    """Return what a sentence says before and after what the line is about, if its kind has one."""
+    told = line.detail if isinstance(line.detail, dict) else {}
+    said = SENTENCES.get(line.kind) or (
+        _RATED.get(str(told.get("value"))) if line.kind == "rated" else None
+    )
+    if said is None:
+        return None
+    words = {name: str(told.get(name, "")) for name in ("member", "role")}
+    words["role"] = str(dict(Membership.Role.choices).get(words["role"], words["role"]))
+    before, _it, after = (str(said) % {**words, "it": _IT}).partition(_IT)
+    return before, after
+
+
 def of_call(call: ModelCall) -> list[str]:
     """Return a model call's tokens, time and cost, and why it failed."""
     tokens = call.prompt_tokens + call.completion_tokens
-    said = [
-        ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)},
-        _("%(seconds).1f s") % {"seconds": call.milliseconds / 1000},
-    ]
+    said = [ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)}]
+    if call.milliseconds >= 100:
+        said.append(_("%(seconds).1f s") % {"seconds": call.milliseconds / 1000})
     if call.money is None:
         said.append(_("price unknown"))
     elif call.money:
         said.append(dollars(call.money))
     if call.failure:
         said.append(call.get_failure_display())
+    return said
+
+
+def of_calls(calls: Sequence[ModelCall]) -> list[str]:
+    """Return the tokens and the cost of several calls."""
+    tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
+    said = [ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": grouped(tokens)}]
+    if money := sum((call.money or Decimal() for call in calls), Decimal()):
+        said.append(dollars(money))
+    if unknown := sum(call.money is None for call in calls):
+        said.append(
+            ngettext("%(n)d price unknown", "%(n)d prices unknown", unknown) % {"n": unknown}
+        )
     return said
 
 
@@ -604,9 +680,12 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
     for name, value in detail.items():
         if (
             name in ("why", "because")
-            or value in ("", None, [], {})
+            or value in ("", None, [], {}, 0)
             or (name == "source" and value == actor)
         ):
+            continue
+        if name in _COUNTED and isinstance(value, int):
+            said.append(number_in_words(_COUNTED[name], value))
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         said.append(f"{name.replace('_', ' ')}: {shown[:200]}")

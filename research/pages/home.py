@@ -31,7 +31,7 @@ from beacon_site.text.cleaning import ended
 from beacon_site.text.messages import from_column
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
-from memory.models import ApiToken, ModelCall, Note, Topic, User
+from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
 from memory.pages.review import proposals
 from memory.services.llm import connections
 from memory.services.review import risks
@@ -448,6 +448,9 @@ def context(user: User) -> dict[str, Any]:
     } | running_context(running)
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
+        found["has_agent"] = ApiToken.objects.of(user).exists()
+        own = Note.objects.of(user).live().exclude(kind__in=Note.IDENTITY)
+        found["has_memory"] = own.exists() or Observation.objects.of(user).live().exists()
         return found
     notes, runs = counted(user)
     beside = {

@@ -115,7 +115,7 @@ MEMORY = Place(
     under=("/records/", "/bulk/", "/forget/"),
     tabs=(
         Place(gettext_lazy("All"), "memory:recall", "c", "search", counts=KINDS),
-        Place(gettext_lazy("Files"), "memory:files", "f", "files", counts=("file",)),
+        Place(gettext_lazy("Files"), "memory:files", "f", "files", counts=("listed-file",)),
         Place(gettext_lazy("Notes"), "memory:notes", "n", "notes", counts=("note",)),
         Place(
             gettext_lazy("Observations"),

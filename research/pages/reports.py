@@ -51,7 +51,7 @@ class SentenceForm(AsksAboutSecrets):
     """
 
     right = CleanTextField(
-        label=gettext_lazy("Correct sentence"),
+        label=gettext_lazy("Correct to"),
         required=False,
         max_length=MOST_WORDS,
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
@@ -64,7 +64,7 @@ class SentenceForm(AsksAboutSecrets):
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
-        help_text=gettext_lazy("Optional. Later runs use this when they plan and write."),
+        help_text=gettext_lazy("Later runs use this when they plan and write."),
     )
 
     def __init__(
@@ -263,6 +263,7 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
         "topic": report.run.topic,
         "rows": [row for row in rows if wanted != "unsupported" or row.is_unsupported],
         "all_count": len(rows),
+        "quoted": sum(row.quote is not None and row.quote.found for row in rows),
         "bad_count": sum(row.is_unsupported for row in rows),
         "wanted": wanted,
     }

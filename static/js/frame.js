@@ -45,6 +45,18 @@
     goal.focus();
   });
 
+  // Tabs that scroll show the selected one in the middle.
+  const showTab = () =>
+    document.querySelectorAll(".tabs").forEach((tabs) => {
+      const tab = tabs.querySelector("[aria-current]");
+      if (!tab || tabs.scrollWidth <= tabs.clientWidth) return;
+      const [a, b] = [tab.getBoundingClientRect(), tabs.getBoundingClientRect()];
+      tabs.scrollLeft += a.left + a.width / 2 - b.left - b.width / 2;
+    });
+  showTab();
+  addEventListener("resize", showTab);
+  document.addEventListener("htmx:afterSettle", ({ detail }) => detail.elt.matches(".tabs") && showTab());
+
   // Theme: auto follows the system. A choice is kept in this browser.
   const buttons = document.querySelectorAll("[data-theme-choice]");
   const showTheme = () => {

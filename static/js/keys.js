@@ -96,7 +96,7 @@
     b: () => press("[data-row-both]"),
     m: () => press("[data-row-merge], [data-row-note]"),
     ".": () => {
-      const first = here()?.querySelector(".line-acts :is(a, button, summary):not(:disabled)");
+      const first = here()?.querySelector(":is(.line-acts, .row-acts, .rate) :is(a, button, summary):not(:disabled)");
       first?.focus();
       return Boolean(first);
     },

@@ -39,7 +39,7 @@ def _ticked(visitor: Visitor) -> None:
 
 
 def _edited_in_row(visitor: Visitor) -> None:
-    visitor.page.locator(".record-table .row-actions a").first.click()
+    visitor.page.locator(".record-table .line-acts a").first.click()
     # The form takes the focus once it is there: what was typed before would go into its text.
     visitor.page.locator("#record-inline-form [name=content]:focus").wait_for()
     visitor.page.locator("#record-inline-form [name=tags]").fill("x" * 81)

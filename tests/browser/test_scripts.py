@@ -14,7 +14,7 @@ pytestmark = [
 ]
 LEFT, RIGHT = "ltr", "rtl"
 DIRECTIONS = """(found) => [...new Set(found.map((one) => getComputedStyle(one).direction))]"""
-OUTSIDE = """() => [...document.querySelectorAll(".row-actions :is(a, button)")]
+OUTSIDE = """() => [...document.querySelectorAll(".record-table .line-acts :is(a, button)")]
   .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth)
   .map((one) => one.ariaLabel)"""
 

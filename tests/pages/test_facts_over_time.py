@@ -242,7 +242,7 @@ def test_a_history_leads_from_the_page_to_the_prompts(
         reverse("research:fact-history", args=[topic.slug, fact.pk])
     ).content.decode()
     wanted = [
-        "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "created",
+        "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "Created",
         "Depends on this fact", "used it in a prompt", "Report for Run #2", "Observation",
     ]  # fmt: skip
     places = [text.index(words) for words in wanted]

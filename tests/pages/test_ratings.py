@@ -249,7 +249,7 @@ def test_what_is_in_trash_stays_in_the_list_without_its_text(
     rating = ratings.rate(alice, QUESTION, train, "not-useful", by=alice.actor)
     train.trash(by=alice.actor)
     page = browser.get(LIST).content.decode()
-    assert "Deleted, replaced or expired" in page
+    assert "No longer in memory" in page
     assert "leaves at nine" not in page
     browser.post(reverse("memory:rating-clear", args=[rating.pk]))
     assert not Rating.objects.exists()

@@ -237,7 +237,7 @@ class NewObservationForm(_WithTopic, ObservationForm):
 class _Editing(RecordForm):
     """The version that was edited, and the reason."""
 
-    why = CleanTextField(label=gettext_lazy("Reason (optional)"), max_length=300, required=False)
+    why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def save(self, record: Any, *, by: Actor, expected_version: int) -> None:
@@ -287,7 +287,7 @@ class SupersedeForm(AsksAboutSecrets):
             "Other fields stay the same. The old note stays readable in the history."
         ),
     )
-    why = CleanTextField(label=gettext_lazy("Reason (optional)"), max_length=300, required=False)
+    why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
 

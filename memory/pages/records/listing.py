@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, cached_property, lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -13,10 +13,11 @@ from django.apps import apps
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Left
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
+from django.utils.text import Truncator, capfirst
 from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
@@ -39,7 +40,7 @@ from memory.services.search.query import (
     values_of,
     written,
 )
-from memory.services.search.snippets import marked, passage
+from memory.services.search.snippets import marked, opening, passage
 
 NEWEST, OLDEST, CHANGED, EXPIRES, BEST = "newest", "oldest", "changed", "expires", "best"
 SORTS: dict[str, tuple[str, bool, Promise]] = {
@@ -212,7 +213,7 @@ class Row:
     wanted: ListQuery
     language: str = ENGLISH  # by which the words are stemmed
     origin: str = ""  # readable source, such as Run #3 of “Batteries”
-    writer: str = ""  # the agent that wrote it, unless its source names it
+    writer: str = ""  # the agent that wrote it, or you if its source says only how
 
     @cached_property
     def beginning(self) -> str:
@@ -229,7 +230,8 @@ class Row:
     def short(self) -> SafeString:
         """Return what the row shows in one line: the beginning, or the passage that matches best."""
         words = self.wanted.question.words
-        short = passage(one_line(self.beginning), words, LINE, self.language)
+        text = self.beginning if words else opening(self.beginning)
+        short = passage(text, words, LINE, self.language)
         return marked(short, words, self.language)
 
     @property
@@ -310,9 +312,22 @@ class Row:
         return _clipped(self.record.topic.title, 40)
 
     @property
+    def is_usual(self) -> bool:
+        """Whether it's of the kind that nearly all are, which the row doesn't say."""
+        return getattr(self.record, "category", "") == Observation.Category.FINDING
+
+    @property
+    def day(self) -> str:
+        """Return the heading of its day, if the list is sorted by time."""
+        is_by_day = self.wanted.sort in (NEWEST, OLDEST, CHANGED) and not self.wanted.is_trash
+        return day_of(self.when) if is_by_day else ""
+
+    @property
     def source(self) -> str:
-        """Return the readable source instead of `run:4`, shortened to fit a row."""
-        return _clipped(self.origin or self.record.source, 24)
+        """Return who it's from, in words: you, the name of an agent, or a run with its topic."""
+        if self.writer:
+            return self.writer
+        return capfirst(self.origin or self.record.source)
 
     @property
     def topic_query(self) -> str:
@@ -326,6 +341,18 @@ class Row:
 
     def _page_of(self, key: Any) -> str:
         return address(f"memory:{self.wanted.listed.type}", key)
+
+
+def day_of(at: datetime) -> str:
+    """Return the heading of a day: “Today”, “Yesterday”, “Monday”, “3 May 2026”."""
+    day, today = timezone.localtime(at).date(), timezone.localdate()
+    if day == today:
+        return _("Today")
+    if day == today - timedelta(days=1):
+        return _("Yesterday")
+    if day > today - timedelta(days=7):
+        return date_format(day, "l")
+    return date_format(day, "j F Y")
 
 
 # A page has a hundred of these but few different ones, and building them takes much of its time.
@@ -433,9 +460,11 @@ def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]
 
 
 def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
-    # An agent can name any source, so the row also names the agent.
-    is_agent = (record.writer or "").startswith("agent:") and record.writer != record.source
-    writer = told[record.writer].words if is_agent else ""
+    # An agent can name any source, so the row names the agent instead.
+    by = record.writer or ""
+    writer = by.partition(":")[2] if by.startswith("agent:") else ""
+    if record.source == "explicit" and by in told and not writer:
+        writer = capfirst(told[by].words)
     return Row(record, wanted, language, _words_of(told, record), writer)
 
 
@@ -541,7 +570,6 @@ def _of_notes(total: int, most: int) -> dict[str, str]:
         "one": _("Note"),
         "new": _("Remember"),
         "search": _("Search notes"),
-        "example": _("stale kind:rule,summary -tag:travel after:30d"),
         "count": count
         if total <= most
         else _("More than %(most)s notes") % {"most": grouped(most)},
@@ -562,7 +590,6 @@ def _of_observations(total: int, most: int) -> dict[str, str]:
         "one": _("Observation"),
         "new": _("Remember"),
         "search": _("Search observations"),
-        "example": _("price category:finding source:run:* after:30d"),
         "count": count if total <= most else more,
         "none_found": _("No matching observations"),
         "all": _("Show all observations"),

@@ -358,7 +358,7 @@ def _list(request: BeaconRequest, listed: ListedKind) -> HttpResponse:
         "problems": wanted.question.problems,
         "bar": FilterBar(
             reverse(f"memory:{listed.page}"), "records", query,
-            label=said["search"], placeholder=said["example"], count=said["count"], facets=facets, sorts=_sorts(wanted),
+            label=said["search"], placeholder=said["search"], count=said["count"], facets=facets, sorts=_sorts(wanted),
             views_page=listed.page, has_operators=True, most=MOST_TEXT,
             views=saved_views.views_of(request.user, listed.page, wanted.query),
         ),

@@ -131,7 +131,7 @@ def trash(request: BeaconRequest) -> HttpResponse:
         "next_cursor": page.next_cursor,
         "bar": FilterBar(
             reverse("memory:trash"), "trash", query,
-            label=_("Search Trash"), placeholder=_("Words, a title, a path, or run:12"),
+            label=_("Search Trash"), placeholder=_("Search Trash"),
             facets=facets, count=ngettext("%(n)d item", "%(n)d items", total) % {"n": total},
         ),
         "total": total,

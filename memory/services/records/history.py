@@ -134,7 +134,9 @@ def said_of(
 def _moved(record: Remembered, name: str, old: Any, new: Any) -> str:
     values = {"field": field_words(record, [name])[0]}
     values |= {"old": shown(record, name, old), "new": shown(record, name, new)}
-    return _("%(field)s: %(old)s → %(new)s") % values
+    if old in (None, ""):
+        return _("%(field)s set to %(new)s") % values
+    return _("%(field)s changed from %(old)s to %(new)s") % values
 
 
 def shown(record: Remembered, name: str, value: Any) -> str:
@@ -157,12 +159,22 @@ def _expiry(_old: Any, new: Any) -> str:
 def _tags(old: Any, new: Any) -> str:
     gone = [tag for tag in old or [] if tag not in (new or [])]
     come = [tag for tag in new or [] if tag not in (old or [])]
-    signs = [*(f"+{tag}" for tag in come), *(f"−{tag}" for tag in gone)]
-    return _("tags: %(tags)s") % {"tags": ", ".join(signs) or _("reordered")}
+    said = [
+        words % {"tags": ", ".join(tags)}
+        for words, tags in (
+            (_("added the tags %(tags)s"), come),
+            (_("removed the tags %(tags)s"), gone),
+        )
+        if tags
+    ]
+    return ", ".join(said) or _("tags reordered")
 
 
 def _entries(old: Any, new: Any) -> str:
-    return _("evidence: %(old)d → %(new)d entries") % {"old": len(old or []), "new": len(new or [])}
+    return _("evidence changed from %(old)d to %(new)d entries") % {
+        "old": len(old or []),
+        "new": len(new or []),
+    }
 
 
 def _lock(_old: Any, new: Any) -> str:

@@ -49,6 +49,17 @@ def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -
     return f"{'…' if start else ''}{flat(shown)}{'…' if end < len(text) else ''}"
 
 
+# A summary of a run or a conversation: what it is, then “**Goal:** …” and other labeled paragraphs.
+_SUMMARY = re.compile(
+    r"\A[^\n*]+\n\n\*\*[^\n*]+:\*\* .*?\n\n\*\*[^\n*]+:\*\* .*?\n\n\*\*[^\n*]+:\*\* ", re.S
+)
+
+
+def opening(text: str) -> str:
+    """Return the text as a line shows it: a run's summary starting with its result."""
+    return _SUMMARY.sub("", text, count=1)
+
+
 def nearness(title: str, text: str, query: str, length: int = 600) -> float:
     """Return the share of the query's words that occur in the title and one passage, 0 to 1.
 

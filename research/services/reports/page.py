@@ -414,6 +414,12 @@ class SentenceRow:
     remarks: Sequence[tuple[Remark, str]] = field(default_factory=list)
 
     @property
+    def quote(self) -> Quote | None:
+        """Return the quote that proves it, a verified one if it has any."""
+        mine = [q for source in self.sources for q in source.quotes if q.key == self.sentence.key]
+        return next((quote for quote in mine if quote.found), mine[0] if mine else None)
+
+    @property
     def is_checked(self) -> bool:
         """Whether a person vouches for it."""
         return any(remark.kind == "checked" for remark, _words in self.remarks)

@@ -541,9 +541,9 @@ class Reading:
         return counts_in_words(self.counts, was_read=False) or _("nothing new")
 
     @property
-    def unverified(self) -> int:
-        """Return how many cited sentences have a quote that wasn't found in its page."""
-        return sum(line.quote is not None and not line.is_verified for line in self.lines)
+    def verified(self) -> int:
+        """Return how many sentences have a quote that was found in its page."""
+        return sum(line.is_verified for line in self.lines)
 
     @property
     def has_quotes(self) -> bool:
@@ -551,9 +551,13 @@ class Reading:
         return any(line.quote is not None for line in self.lines)
 
     @property
-    def unquoted(self) -> int:
-        """Return how many sentences have no quote, such as those that a person wrote."""
-        return sum(line.quote is None for line in self.lines)
+    def quotes_in_words(self) -> str:
+        """Return how many sentences have a verified quote. Those that a person wrote have none."""
+        total = len(self.lines)
+        if self.verified == total:
+            return _("every quote verified ✓")
+        words = _("quotes verified in %(n)d of %(total)d sentences")
+        return words % {"n": self.verified, "total": total}
 
 
 def of(topic: Topic, first: int | None = None, last: int | None = None) -> Reading | None:
@@ -587,6 +591,7 @@ def of(topic: Topic, first: int | None = None, last: int | None = None) -> Readi
         told = [one for one in strip.columns if one.changes and one.number < strip.first.number]
         page.last_changes = told[-1] if told else None
     _add_remarks(topic, page.lines)
+    page.lead = _corrected(page)
     _add_affected(page, listed)
     _Margins(topic).fill(page.lines)
     return page
@@ -684,6 +689,19 @@ def _lead(page: Reading, book: SourceBook) -> list[tuple[str, SafeString | str]]
         if len(chosen) < LEAD and not any(delta_rows.in_one(c.text, line.text) for c in chosen):
             chosen.append(line)
     return [(line.text, line.marks) for line in chosen] or _summary(report, book)
+
+
+def _corrected(page: Reading) -> list[tuple[str, SafeString | str]]:
+    """Return the lead with what people corrected in it, and without what they marked as wrong."""
+    fixes = {line.key: line.corrected for line in page.lines if line.corrected}
+    found = []
+    for text, marks in page.lead:
+        fix = fixes.get(report_text.sentence_key(text))
+        if fix is None:
+            found.append((text, marks))
+        elif fix.right:
+            found.append((fix.right, marks))
+    return found
 
 
 def _can_lead(line: Line) -> bool:
@@ -802,6 +820,14 @@ def _add_facts(
 ) -> None:
     """Add the facts that the changes don't show: still true, or not mentioned."""
     shown = {line.key for line in page.changed}
+    # What a change replaced isn't still true, even where both are kept until someone decides.
+    shown |= {
+        report_text.sentence_key(item.previous_text)
+        for one in merged
+        if one.is_listed
+        for item in one.items
+        if item.previous_text
+    }
     told = {str(line.fact_id) for line in page.changed if line.fact_id}
     quiet = set()
     for one in merged:
@@ -982,7 +1008,7 @@ class _Margins:
 
     def _kind_of(self, line: Line) -> SafeString | str:
         if line.beside is None and line.status == Status.CHANGED and line.waits:
-            return f"{self._kinds[Status.CHANGED]} ?"
+            return "≠ " + _("Changed, not decided")
         if line.beside is not None or line.status in self._kinds:
             return self._kinds[Status.CHANGED if line.beside is not None else Status(line.status)]
         if line.since is None:

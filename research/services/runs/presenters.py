@@ -80,6 +80,8 @@ def cost(run: Run) -> str:
 
 # --- steps ---
 
+AT_ONCE = 50  # milliseconds; a shorter step doesn't say how long it took
+
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
@@ -141,7 +143,9 @@ def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any])
         word=word,
         detail=step.detail,
         warning=begun(step.warning),
-        took="" if look in ("wait", "skipped") else duration(step.milliseconds),
+        took=""
+        if look in ("wait", "skipped") or (step.milliseconds or 0) < AT_ONCE
+        else duration(step.milliseconds),
         tokens=_tokens(tokens) if tokens else "",
         money=_step_price(step),
         done=counts.get("read", 0) if look == "live" else 0,
