@@ -164,13 +164,21 @@ def _rows(user: User, items: Sequence[Any]) -> list[Row]:
         Row(
             item,
             title_of(item),
-            shorten(item.beginning, 160) if item.title else "",
+            _preview_of(item),
             _source_of(item, named),
             named.get(item.scope) or origins.Origin(item.scope, item.scope),
             [(tag, urlencode({"tag": tag})) for tag in item.tags],
         )
         for item in items
     ]
+
+
+def _preview_of(item: Any) -> str:
+    """Return an item's first words, unless they say nothing to a reader or could mislead one."""
+    is_data = item.beginning.lstrip().startswith(("{", "["))
+    if not item.title or is_data or item.trust == "quarantined":
+        return ""
+    return shorten(item.beginning, 160)
 
 
 def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin:
