@@ -42,6 +42,7 @@ def test_an_invited_person_joins_without_scripts(
     staff.sign_in("grace")
     staff.goto("/settings/people/")
     staff.page.locator("main form [name=note]").fill("Ines")
+    staff.page.locator("#invite > summary").click()
     staff.press("Create invite link")
     guest = visit(java_script_enabled=False)
     guest.goto(staff.page.locator("#invitation-link").input_value())
