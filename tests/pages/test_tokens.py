@@ -281,7 +281,7 @@ def test_a_chat_token_comes_with_the_settings_of_openais_clients(browser: Client
     token = ApiToken.objects.get()
     assert token.scopes == ["chat"]
     assert "OPENAI_BASE_URL=http://127.0.0.1:8000/v1" in body
-    assert 'class="fold" open' in body
+    assert 'class="fold-row" name="app" open' in body
 
 
 @pytest.mark.requirement("R398")

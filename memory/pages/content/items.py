@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -160,6 +161,8 @@ def count_items(user: User, wanted: Filters) -> int:
 
 def _rows(user: User, items: Sequence[Any]) -> list[Row]:
     named = origins.of(user, [text for item in items for text in (item.source, item.scope)])
+    used = Counter(tag for item in items for tag in item.tags)
+    usual = {tag for tag, count in used.items() if count > max(10, len(items) // 2)}
     return [
         Row(
             item,
@@ -167,7 +170,7 @@ def _rows(user: User, items: Sequence[Any]) -> list[Row]:
             _preview_of(item),
             _source_of(item, named),
             named.get(item.scope) or origins.Origin(item.scope, item.scope),
-            [(tag, urlencode({"tag": tag})) for tag in item.tags],
+            [(tag, urlencode({"tag": tag})) for tag in item.tags if tag not in usual],
         )
         for item in items
     ]

@@ -790,7 +790,8 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     def _said(self, name: str) -> str:
         """Return a field's value in words, empty if it has its default."""
         value = self[name].value()
-        if value in (None, "", False, [], *_USUAL):
+        usual = getattr(self.fields[name], "usual", None)
+        if value in (None, "", False, [], usual):
             return ""
         if value is True or value == "on":
             return _("yes")
