@@ -532,7 +532,7 @@ def _back_up(visitor: Visitor) -> None:
 
 
 def _invite(visitor: Visitor) -> None:
-    visitor.page.locator("main form [name=note]").fill("Kim")
     visitor.page.locator("#invite > summary").click()
+    visitor.page.locator("main form [name=note]").fill("Kim")
     visitor.press("Create invite link")
     visitor.page.locator("#invitation-link").wait_for()
