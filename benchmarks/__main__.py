@@ -80,6 +80,7 @@ PARTS = (
     Part("many_topics", "Pages: Home, Topics and Reports with 500 topics"),
     Part("names", "Pages: names, and related memories", ("--size", "3000")),
     Part("api", "The API", ("--size", "3000", "--seconds", "10")),
+    Part("hook", "The hook for a prompt", ("--size", "3000", "--calls", "40")),
     Part("load", "Pages and API under load", ("--quick",)),
     Part("files", "Memory files"),
     Part("run_overhead", "Runs: what they cost beyond what they wait for", ("--runs", "2")),

@@ -5,7 +5,7 @@
 It fills a temporary Beacon with one owner's notes (as benchmarks/recall.py does), starts the web server
 as `make up` does, and calls the installed hook as an agent does: a process for each prompt. Prompts have 1 to
 60 words, some with code, file names or other languages. Each is sent to Recall again, without a
-process. `--vectors` adds a random vector to each note and turns the local embedder on.
+process. `--vectors` adds a vector to each note and turns the local embedder on.
 
 Wall time says little on a busy machine, so the CPU time of each part is printed as well (Linux).
 
@@ -28,10 +28,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients/python/src"))
+
+from beacon_memory.hook_settings import START
+
 from benchmarks import stack
 from benchmarks.api import WARM, Spent, _client, _made
 
 MOST = 300.0  # ms
+EMBEDDED = 2_000  # texts
 HOOK = stack.ROOT / "clients/claude-code/hooks/beacon_hook.py"
 CODE = """```python
 def {0}(self, {1}: str) -> None:
@@ -84,32 +89,38 @@ def _filled(asked: argparse.Namespace) -> tuple[list[str], str]:
     call_command("migrate", verbosity=0)
     texts, owner, token = _made(asked.size, asked.texts)
     if asked.vectors:
-        _give_vectors(owner)
+        _give_vectors(owner, texts)
     return texts, token
 
 
-def _give_vectors(owner: Any) -> None:
-    """Give each note a random unit vector, as if the local embedder had made it."""
+def _give_vectors(owner: Any, texts: list[str]) -> None:
+    """Give each note a mix of two of EMBEDDED real vectors, since making all takes half an hour."""
+    import numpy as np
     from django.core.management import call_command
     from django.db import connection
 
-    from memory.models import Embedding, EmbeddingDue
+    from memory.models import Embedding, EmbeddingDue, Note
     from memory.services.llm import embedders
     from memory.services.search import vectors
 
     embedder = embedders.embedder()
     assert embedder is not None
-    size = embedder.dimensions or len(embedder.embed(["size"])[0])
-    vectors.ensure_table(size)
-    table = Embedding._meta.db_table
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {table} (owner_id, record_type, object_id, model, dimensions, values, "  # noqa: S608  our own names
-            "created) SELECT owner_id, 'note', id, %s, %s, "
-            "(SELECT array_agg((random() - 0.5) * sqrt(12.0 / %s)) FROM generate_series(1, %s + 0 * "
-            "length(n.content))), now() FROM memory_note n WHERE owner_id = %s",
-            [embedder.model, size, size, size, owner.pk],
-        )
+    real = np.array(embedder.embed(texts[:EMBEDDED]))
+    chance = np.random.default_rng(7)
+    vectors.ensure_table(real.shape[1])
+    keys = list(Note.objects.of(owner).values_list("pk", flat=True))
+    for start in range(0, len(keys), 1000):
+        some = keys[start : start + 1000]
+        pairs = chance.integers(len(real), size=(2, len(some)))
+        mixed = real[pairs[0]] + real[pairs[1]] * 0.6
+        mixed /= np.linalg.norm(mixed, axis=1, keepdims=True)
+        Embedding.objects.bulk_create(
+            Embedding(
+                owner=owner, record_type="note", object_id=key, model=embedder.model,
+                dimensions=len(values), values=values,
+            )
+            for key, values in zip(some, mixed.tolist(), strict=True)
+        )  # fmt: skip
     EmbeddingDue.objects.all().delete()
     call_command("vectors", verbosity=0)
     with connection.cursor() as cursor:
@@ -147,16 +158,18 @@ def _measured(base: str, token: str, texts: list[str], calls: int, spent: Spent)
         calls_of = [_called(prompt, environment, spent) for prompt in asked[WARM:]]
     empty = [_process([sys.executable, "-I", "-S", "-c", "pass"], "", {})[0] for _ in asked[WARM:]]
     alone = _requests(base, token, asked[WARM:])
-    print(f"{len(texts):,} notes, {calls} prompts, load {os.getloadavg()[0]:.1f}\n")
+    silent = sum(one["silent"] for one in calls_of)
+    print(f"{len(texts):,} notes, {calls} prompts, load {os.getloadavg()[0]:.1f}", end="; ")
+    print(f"{silent:.0f} prompts got no records\n")
     print("| | p50 ms | p95 ms | largest |\n|---|---|---|---|")
     walls = [one["wall"] for one in calls_of]
     p95 = _row("prompt hook, with the start of its process", walls)
     _row("of it: a Python process that does nothing", empty)
-    _row("of it: the request alone, over a kept connection", alone)
+    _row("of it: only the request, over a kept connection", alone)
     _row("CPU time: process of the hook", [one["hook"] for one in calls_of])
     _row("CPU time: web server", [one["web"] for one in calls_of])
     _row("CPU time: Postgres", [one["postgres"] for one in calls_of])
-    _row("CPU time: total", [sum(v for k, v in one.items() if k != "wall") for one in calls_of])
+    _row("CPU time: total", [one["hook"] + one["web"] + one["postgres"] for one in calls_of])
     return int(p95 >= MOST)
 
 
@@ -166,19 +179,23 @@ def _called(
     """Call the hook for a prompt; return the milliseconds by part."""
     given = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": prompt}
     before = spent.parts() if spent else (0.0, 0.0)
-    wall, cpu = _process(
-        [sys.executable, "-I", "-S", str(HOOK), "claude-code"], json.dumps(given), environment
+    wall, cpu, output = _process(
+        [sys.executable, "-I", "-S", "-c", START, str(HOOK), "claude-code"],
+        json.dumps(given),
+        environment,
     )
     web, postgres = (
         (after - earlier for after, earlier in zip(spent.parts(), before, strict=True))
         if spent
         else before
     )
-    return {"wall": wall, "hook": cpu, "web": web, "postgres": postgres}
+    return {"wall": wall, "hook": cpu, "web": web, "postgres": postgres, "silent": not output}
 
 
-def _process(command: list[str], given: str, environment: dict[str, str]) -> tuple[float, float]:
-    """Run a process; return its milliseconds of wall and CPU time."""
+def _process(
+    command: list[str], given: str, environment: dict[str, str]
+) -> tuple[float, float, str]:
+    """Run a process; return its milliseconds of wall and CPU time, and its output."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     done = subprocess.run(
@@ -189,13 +206,12 @@ def _process(command: list[str], given: str, environment: dict[str, str]) -> tup
     cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
     if done.stderr:
         raise SystemExit(done.stderr)
-    return wall * 1000, cpu * 1000
+    return wall * 1000, cpu * 1000, done.stdout
 
 
 def _requests(base: str, token: str, asked: Sequence[str]) -> list[float]:
     """Return the milliseconds of the hook's requests, sent by one process."""
-    sys.path.insert(0, str(HOOK.parent))
-    import beacon_hook as hook
+    from beacon_memory import hook
 
     class Kept:
         """Sends the hook's requests over a kept connection."""

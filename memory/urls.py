@@ -16,7 +16,6 @@ from memory.pages import (
     health,
     identity,
     library,
-    manifest,
     names,
     oauth,
     ratings,
@@ -169,7 +168,7 @@ _staff = [
 ]
 
 _library = [
-    path("manifest.webmanifest", manifest.manifest, name="manifest"),
+    path("manifest.webmanifest", library.manifest, name="manifest"),
     path("library/", library.library_list, name="library"),
     path("library/add/", library.library_add, name="library-add"),
     path("library/check/", library.library_check, name="library-check"),

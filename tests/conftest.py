@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,6 +25,8 @@ from xdist.scheduler import LoadScopeScheduling
 from beacon_site import celery
 from beacon_site.db import leased_jobs
 from beacon_site.net import browser as chromium_of_runs
+from beacon_site.net.extract import Extractor
+from beacon_site.providers.llm.openai_model import learned_about
 from memory.services.llm import connections
 from tests import kept_users
 from tests.attacks import figures as attacks
@@ -32,6 +35,7 @@ from tests.faults import figures
 from tests.faults.guards import GUARDS
 from tests.faults.unguarded import Unguarded, add_twins
 from tests.migrated import migrated
+from tests.providers.servers import ScriptedChatServer
 
 # A crowded machine must fail no test: no example has a deadline, and none is given up for having
 # taken long to make.  Under CI Hypothesis itself takes the same examples each time.
@@ -51,6 +55,7 @@ Say = Callable[[str, str, str], None]
 
 MEASURED = ("BEACON_TEST_FAULTS", "BEACON_TEST_ATTACKS", "BEACON_TEST_LONG")
 TESTS = Path(__file__).resolve().parent
+OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")
 SLOW_FOLDERS = ("attacks", "browser", "contract", "faults")
 SHARED_SITE_FOLDERS = ("tests/browser", "tests/faults")
 ALL_SLOW = re.compile(r"^pytestmark = (\[[^\]]*)?pytest\.mark\.slow\b", re.M)
@@ -145,11 +150,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedSites 
     return SharedSites(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let the database to copy be created while the processes of pytest-xdist collect tests."""
+    options = session.config.option
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    if getattr(options, "tx", None) and not is_worker and not options.collectonly:
+        Thread(target=migrated, args=[_admin()], daemon=True).start()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
     """Collect garbage again, but not among what was loaded: see tests/servers.py.
 
-    The database to copy is created here, where no test's time runs out while it waits.
+    Wait here for the database to copy, where no test's time runs out.
     """
     gc.freeze()
     gc.enable()
@@ -195,21 +208,19 @@ def _admin() -> str:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _quick_passwords() -> None:
-    """Hash the cast's passwords cheaply: the real hasher takes half a second on purpose."""
+def _suits_tests() -> None:
+    """Change once what would slow tests down or stop them."""
+    # The real hasher takes half a second on purpose.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _many_sign_ins() -> None:
-    """Tests sign in far more often in a minute, from one address, than people do."""
+    # Tests sign in far more often in a minute, from one address, than people do.
     settings.BEACON_SIGN_INS_PER_MINUTE = 100_000
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _messages_may_pile_up() -> None:
-    """No worker takes tests' messages, so a test can always start another run."""
+    # No worker takes tests' messages, so a test can always start another run.
     celery.MOST_WAITING = 1_000_000
+    # A run within a test's transaction has no beat: another connection would not see its row.
+    # On a crowded machine a run takes longer than a beat of ten seconds.
+    leased_jobs.BEAT_SECONDS = 300.0
+    # A topic without services doesn't use the keyless ones, because they are on the web.
+    connections.USUAL = tuple(name for name in connections.USUAL if name not in OF_THE_WEB)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -232,25 +243,6 @@ def _static_files_are_found_once() -> None:
         self.files = found
 
     WhiteNoiseMiddleware.add_files_from_finders = once
-
-
-OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")
-
-
-@pytest.fixture(autouse=True)
-def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run within a test's transaction has no beat: another connection would not see its row.
-
-    On a crowded machine a run takes longer than a beat of ten seconds.
-    """
-    monkeypatch.setattr(leased_jobs, "BEAT_SECONDS", 300.0)
-
-
-@pytest.fixture(autouse=True)
-def _asks_nobody_on_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A topic without services doesn't use the keyless ones, because they are on the web."""
-    usual = tuple(name for name in connections.USUAL if name not in OF_THE_WEB)
-    monkeypatch.setattr(connections, "USUAL", usual)
 
 
 def _user(name: str, **more: Any) -> Any:
@@ -310,3 +302,32 @@ def count(record_property: Callable[[str, object], None]) -> attacks.Count:
         record_property(attacks.NAME, [sink, tried, refused, tried - refused - run, run])
 
     return noted
+
+
+@pytest.fixture
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is told that there is work."""
+    monkeypatch.setattr(celery, "send", lambda *args, **kwargs: True)
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Iterator[Extractor]:
+    """One warm reader of pages for all tests of a module."""
+    reader = Extractor()
+    yield reader
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[ScriptedChatServer]:
+    """A model endpoint on this machine, whose answers a test scripts."""
+    with ScriptedChatServer() as server:
+        yield server
+
+
+@pytest.fixture
+def chat(endpoint: ScriptedChatServer) -> ScriptedChatServer:
+    """The endpoint, of which nothing is known yet."""
+    learned_about.cache_clear()
+    endpoint.forget()
+    return endpoint

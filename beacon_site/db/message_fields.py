@@ -9,8 +9,6 @@ from django.db import models
 
 from beacon_site.text import messages
 
-_STARTS = tuple(json.dumps({key: ""})[:-3] for key in (messages.CODE, messages.PARTS))
-
 
 class MessageField(models.TextField):  # type: ignore[type-arg]
     """One message. Text from elsewhere is stored as it is."""
@@ -18,17 +16,14 @@ class MessageField(models.TextField):  # type: ignore[type-arg]
     def get_prep_value(self, value: Any) -> Any:
         if isinstance(value, messages.Message):
             return json.dumps(value.stored, ensure_ascii=False)
-        if isinstance(value, str) and value.startswith(_STARTS):  # only looks like a message
+        if isinstance(value, str) and value.startswith(
+            messages.STARTS
+        ):  # only looks like a message
             return json.dumps({messages.PARTS: [value]}, ensure_ascii=False)
         return super().get_prep_value(value)
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        if isinstance(value, str) and value.startswith(_STARTS):
-            try:
-                return messages.loaded(json.loads(value))
-            except ValueError:  # a part of a message, cut by a query
-                return value
-        return value
+        return messages.from_column(value) if isinstance(value, str) else value
 
     def deconstruct(self) -> Any:
         """Appear as Django's own field in migrations: the column is the same."""

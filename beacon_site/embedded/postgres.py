@@ -21,6 +21,7 @@ START_SECONDS = 60.0
 RETRY_SECONDS = 20.0
 # Seconds between a process's start and the start time the server records, including clock drift.
 START_DIFFERENCE = 60.0
+LARGE = 8e9  # bytes; a machine with more memory gets buffers for an index of vectors
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 INITDB = ("-N", "-U", ROLE, "-E", "UTF8", "-A", "scram-sha-256")
 LOCALES = (
@@ -263,6 +264,8 @@ def _frugal(cluster: Path) -> dict[str, str]:
     version = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
     if int(version.partition(".")[0]) >= 18:
         options["io_method"] = "'sync'"  # without three processes that read ahead
+    if processes.memory_bytes() > LARGE:
+        options["shared_buffers"] = "'512MB'"
     if processes.memory_bytes() < processes.SMALL:
         options |= {"shared_buffers": "'32MB'", "max_parallel_workers_per_gather": "0"}
     return options

@@ -27,7 +27,7 @@ from beacon_site.net import browser
 from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url, resolve
 from beacon_site.net.bounded import WIRE_BYTES, Limits, Meter, too_large, unpacker_for
 from beacon_site.net.browser import BrowserBusy, Rendered
-from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.errors import ProviderError, ProviderRejected, ms_since
 from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, get_extractor
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
@@ -166,9 +166,9 @@ class GuardedFetcher:
                 raise ProviderRejected(_("The page is empty. The server sent no content."))
             found, rendered, is_whole = self._read(answer, part)
         except ProviderError as exc:
-            logger.info("page not read", host=_host(url), why=str(exc), ms=_ms(started))
+            logger.info("page not read", host=_host(url), why=str(exc), ms=ms_since(started))
             raise
-        logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=_ms(started))
+        logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=ms_since(started))
         # The version that the server names is that of the HTML, not of what its scripts show. If the
         # browser failed, the page is read again the next time.
         named = {} if rendered or not is_whole else answer.headers
@@ -380,10 +380,6 @@ def _host(url: str) -> str:
         return httpx.URL(url).host
     except (httpx.InvalidURL, ValueError, TypeError):
         return ""
-
-
-def _ms(started: float) -> int:
-    return round((time.monotonic() - started) * 1000)
 
 
 # --- error pages, sign-in forms and CAPTCHAs ---

@@ -94,3 +94,11 @@ def is_in_domain(url: str, domain: str) -> bool:
     host = _ascii_host(domain_of(url))
     domain = domain.lower().removeprefix("www.")
     return host == domain or host.endswith("." + domain)
+
+
+def canonical_or_same(url: str) -> str:
+    """Return the canonical URL, or the text itself if it isn't a URL."""
+    try:
+        return canonical_url(url)
+    except ValueError:
+        return url

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
@@ -45,6 +49,12 @@ def cell(value: Any) -> str:
     """Return a value as text, with a quote before anything that a spreadsheet would run as a formula."""
     text = "" if value is None else str(value)
     return "'" + text if text.lstrip(" ").startswith(FORMULA) else text
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()
 
 
 # --- cleaning, widths and plain text ---
@@ -254,3 +264,31 @@ def slug_of(title: str) -> str:
         return slug
     digest = hashlib.sha256(normal.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{slug[:_CUT].rstrip('-') or 'topic'}-{digest}"
+
+
+# --- IDs and numbers that people, agents and files name ---
+
+
+def uuid_of(text: object) -> UUID | None:
+    """Return the UUID that a text is, in any spelling; None if it isn't one."""
+    try:
+        return UUID(str(text))
+    except ValueError:
+        return None
+
+
+def uuids_of(texts: Iterable[object]) -> list[UUID]:
+    """Return the UUIDs among the texts, each once."""
+    return list(dict.fromkeys(found for text in texts if (found := uuid_of(text)) is not None))
+
+
+def is_uuid(text: str) -> bool:
+    """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
+    found = uuid_of(text)
+    return found is not None and str(found) == text
+
+
+def number_of(text: str) -> int | None:
+    """Return the whole number that a text is, of at most nine digits, or None."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10
+    return int(text) if is_number else None

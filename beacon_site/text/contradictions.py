@@ -210,7 +210,7 @@ def _is_same(one: _Value, other: _Value) -> bool:
         return False
     its = other[2]
     if kind == VERSION:
-        return _is_within(str(mine), str(its))
+        return values.is_same_release(str(mine), str(its))
     if kind == DATE:
         return _is_part(str(mine).split("-"), str(its).split("-"))
     if isinstance(mine, values.Amount) and isinstance(its, values.Amount):
@@ -226,10 +226,6 @@ def _is_other_value(old: _Value, new: _Value, *, is_about: bool) -> bool:
         is_one_kind = was.unit == now.unit or not (was.unit and now.unit)
         return is_one_kind and not (is_about and was.is_near(now, CLOSE))
     return was != now
-
-
-def _is_within(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
 def _is_part(one: list[str], other: list[str]) -> bool:

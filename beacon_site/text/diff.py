@@ -448,6 +448,10 @@ class Merge:
         """Return the parts in which both sides changed the same words."""
         return [part for part in self.parts if part.kind == "conflict"]
 
+    def hunks(self, chosen: Mapping[int, str]) -> list[tuple[int, Part, str]]:
+        """Return each place that both changed, with its number and the selected side."""
+        return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(self.conflicts)]
+
     def text(self, choices: Mapping[int, str] | None = None) -> str:
         """Return the merged text; `choices` names a side for each conflict by its number.
 

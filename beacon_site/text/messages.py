@@ -8,6 +8,7 @@ done to the text otherwise (an f-string, `.join`, a slice) makes it an ordinary 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from numbers import Number
 from typing import Any
@@ -65,6 +66,19 @@ def stored(text: str) -> Stored:
 def loaded(value: Any) -> str:
     """Return a stored text in the current language."""
     return Message(worded(value), value) if isinstance(value, dict) else str(value)
+
+
+STARTS = tuple(json.dumps({key: ""})[:-3] for key in (CODE, PARTS))
+
+
+def from_column(text: str) -> str:
+    """Return the text of a `MessageField` that was read by SQL, as the field itself does."""
+    if not text.startswith(STARTS):
+        return text
+    try:
+        return loaded(json.loads(text))
+    except ValueError:  # a part of a message, cut by a query
+        return text
 
 
 def worded(value: Any) -> str:

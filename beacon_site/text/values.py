@@ -24,12 +24,16 @@ _OTHER = {
     "fünfzehn sechzehn siebzehn achtzehn neunzehn zwanzig",
     "fr": "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
     "seize dix-sept dix-huit dix-neuf vingt",
+    "es": "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince "
+    "dieciséis diecisiete dieciocho diecinueve veinte",
 }
 _WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_ONES.split())}
 _WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS.split(), start=2)}
 for _words in _OTHER.values():
-    # "un" and "sept" are other words too. Months are already removed from the text.
-    _WORDS |= {word: float(n) for n, word in enumerate(_words.split()) if word not in ("un", "six")}
+    # "un", "once" and "sept" are other words too. Months are already removed from the text.
+    _WORDS |= {
+        word: float(n) for n, word in enumerate(_words.split()) if word not in ("un", "six", "once")
+    }
 _WORDS |= {"score": 20.0, "dozen": 12.0, "nil": 0.0, "decade": 10.0}
 _SCALES = {
     "hundred": 1e2,
@@ -496,3 +500,8 @@ def _canonical(value: str) -> str:
     # A comma or apostrophe between thousands isn't part of a number.
     plain = re.sub(r"(?<=\d)[,'](?=\d{3}(?!\d))", "", value.casefold())
     return " ".join(plain.split()).strip(" .")
+
+
+def is_same_release(one: str, other: str) -> bool:
+    """Whether two versions are the same, or one is a release of the other: 13 and 13.23."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
 from beacon_site.embedded.places import BY_HAND
+from beacon_site.text.cleaning import uuid_of
 from memory.accounts import tokens
 from memory.agents.tools.types import ToolContext
 from memory.api.problems import Problem
@@ -270,8 +271,6 @@ def _is_beacons_run(name: str) -> bool:
 
 
 def _is_others_session(caller: Caller, name: str) -> bool:
-    try:
-        stored = Session.objects.filter(pk=UUID(name))
-    except ValueError:
-        return False
+    key = uuid_of(name)
+    stored = Session.objects.filter(pk=key) if key else Session.objects.none()
     return bool(stored.exists() and not stored.filter(agent=caller.agent).exists())

@@ -21,6 +21,10 @@ class ContextIn(Body):
         None, max_length=500, description="A slug. Notes on other topics are left out."
     )
     as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+    external: bool = Field(
+        True,
+        description="False leaves out records whose text comes from the web. After reading such text, an agent’s writes wait for approval.",
+    )
 
 
 class LayerOut(BaseModel):
@@ -58,6 +62,7 @@ def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
             topic=topic_of(caller, asked.topic),
             place=caller.place,
             scopes=caller.context().scopes,
+            with_external=asked.external,
         )
         shows(*built.records, *built.files)
         return ContextOut(**context_data(built))

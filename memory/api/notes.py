@@ -79,8 +79,8 @@ class NoteIn(Body):
     )
 
 
-class NotePatch(Body):
-    """The fields to change. Omitted ones stay the same."""
+class NoteFields(Body):
+    """Fields of a note, each of which can be omitted."""
 
     content: Content | None = None
     kind: WrittenKind | None = None
@@ -90,6 +90,16 @@ class NotePatch(Body):
     confidence: Confidence | None = None
     evidence: Evidence | None = None
     sensitivity: Sensitivity | None = None
+
+    def sent(self, *, but: set[str]) -> dict[str, Any]:
+        """Return the fields that were sent, including an empty ttl_days."""
+        sent = self.model_dump(exclude_unset=True, exclude=but)
+        return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
+
+
+class NotePatch(NoteFields):
+    """The fields to change. Omitted ones stay the same."""
+
     scope: str | None = Field(None, max_length=LONGEST_SCOPE)
     pinned: bool | None = Field(
         None, description="Pinned notes don't expire. Only people can set this."
@@ -103,28 +113,18 @@ class NotePatch(Body):
     why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields that were sent, including an empty ttl_days."""
-        sent = self.model_dump(exclude_unset=True, exclude={"why"})
-        return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
+        return self.sent(but={"why"})
 
 
-class SupersedeIn(Body):
+class SupersedeIn(NoteFields):
     """A note that replaces another. Omitted fields are copied from that one."""
 
     content: Content
-    kind: WrittenKind | None = None
-    tags: Tags | None = None
-    stability: Stability | None = None
-    ttl_days: Days | None = None
-    confidence: Confidence | None = None
-    evidence: Evidence | None = None
-    sensitivity: Sensitivity | None = None
     why: str = Field("", max_length=500, description="Reason for the change, for its history.")
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that were sent, except the text and the reason."""
-        sent = self.model_dump(exclude_unset=True, exclude={"why", "content"})
-        return {k: v for k, v in sent.items() if v is not None or k == "ttl_days"}
+        return self.sent(but={"why", "content"})
 
 
 class MergeIn(Body):

@@ -22,9 +22,16 @@ from memory.api.shown import Moment, Textless, moment, one_of, shows, topic_of, 
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Observation, Topic
 from memory.services.llm.booking import MonthMeter
-from memory.services.observations import Line, batch, edit_observation, remember_lines
 from memory.services.observations.extraction import Extracted, extract
-from memory.services.observations.lines import MOST_LINES, checked, checked_size, single
+from memory.services.observations.lines import (
+    MOST_LINES,
+    Line,
+    batch,
+    checked,
+    checked_size,
+    single,
+)
+from memory.services.observations.saving import edit_observation, remember_lines
 from memory.services.records import acts as record_acts
 
 Category = Literal["finding", "insight", "lesson"]

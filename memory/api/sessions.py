@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from ninja import Path, Query, Status
 from pydantic import BaseModel, Field
 
+from beacon_site.text.cleaning import uuid_of
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.api import auth
@@ -241,10 +242,7 @@ def _session(caller: Caller, key: UUID) -> Session:
 
 def _stored(caller: Caller, key: str) -> Session | None:
     """Return the stored session with this ID; None for the name of a conversation held elsewhere."""
-    try:
-        wanted = UUID(key)
-    except ValueError:
-        return None
-    if Session.objects.filter(pk=wanted).exists():
+    wanted = uuid_of(key)
+    if wanted is not None and Session.objects.filter(pk=wanted).exists():
         return _session(caller, wanted)
     return None

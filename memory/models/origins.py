@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import is_uuid, shorten
 from memory.models import Session, User
 
 HEURISTIC = ":heuristic"
@@ -85,7 +84,7 @@ def _plain(owner: User, kind: str, key: str) -> str:
 
 
 def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
-    rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if _is_uuid(key)])
+    rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if is_uuid(key)])
     return {
         str(row.pk): (
             _("the conversation “%(title)s”") % {"title": shorten(row.title, 60)},
@@ -94,10 +93,3 @@ def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
         for row in rows
         if row.title
     }
-
-
-def _is_uuid(key: str) -> bool:
-    try:
-        return str(UUID(key)) == key
-    except ValueError:
-        return False

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -23,7 +22,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.providers.llm.tokens import counted, how_in_words
-from beacon_site.text.cleaning import clean, in_brief, shorten
+from beacon_site.text.cleaning import clean, in_brief, shorten, uuid_of, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.agents import agents_of
@@ -141,13 +140,7 @@ def _without(query: QueryDict) -> tuple[str, ...]:
         typed = [one for one in query.get("listed", "").split(",") if one not in kept]
     else:
         typed = query.get("without", "").split(",")
-    found = []
-    for one in typed:
-        try:
-            found.append(str(UUID(one)))
-        except ValueError:
-            continue
-    return tuple(dict.fromkeys(found))[:MOST_WITHOUT]
+    return tuple(map(str, uuids_of(typed)))[:MOST_WITHOUT]
 
 
 # --- what the page shows ---
@@ -469,7 +462,7 @@ def agents_to_choose(user: User) -> list[tuple[str, str]]:
 
 
 def topics_of(user: User) -> list[tuple[str, str]]:
-    """Return the topics to choose from: slug and title, newest first."""
+    """Return the topics to choose from or to filter by: slug and title, newest first."""
     rows = Topic.objects.of(user).live().order_by("-created")[:200]
     return list(rows.values_list("slug", "title"))
 
@@ -595,10 +588,7 @@ def context_decide(request: BeaconRequest) -> HttpResponse:
     wanted = Options.of(QueryDict(request.POST.get("query", "")), agents)
     act, _colon, key = request.POST.get("do", "").partition(":")
     chosen = Note.objects.of(request.user).live().filter(kind__in=["rule", "summary"])
-    try:
-        note = get_object_or_404(chosen, pk=UUID(key))
-    except ValueError:
-        note = get_object_or_404(chosen.none())
+    note = get_object_or_404(chosen, pk=uuid_of(key))
     try:
         said = _decide(request, note, act, wanted.query.agent)
     except MemoryRefused as exc:

@@ -48,7 +48,13 @@ from memory.models import (
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
 from memory.pages.reflections import shown_of
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_to, refused
+from memory.pages.shared.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    own_or_404,
+    redirect_to,
+    refused,
+)
 from memory.pages.shared.undo import offer_revision
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
@@ -416,8 +422,7 @@ class TitleForm(forms.Form):
 
 
 def _session(request: BeaconRequest, pk: UUID) -> Session:
-    found: Session = get_object_or_404(Session.objects.of(request.user).live(), pk=pk)
-    found.owner = request.user
+    found: Session = own_or_404(request, Session.objects.of(request.user).live(), pk)
     return found
 
 

@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text import diff as text_diff
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
 from memory.models.conflicts import sides_by_type
@@ -31,6 +31,7 @@ from memory.pages.shared.responses import (
     in_inbox,
     is_in_inbox,
     next_of,
+    own_or_404,
     question_about_secrets,
     redirect_back,
     redirect_to,
@@ -61,15 +62,8 @@ class Filters:
         """Read them from a query string."""
         kind = query.get("kind", "")
         return cls(
-            kind=kind if kind in KINDS else "", topic=str(_uuid(query.get("topic", "")) or "")
+            kind=kind if kind in KINDS else "", topic=str(uuid_of(query.get("topic", "")) or "")
         )
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except (ValueError, AttributeError):
-        return None
 
 
 @dataclass(slots=True)
@@ -274,8 +268,7 @@ SAID = {
 
 
 def _conflict(request: BeaconRequest, pk: UUID) -> Conflict:
-    found: Conflict = get_object_or_404(Conflict.objects.of(request.user), pk=pk)
-    found.owner = request.user
+    found: Conflict = own_or_404(request, Conflict.objects.of(request.user), pk)
     return found
 
 
@@ -414,7 +407,7 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
         rows = rows.filter(kind=wanted.kind) if wanted.kind else rows
         rows = rows.filter(topic_ids__contains=[wanted.topic]) if wanted.topic else rows
     else:
-        rows = rows.filter(pk__in=_ticked(request))
+        rows = rows.filter(pk__in=uuids_of(request.POST.getlist("conflict")))
     chosen = list(rows.select_related("owner")[:MOST_LISTED])
     if not chosen:
         messages.warning(request, _("Select at least one open pair."))
@@ -424,16 +417,6 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
     undo = _undo_tag(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
     return redirect_back(request, reverse("research:inbox") + "?show=conflict")
-
-
-def _ticked(request: BeaconRequest) -> list[UUID]:
-    found = []
-    for key in request.POST.getlist("conflict"):
-        try:
-            found.append(UUID(key))
-        except ValueError:
-            continue
-    return found
 
 
 @require_POST

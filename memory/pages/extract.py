@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods
 from beacon_site.web.http import BeaconRequest
 from memory.models import Observation, Topic, User
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.pages.recall import topics_of
+from memory.pages.agents import topics_of
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import KEEP_SECRETS, question_about_secrets, redirect_to
 from memory.pages.shared.undo import offer, undoes

@@ -19,12 +19,14 @@ from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q
 from django.db.models.functions import Left
-from django.http import HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _lazy
+from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.net import media_types
@@ -534,3 +536,36 @@ def library_check(request: BeaconRequest) -> HttpResponse:
         text = ngettext("%(n)d searchable file.", "%(n)d searchable files.", folder.files)
         messages.success(request, text % {"n": folder.files})
     return redirect_to(request, reverse("memory:library"))
+
+
+# --- sharing from a phone ---
+
+
+@require_safe
+@cache_control(public=True, max_age=3600)
+def manifest(request: HttpRequest) -> JsonResponse:
+    """Return the web app manifest: installed on a phone, Beacon is in its share menu.
+
+    What is shared there opens the form for a new document, filled in.
+    """
+    icon = {"src": static("favicon.svg"), "sizes": "any", "type": "image/svg+xml"}
+    return JsonResponse(
+        {
+            "id": "/",
+            "name": "Beacon",
+            "short_name": "Beacon",
+            "description": _("See, search and correct your AI agent’s memory"),
+            "start_url": "/",
+            "scope": "/",
+            "display": "standalone",
+            "background_color": "#fbfaf7",
+            "theme_color": "#1c2430",
+            "icons": [icon],
+            "share_target": {
+                "action": reverse("memory:library-add"),
+                "method": "GET",
+                "params": {"title": "title", "text": "text", "url": "url"},
+            },
+        },
+        content_type="application/manifest+json",
+    )

@@ -12,7 +12,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
@@ -23,7 +23,7 @@ from beacon_site.web.http import BeaconRequest
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.ratings import LONGEST_REASON
-from memory.pages.shared.responses import next_of, redirect_back
+from memory.pages.shared.responses import next_of, own_or_404, redirect_back
 from memory.pages.shared.undo import act, offer, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
@@ -293,8 +293,7 @@ def rated_list(request: BeaconRequest) -> HttpResponse:
 
 @act("rating-clear")
 def rating_clear(request: BeaconRequest, pk: UUID) -> str:
-    rating = get_object_or_404(Rating.objects.of(request.user), pk=pk)
-    rating.owner = request.user
+    rating = own_or_404(request, Rating.objects.of(request.user), pk)
     record = ratings.rated_record(rating)
     with transaction.atomic():
         ratings.clear(rating, by=request.actor)

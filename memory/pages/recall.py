@@ -38,13 +38,13 @@ from memory.models import (
     MemoryFile,
     Note,
     Revision,
-    Topic,
     Trust,
     Use,
     User,
     origins,
 )
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.agents import topics_of
 from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
@@ -53,7 +53,7 @@ from memory.pages.records.record import Mark, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
-from memory.pages.shared.responses import list_of, redirect_back, refused
+from memory.pages.shared.responses import list_of, own_or_404, redirect_back, refused
 from memory.services import topic_memory
 from memory.services.search import related
 from memory.services.search.bm25_sql import language_of
@@ -439,12 +439,6 @@ def _uses(hits: Iterable[RecallHit]) -> dict[Any, int]:
     return {row["record_id"]: row["number"] for row in counted}
 
 
-def topics_of(user: User) -> list[tuple[str, str]]:
-    """Return the topics to filter by: slug and title, newest first."""
-    rows = Topic.objects.of(user).live().order_by("-created")[:200]
-    return list(rows.values_list("slug", "title"))
-
-
 def examples() -> list[tuple[str, str, str]]:
     """Return example searches that teach the operators: each query with an explanation."""
     taught = (
@@ -703,8 +697,7 @@ def related_page(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
     A record's page gets the first few after itself, since ranking takes most of its time.
     """
     if request.htmx.target == "record-related" and type in record_page.TYPES:
-        record = get_object_or_404(record_page.TYPES[type].objects.of(request.user), pk=pk)
-        record.owner = request.user
+        record = own_or_404(request, record_page.TYPES[type].objects.of(request.user), pk)
         context = {"related": related_rows(record), "related_url": request.path}
         return render(request, "memory/_record_related.html", context)
     record = record_of(request.user, type, pk)

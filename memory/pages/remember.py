@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -26,6 +25,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
+from beacon_site.text.cleaning import uuid_of
 from beacon_site.text.dates import until_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Conflict, MemoryFile, Note, Observation, User, origins
@@ -41,7 +41,7 @@ from memory.pages.shared.responses import (
 )
 from memory.pages.shared.undo import offer_revision
 from memory.services.notes.saving import write_note
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from memory.services.review.contradictions import Known
@@ -223,11 +223,10 @@ def _without_own(request: BeaconRequest, text: str) -> tuple[Any, str]:
         return file, new_lines(file.content if file else "", text)
     record_type, _colon, key = name.partition(":")
     model = TYPES.get(record_type)
-    try:
-        pk = UUID(key)
-    except ValueError:
+    pk = uuid_of(key)
+    if model is None or pk is None:
         return None, text
-    return (model.objects.of(request.user).filter(pk=pk).first() if model else None), text
+    return model.objects.of(request.user).filter(pk=pk).first(), text
 
 
 def new_lines(before: str, after: str) -> str:

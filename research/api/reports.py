@@ -144,7 +144,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     facts = correcting.facts_of(report, sentence)
     seen = {one.id: one.version for one in told.facts or []}
     chosen = [
-        correcting.FactSeen(fact, seen.get(fact.pk, fact.version))
+        (fact, seen.get(fact.pk, fact.version))
         for fact in facts
         if told.facts is None or fact.pk in seen
     ]

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from beacon_site.text import values
 from beacon_site.text.cleaning import one_line, without_citations
+from beacon_site.text.values import is_same_release
 from research.claims.terms import terms
 
 LONGEST_LINE = 400  # characters
@@ -148,12 +149,12 @@ def _same_version(new: _Parsed, mine: _Parsed) -> int | None:
         theirs = new.designated.get(word, frozenset())
         if not _is_name(word, new, mine):
             continue
-        if any(_is_within(left, right) for left in ours for right in theirs):
+        if any(is_same_release(left, right) for left in ours for right in theirs):
             return SAME_VERSION + (word in new.head.split())  # the sentence is about it
         # "The releases of PostgreSQL are 18.1, 17.7 and 16.11": versions next to no other name
         named = {v for found in new.designated.values() for v in found}
         listed = (new.versions - named) if word in _words(new) else frozenset()
-        if any(_is_within(left, right) for left in ours for right in listed):
+        if any(is_same_release(left, right) for left in ours for right in listed):
             return LISTED_VERSION
         is_other = is_other or bool(theirs)
     # "Kafka is on 3.2": the exact version of a thing that both name
@@ -161,11 +162,6 @@ def _same_version(new: _Parsed, mine: _Parsed) -> int | None:
     if shared and new.versions & mine.versions:
         return SAME_VERSION
     return 0 if is_other else None
-
-
-def _is_within(left: str, right: str) -> bool:
-    """Whether two versions are the same, or one is a release of the other: 13 and 13.23."""
-    return left == right or left.startswith(f"{right}.") or right.startswith(f"{left}.")
 
 
 def _words(one: _Parsed) -> set[str]:

@@ -21,6 +21,7 @@ from rapidfuzz import fuzz
 from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, normal_form, one_line, without_citations
 from beacon_site.text.sentences import language_of
+from beacon_site.text.values import is_same_release
 from research.claims.states import ONE_HOLDER, STATES
 from research.claims.terms import is_wide_text, terms
 
@@ -148,12 +149,7 @@ def _other_subject(new: ParsedSentence, old: ParsedSentence) -> bool:
         return True
     if not new.subject or not old.subject:
         return False
-    return not any(_is_within(left, right) for left in new.subject for right in old.subject)
-
-
-def _is_within(left: str, right: str) -> bool:
-    """Whether two versions are the same, or one is a release of the other: 18 and 18.1."""
-    return left == right or left.startswith(f"{right}.") or right.startswith(f"{left}.")
+    return not any(is_same_release(left, right) for left in new.subject for right in old.subject)
 
 
 def _frames(

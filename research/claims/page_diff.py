@@ -20,6 +20,7 @@ from rapidfuzz import fuzz, process
 from beacon_site.text import values
 from beacon_site.text.cleaning import match_key
 from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, sentences_of
+from research.claims.terms import is_wide_text, terms
 
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 
@@ -69,13 +70,15 @@ class PageDiff:
 
     `kept` is the share of the old statements that are still there. `is_replaced` means that the
     page is too different to compare statements (a sign-in page, another text). `columns` has the
-    old names of renamed columns.
+    old names of renamed columns. `standing` has the order of each edited paragraph of which a
+    sentence is left.
     """
 
     differences: list[Difference] = field(default_factory=list)
     renamed: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     unchanged: list[Entry] = field(default_factory=list)
+    standing: set[int] = field(default_factory=set)
     kept: float = 1.0
     is_replaced: bool = False
 
@@ -91,6 +94,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
     kept = len(result.unchanged)
     left.split_paragraphs(language)
+    edited = left.old
     result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     kept += len(result.unchanged[kept:]) + len(moved)
@@ -118,6 +122,8 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _take_rows(left, result, gained)
     _take_alike(left, result)
     _take_rewritten(left, result)
+    gone = {id(entry) for entry in left.old}
+    result.standing = {entry.order for entry in edited if id(entry) not in gone}
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
     # as removed.
     removed = [] if is_little else left.old
@@ -285,10 +291,19 @@ def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
     after = Counter(name for entry in new for name, _v in entry.fields)
     return {
         name
-        for ours, theirs in ((before, after), (after, before))
+        for ours, theirs, rows in ((before, after, old), (after, before, new))
         for name, count in ours.items()
-        if name not in theirs and count > FEW_GAINED
+        if name not in theirs and (count > FEW_GAINED or _is_whole_column(name, rows))
     }
+
+
+def _is_whole_column(name: str, entries: Sequence[Entry]) -> bool:
+    """Whether all rows of a table have a column."""
+    tables: defaultdict[tuple[str, ...], list[bool]] = defaultdict(list)
+    for entry in entries:
+        if entry.kind == ROW:
+            tables[entry.path].append(name in dict(entry.fields))
+    return any(len(having) > 1 and all(having) for having in tables.values())
 
 
 def _take_keyed(
@@ -370,7 +385,7 @@ def _alike_rows(
     """Yield pairs of rows that share most of their cells.
 
     Each has the negative share, the order of both, and the rows. A cell that few rows have weighs
-    more. Rows that share no rare cell aren't compared.
+    more. Rows that share no rare cell, or only check marks, aren't compared.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
     counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
@@ -391,8 +406,12 @@ def _alike_rows(
             a = beside[name]
             # A column that only one of them has doesn't distinguish them.
             larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
-            if weight >= SHARED * larger:
+            if weight >= SHARED * larger and _share_more_than_signs(a, b):
                 yield -weight / larger, a.order, b.order, a, b
+
+
+def _share_more_than_signs(a: Entry, b: Entry) -> bool:
+    return any(not values.is_sign(value) for _name, value in _row_cells(a) & _row_cells(b))
 
 
 def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:
@@ -529,7 +548,7 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
         for entry in entries:
             below = found[renamed.get(entry.path, entry.path), entry.kind]
             if entry.kind in (SENTENCE, ITEM) and len(below) < MOST_ALIKE:
-                below.append((entry, frozenset(filter(_is_long, entry.match.split()))))
+                below.append((entry, _words_that_tell(entry)))
     pairs = [
         (-share, a.order, b.order, a, b)
         for place, mine in old.items()
@@ -544,6 +563,14 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
             result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _words_that_tell(entry: Entry) -> frozenset[str]:
+    """Return the long words of a statement. Chinese and Japanese text has pairs of characters."""
+    words = (
+        terms(entry.match) if is_wide_text(entry.text) else filter(_is_long, entry.match.split())
+    )
+    return frozenset(words)
 
 
 def _is_long(word: str) -> bool:

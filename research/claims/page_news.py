@@ -74,6 +74,8 @@ MOST_OF_FRAME = 8
 REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
 MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
+FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
+SLIGHT = 0.06  # share of long words from which an edit is more than a touch
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
 LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
@@ -117,7 +119,18 @@ _POINTS_BACK = re.compile(
 _ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+# "article 4, letter A", "§ 3 Abs. 2", "inciso E": where another rule is found.
+_LABEL = r"(?:\d[\w.]*|[A-Za-z])(?![\w.])"
+_REFERRED = re.compile(
+    rf"(?:§+|\b(?:articles?|sections?|chapters?|clauses?|paragraphs?|subsections?|appendix|annex|art|sec|artikels?|absatz|abs|satz"
+    rf"|letters?|lit|nummer|nr|buchstabe|ziffer|kapitel|anhang|artículos?|incisos?|letras?|apartados?|numeral(?:es)?|capítulos?|anexos?"
+    rf"|alinéas?|chapitres?|annexes?)\b\.?)\s*{_LABEL}(?:\s*(?:,|and|or|und|oder|et|ou|y|o|e)\s*{_LABEL})*"
+    r"|第\s*\d+\s*[条條章节節項项]",
+    re.IGNORECASE,
+)
 _WITH_DIGIT = re.compile(r"\w*\d\w*")
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
+_DIGITS = re.compile(r"\d+")
 _PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
 _NAME = re.compile(r"\W*((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)")
@@ -173,11 +186,12 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
+    edits = _edits_of_paragraphs(diff)
     for difference in diff.differences:
         root = _new_root(difference, known, diff)
         if root:
             sections[root].append(difference)
-        else:
+        elif id(difference) not in edits:
             found.append(_change(difference, title, come, known.statements))
     for root, members in sections.items():
         found += _section(root, members, title, known)
@@ -335,6 +349,32 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     )  # fmt: skip
 
 
+def _edits_of_paragraphs(diff: PageDiff) -> set[int]:
+    """Return the ids of removed sentences that aren't news by themselves.
+
+    If a paragraph lost one short sentence, it was edited. If the sentence was all of it, it's news
+    only if it has values or says what must or may be done.
+    """
+    removed: defaultdict[int, list[Difference]] = defaultdict(list)
+    for one in diff.differences:
+        if one.kind == REMOVED and one.old is not None and one.old.kind == SENTENCE:
+            removed[one.old.order].append(one)
+    return {
+        id(one)
+        for order, (one, *others) in removed.items()
+        if not others
+        and one.old
+        and word_count(one.old.text) < FEW_TELLING_WORDS
+        and (order in diff.standing or not _is_telling(one.old.text))
+    }
+
+
+def _is_telling(text: str) -> bool:
+    """Whether a sentence has a number, in digits or in words, or is about what must be done."""
+    has_value = values.typed_values(text) or values.amounts(match_key(text))
+    return bool(has_value or _RULE.search(text) or _LOUD.search(text))
+
+
 def _announces(entry: Entry) -> bool:
     """Whether an entry only introduces what is below it."""
     most = LEAD_WORDS if entry.kind != SENTENCE else LEAD_WORDS_OF_SENTENCE
@@ -480,15 +520,22 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     before, after = old.text, new.text
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
+    gone = values.typed_values(before) - values.typed_values(after)
+    are_counts = {kind for kind, _v in come + gone} <= {values.NUMBER}
+    is_touched = are_counts and _is_slight_edit(before, after) and not said.lost(before)
     denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
-    if kinds or denied:
+    if _is_renumbered(before, after):
+        weight = 0.3
+    elif kinds or denied:
         weight = 0.85
-    elif come or _is_over(before, after):
+    elif (come and not is_touched) or _is_over(before, after):
         weight = 0.7
-    elif values.typed_values(before) - values.typed_values(after) or _are_other_amounts(
+    elif (gone and not (is_touched or _are_same_amounts(before, after))) or _are_other_amounts(
         before, after
     ):
         weight = 0.6
+    elif is_touched and not _is_another_rule(before, after):
+        weight = 0.3
     else:
         is_news = said.lack(after) or said.lost(_left_out(before, after))
         least = ENOUGH if _is_another_rule(before, after) else 0.35
@@ -501,6 +548,25 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
     )  # fmt: skip
+
+
+def _is_renumbered(before: str, after: str) -> bool:
+    """Whether only the numbers of other sections, articles or paragraphs differ."""
+    old, new = (_REFERRED.sub("§", text) for text in (before, after))
+    return match_key(old) == match_key(new) and "§" in old
+
+
+def _is_slight_edit(before: str, after: str) -> bool:
+    """Whether nearly all long words of a sentence are the same. Short texts never are."""
+    old, new = (Counter(_words_that_count(text)) for text in (before, after))
+    most = max((old - new).total(), (new - old).total())
+    return most < SLIGHT * max(old.total(), new.total())
+
+
+def _words_that_count(text: str) -> list[str]:
+    if is_wide_text(text):
+        return list(terms(text))
+    return [word for word in match_key(text).split() if len(word) >= LEAST_WORD]
 
 
 def _is_another_rule(before: str, after: str) -> bool:
@@ -546,8 +612,16 @@ def _left_out(before: str, after: str) -> str:
     return " ".join(old[start : start + size]) if is_part else ""
 
 
+def _are_same_amounts(before: str, after: str) -> bool:
+    """Whether the numbers are the same, in digits or in words: "2 years", "two years"."""
+    old, new = (Counter(one.value for one in values.amounts(match_key(t))) for t in (before, after))
+    return bool(old) and old == new
+
+
 def _are_other_amounts(before: str, after: str) -> bool:
     """Whether a sentence has another number in words: "two years", "three years"."""
+    if _are_same_amounts(before, after):
+        return False
     old, new = (Counter(values.amounts(_WITH_DIGIT.sub(" ", text))) for text in (before, after))
     return bool(new - old)
 
@@ -569,7 +643,8 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if kinds <= {values.LINK}:
         return LINKS
-    if kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}:
+    is_value = kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}
+    if is_value and not _is_told_otherwise(before, after):
         return 1.0
     if said.have_replaced(before, after):
         return 0.3
@@ -584,6 +659,19 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     if values.changed_kinds(before, after):
         return 0.8
     return 0.5 if said.lack(after) or not (before and after) else 0.35
+
+
+def _is_told_otherwise(before: str, after: str) -> bool:
+    """Whether a field has the same values in other words. "EOL" before a date is more than that."""
+    old, new = values.typed_values(before), values.typed_values(after)
+    capitals = (set(_CAPITALS.findall(text)) for text in (before, after))
+    numbers = (_DIGITS.findall(text) for text in (before, after))
+    return bool(old) and old == new and _all_same(capitals) and _all_same(numbers)
+
+
+def _all_same(found: Iterable[Collection[str]]) -> bool:
+    first, *others = found
+    return all(one == first for one in others)
 
 
 def _are_other_dates(before: str, after: str) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import csv
 import heapq
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +29,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import cell, plain
+from beacon_site.text.cleaning import cell, csv_line, plain
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
 from beacon_site.text.numbers import grouped
@@ -187,16 +185,10 @@ def _row(line: Line) -> dict[str, Any]:
 
 def as_csv(lines: Iterable[Line]) -> Iterator[str]:
     """Yield the lines as CSV. Cells that a spreadsheet could treat as formulas are escaped."""
-    yield _csv(FIELDS)
+    yield csv_line(FIELDS)
     for line in lines:
         row = _row(line)
-        yield _csv([cell(row[name]) for name in FIELDS])
-
-
-def _csv(cells: Iterable[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out).writerow(cells)
-    return out.getvalue()
+        yield csv_line([cell(row[name]) for name in FIELDS])
 
 
 def as_json_lines(lines: Iterable[Line]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import ended
+from beacon_site.text.messages import from_column
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ApiToken, ModelCall, Note, Topic, User
@@ -244,6 +245,7 @@ def unfinished_runs(user: User) -> list[Going]:
     ]
     for row in rows:
         if told := getattr(row.run, "step_now", None):
+            told |= {name: from_column(told[name]) for name in ("detail", "warning")}
             step = Step(run=row.run, state=Step.State.RUNNING, **told)
             row.step, row.place = presenters.step_rows(row.run, [step])[0], step.position
     return rows

@@ -56,14 +56,6 @@ class Row:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Rows of one kind, with their heading."""
-
-    title: str
-    rows: Sequence[Row]
-
-
 def asked(value: str) -> str:
     """Return the typed text as search words."""
     return " ".join(clean(value)[0].split()[:MOST_WORDS])[:LONGEST].strip()
@@ -73,27 +65,27 @@ def offered(
     user: User,
     words: str,
     settings: Sequence[Mapping[str, Any]],
-) -> list[Group]:
-    """Return the matches. Without words, return recent items and the actions.
+) -> list[tuple[str, list[Row]]]:
+    """Return the matches in groups, each with its heading. Without words, return recent items and the actions.
 
     `settings` are the groups of Settings (`research.pages.context_processors`).
     """
-    groups = [Group(_("Topics"), _topics(user, words))]
+    groups = [(_("Topics"), _topics(user, words))]
     if words:
         facts, findings = _facts(user, words), _findings(user, words)
         few = FEW_RUNS if facts or findings else MOST
         groups += [
-            Group(_("Go to"), _holding(words, [*_pages(), *_settings(settings)])),
-            Group(_("Actions"), _holding(words, _acts())),
-            Group(_("Facts"), facts),
-            Group(_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
-            Group(_("Notes"), _notes(user, words, few_runs=few)),
-            Group(_("Observations"), findings),
-            Group(_("More"), _further(words)),
+            (_("Go to"), _holding(words, [*_pages(), *_settings(settings)])),
+            (_("Actions"), _holding(words, _acts())),
+            (_("Facts"), facts),
+            (_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
+            (_("Notes"), _notes(user, words, few_runs=few)),
+            (_("Observations"), findings),
+            (_("More"), _further(words)),
         ]
     else:
-        groups += [Group(_("Recent"), _recent(user)), Group(_("Actions"), _acts())]
-    return [group for group in groups if group.rows]
+        groups += [(_("Recent"), _recent(user)), (_("Actions"), _acts())]
+    return [(title, rows) for title, rows in groups if rows]
 
 
 def _holding(words: str, rows: Sequence[Row]) -> list[Row]:
@@ -248,7 +240,7 @@ def palette(request: BeaconRequest) -> HttpResponse:
     typed = request.GET.get("words", "")
     words = asked(typed)
     groups = offered(request.user, words, settings_pages(request.user))
-    found = sum(len(one.rows) for one in groups)
+    found = sum(len(rows) for _title, rows in groups)
     context = {"typed": typed, "words": words, "groups": groups, "found": found}
     template = "research/_palette_rows.html" if request.htmx else "research/palette.html"
     return render(request, template, context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import number_of, shorten, uuids_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
@@ -112,8 +111,6 @@ def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
 
 # the largest run number the database can store
 
-_MOST_DIGITS = 9  # largest run number the database can hold
-
 
 @require_POST
 @login_required
@@ -123,7 +120,7 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     Reports that arrive while the page is open stay unread.
     """
     topic = _topic(request, slug)
-    rows, upto = _reports(topic), run_number(request.GET.get("upto", ""))
+    rows, upto = _reports(topic), number_of(request.GET.get("upto", ""))
     if upto is not None:
         rows = rows.filter(run__number__lte=upto)
     count, at = topic_news.mark_read(rows)
@@ -142,7 +139,7 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
     """
     topic = _topic(request, slug)
     rows = _reports(topic)
-    first, last = (run_number(request.POST.get(name, "")) for name in ("first", "last"))
+    first, last = (number_of(request.POST.get(name, "")) for name in ("first", "last"))
     if first is not None and last is not None:
         rows = rows.filter(run__number__gte=first, run__number__lte=last)
     else:
@@ -160,12 +157,6 @@ def _topic(request: BeaconRequest, slug: str) -> Topic:
 def _reports(topic: Topic) -> ReportQuerySet:
     found: ReportQuerySet = Report.objects.live().filter(run__topic=topic)
     return found.exclude(run__number=None)
-
-
-def run_number(text: str) -> int | None:
-    """Return the run number in a text, or None if it isn't one."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-    return int(text) if is_number else None
 
 
 # --- one report, and the list ---
@@ -250,23 +241,12 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
     """Mark the selected reports, or all that match the filter, as read or unread."""
     rows = found(request.user, Filters.of(request.POST))
     if "all" not in request.POST:
-        rows = rows.filter(pk__in=_ticked(request))
+        rows = rows.filter(pk__in=uuids_of(request.POST.getlist("report")))
     if request.POST.get("as") == "unread":
         confirm_unread(request, *topic_news.mark_unread(rows))
     else:
         confirm_read(request, *topic_news.mark_read(rows))
     return redirect_back(request, reverse("research:reports"))
-
-
-def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
-    """Return the valid keys of the selection."""
-    keys = []
-    for text in request.POST.getlist("report"):
-        try:
-            keys.append(uuid.UUID(text))
-        except ValueError:
-            continue
-    return keys
 
 
 @undoes("reports-marked")

@@ -22,7 +22,7 @@ from django.views.decorators.http import (
 )
 from django.views.decorators.vary import vary_on_headers
 
-from beacon_site.text.cleaning import match_key
+from beacon_site.text.cleaning import match_key, number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -31,7 +31,7 @@ from memory.pages.shared.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, Span, fold
 from research.models import Correction, Hit, Report, Run
 from research.services.facts import correcting
-from research.services.facts.correcting import MOST_WORDS, FactSeen
+from research.services.facts.correcting import MOST_WORDS, SeenFact
 from research.services.reports import compare as comparing
 from research.services.reports import exporting
 from research.services.reports import page as report_page
@@ -99,17 +99,17 @@ class SentenceForm(AsksAboutSecrets):
     def _value(fact: TopicFact) -> str:
         return f"{fact.pk}:{fact.version}"
 
-    def seen(self) -> list[FactSeen]:
+    def seen(self) -> list[SeenFact]:
         """Return the selected facts with the versions that were shown, without facts from
         elsewhere.
         """
         versions = {}
         for value in self._chosen():
             key, _colon, version = value.partition(":")
-            if version.isascii() and version.isdecimal() and len(version) < 10:
-                versions[key] = int(version)
+            if (number := number_of(version)) is not None:
+                versions[key] = number
         facts = [fact for fact in self.facts if str(fact.pk) in versions]
-        return [FactSeen(fact, versions[str(fact.pk)]) for fact in facts]
+        return [(fact, versions[str(fact.pk)]) for fact in facts]
 
     def take(self, exc: InvalidValue) -> None:
         """Show the errors of a refusal at the fields they belong to."""

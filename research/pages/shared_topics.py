@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Membership, Topic, User
 from memory.models.errors import InvalidValue, Locked, MemoryRefused
@@ -24,7 +25,7 @@ from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
-from research.pages.report_list import ReportRow, counts_of, run_number
+from research.pages.report_list import ReportRow, counts_of
 from research.pages.responses import not_now
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
@@ -120,7 +121,7 @@ def shared_sources(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def shared_read(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Mark the topic as read up to Run #`upto`, for this person only."""
     member = _member(request, pk)
-    upto = run_number(request.GET.get("upto", ""))
+    upto = number_of(request.GET.get("upto", ""))
     if upto is None or not sharing.reports_of(member.topic).filter(run__number=upto).exists():
         raise Http404
     sharing.mark_read(member, upto)

@@ -25,6 +25,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -238,8 +239,6 @@ def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpR
 
 # --- reading ---
 
-_MOST_DIGITS = 9  # of a run's number
-
 
 @require_safe
 @login_required
@@ -247,16 +246,10 @@ _MOST_DIGITS = 9  # of a run's number
 def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show what changed in the unread runs, or in the runs that the address selects."""
     found = _topic(request, slug)
-    first, last = (_number(request.GET.get(name, "")) for name in ("from", "to"))
+    first, last = (number_of(request.GET.get(name, "")) for name in ("from", "to"))
     page = reading.of(found, first, last)
     number = Comment.objects.filter(report__run=page.strip.last.pk).count() if page else 0
     return _show(request, "read", found, page=page, comment_count=number)
-
-
-def _number(text: str) -> int | None:
-    """Return the run number in a text, or None if it isn't one."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-    return int(text) if is_number else None
 
 
 class SentenceNoteForm(AsksAboutSecrets):

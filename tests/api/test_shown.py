@@ -23,6 +23,7 @@ from memory.models import (
     Trust,
     User,
 )
+from memory.models.actors import RESEARCH
 from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
 from memory.services.review import trust
@@ -272,6 +273,21 @@ def test_a_kept_answer_of_a_conversation_is_hidden_with_it(alice: User, agent: P
     assert again.status_code == 201
     assert OUTSIDE not in again.content.decode()
     assert Message.objects.filter(content=OUTSIDE).count() == 1
+
+
+@pytest.mark.requirement("R406")
+def test_a_context_without_external_text_leaves_the_agents_writes_free(
+    alice: User, agent: Program
+) -> None:
+    notes.write_note(alice, "rule", "Answer in one sentence.", by=alice.actor, confidence=1.0)
+    notes.write_note(alice, "summary", OUTSIDE, by=RESEARCH, trust=Trust.EXTERNAL)
+
+    own = agent.post("/context", {"external": False}).json()["text"]
+    assert "Answer in one sentence." in own and OUTSIDE not in own
+    assert agent.post("/notes", NOTE).status_code == 201
+
+    assert OUTSIDE in agent.post("/context", {}).json()["text"]
+    assert agent.post("/notes", NOTE | {"content": "Tea is dear."}).status_code == 202
 
 
 def test_a_post_that_only_reads_is_answered_as_things_are_now(alice: User, agent: Program) -> None:

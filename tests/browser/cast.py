@@ -1,7 +1,7 @@
 """The data of the checked pages: people and topics in every state, as rows in a site's database.
 
 `python -m tests.browser.cast` creates them and prints the URLs that need a key, as JSON;
-with `newcomers` it makes only accounts without anything, and prints their names.
+with `newcomers 9` it makes only nine accounts without anything, and prints their names.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ UNREAD = (
 CHINESE = "据报道，新型固态电池的能量密度达到每公斤四百瓦时，比上一代高出百分之三十。"
 
 
-HASH = make_password(PASSWORD)  # half a second once, not for each account
+HASH = make_password(PASSWORD)
 
 
 def person(name: str, **more: Any) -> Any:
@@ -348,13 +348,13 @@ def main() -> None:
     print(json.dumps(found))
 
 
-def newcomers() -> None:
-    """Create a hundred accounts, more than there are tests that take one; print their names."""
-    names = [f"person{number}" for number in range(100)]
+def newcomers(count: int) -> None:
+    """Create accounts, and print their names."""
+    names = [f"person{number}" for number in range(count)]
     for name in names:
         person(name)
     print(json.dumps(names))
 
 
 if __name__ == "__main__":
-    newcomers() if "newcomers" in sys.argv else main()
+    newcomers(int(sys.argv[2])) if "newcomers" in sys.argv else main()

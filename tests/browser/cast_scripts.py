@@ -18,7 +18,7 @@ from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.library import documents as library_services
 from memory.services.notes.saving import edit_note, write_note
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.review import proposals as review_services
 from research.models import DeltaItem, Run
 from research.services.notifications import channels

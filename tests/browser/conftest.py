@@ -53,9 +53,10 @@ def visit(browser: Browser, site: BrowserSite) -> Iterator[Callable[..., Visitor
 
 
 @pytest.fixture(scope="package")
-def newcomers(site: BrowserSite) -> list[str]:
-    """The names of empty accounts that aren't in use."""
-    names: list[str] = site.play("tests.browser.cast", "newcomers")
+def newcomers(site: BrowserSite, request: pytest.FixtureRequest) -> list[str]:
+    """The names of empty accounts that aren't in use, one for each test that takes one."""
+    takers = sum("newcomer" in getattr(one, "fixturenames", ()) for one in request.session.items)
+    names: list[str] = site.play("tests.browser.cast", "newcomers", str(takers))
     return names
 
 

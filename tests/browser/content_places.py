@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 Act = Callable[[Visitor], None] | None
 
@@ -22,7 +22,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("snapshots", "/content/snapshots/", _no_scope),
         ("snapshot", cast["snapshot"], None),
         ("agents", "/agents/", None),
-        ("agents topic", cast["agents topic"], _unfold),
+        ("agents topic", cast["agents topic"], unfold),
         ("agents tight", "/agents/?budget=300&topic=gone", None),
         ("agents without", "/agents/?message=fares", _without_one),
         ("agents activity", "/agents/activity/", None),
@@ -38,12 +38,6 @@ def empty() -> list[tuple[str, str]]:
         ("agents empty", "/agents/"),
         ("agents activity empty", "/agents/activity/"),
     ]
-
-
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )
 
 
 def _without_one(visitor: Visitor) -> None:

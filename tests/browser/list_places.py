@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 Act = Callable[[Visitor], None] | None
 
@@ -13,7 +13,7 @@ def found() -> list[tuple[str, str, Act]]:
     """Return the states of a person who has some."""
     return [
         ("notes", "/notes/", None),
-        ("notes unfolded", "/notes/?q=hosts", _unfold),
+        ("notes unfolded", "/notes/?q=hosts", unfold),
         ("notes ticked", "/notes/", _ticked),
         ("notes edited", "/notes/?q=kind:rule&sort=oldest", _edited_in_row),
         ("notes filter open", "/notes/?q=trust:external", _facet),
@@ -27,12 +27,6 @@ def found() -> list[tuple[str, str, Act]]:
 def empty() -> list[tuple[str, str]]:
     """Return the pages of a person who has none."""
     return [("observations empty", "/observations/")]
-
-
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )
 
 
 def _ticked(visitor: Visitor) -> None:

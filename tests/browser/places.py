@@ -18,7 +18,7 @@ from tests.browser import (
     trust_places,
     watch_places,
 )
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 STRANGER, FULL, EMPTY, WORDS = "", "grace", "nils", "hedy"
 
@@ -39,22 +39,16 @@ class Place:
             self.act(visitor)
 
 
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )
-
-
 def _reordered(visitor: Visitor) -> None:
-    _unfold(visitor)
+    unfold(visitor)
     visitor.page.locator("#services_brave").check()  # no key is set for it here
     visitor.page.locator("#down-arxiv").click()
     visitor.page.locator("#down-arxiv[data-focus]").wait_for()
-    _unfold(visitor)
+    unfold(visitor)
 
 
 def _report_template(visitor: Visitor, text: str, shown: str) -> None:
-    _unfold(visitor)
+    unfold(visitor)
     visitor.page.locator("[name=report_template]").fill(text)
     visitor.page.locator("#preview-report").click()
     visitor.page.locator(shown).first.wait_for()
@@ -77,13 +71,13 @@ def _no_code(visitor: Visitor) -> None:
 
 
 def _bad_topic(visitor: Visitor) -> None:
-    _unfold(visitor)
+    unfold(visitor)
     visitor.page.locator("[name=title]").fill("All of it, " * 50)
     visitor.page.locator("[name=block_domains]").fill("https://example.org/a/path")
     visitor.page.locator("[name=max_pages]").fill("-3")
     visitor.page.locator("button[name=make]").click()
     visitor.page.locator("[aria-invalid]").first.wait_for()
-    _unfold(visitor)
+    unfold(visitor)
 
 
 def _bad_agent(visitor: Visitor) -> None:
@@ -207,7 +201,7 @@ def _archives(cast: dict[str, str]) -> list[Place]:
         "pages done",
     )
     return [
-        Place("archive", "/settings/archive/", FULL, _unfold),
+        Place("archive", "/settings/archive/", FULL, unfold),
         Place("archive empty", "/settings/archive/", EMPTY),
         *(Place(f"archive {n}", cast[n]) for n in (*names, "import done", "import failed")),
     ]
@@ -257,9 +251,14 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic purge", cast["purge"]),
         Place("schedule", "/schedule/"),
         Place("topic forecast", f"/topics/{cast['topic']}/forecast/"),
+<<<<<<< HEAD
         Place("topic new", "/topics/new/", FULL),
         Place("topic new unfolded", "/topics/new/", FULL, _unfold),
         Place("topic new template", "/topics/new/?template=competitor-scan", FULL, _unfold),
+=======
+        Place("topic new", "/topics/new/", FULL, unfold),
+        Place("topic new template", "/topics/new/?template=competitor-scan", FULL, unfold),
+>>>>>>> main
         Place("topic new ordered", "/topics/new/?template=research-field", FULL, _reordered),
         Place("topic new wrong", "/topics/new/", FULL, _bad_topic),
         Place("topic new known", "/topics/new/", FULL, _known_topic),
@@ -281,10 +280,10 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic report template wrong", settings, FULL, _bad_report_template),
     ]
     pages = f"/topics/{cast['topic']}/sources/?by=page"
-    found.append(Place("topic aio source pages", pages, FULL, _unfold))
+    found.append(Place("topic aio source pages", pages, FULL, unfold))
     sample = f"/topics/{cast['sample']}/"
     found += [
-        Place("topic read one", f"{sample}?from=2&to=2", FULL, _unfold),
+        Place("topic read one", f"{sample}?from=2&to=2", FULL, unfold),
         Place("topic read several", f"{sample}?from=1&to=4"),
         Place("topic read pressed", f"{sample}?from=2&to=3", FULL, _pressed),
         Place("topic read correcting", f"{sample}?from=2&to=3", FULL, _correcting),
@@ -318,7 +317,7 @@ def _shares(cast: dict[str, str]) -> list[Place]:
             Place(f"shared topic {tab}", f"{cast['member']}{tab}/", WORDS)
             for tab in ("facts", "sources", "reports")
         ),
-        Place("shared topic report", cast["member report"], WORDS, _unfold),
+        Place("shared topic report", cast["member report"], WORDS, unfold),
         Place("shared topic settings", cast["member settings"], WORDS),
         Place("shared topic settings wrong", cast["member settings"], WORDS, _no_document),
         Place("comments of the owner", cast["commented"]),
@@ -373,12 +372,12 @@ def _runs(cast: dict[str, str]) -> list[Place]:
     return [
         *(Place(f"run {name}", cast[name]) for name in (*names, *samples)),
         Place("run deep", cast["deep"]),
-        Place("run deep report", cast["deep report"], FULL, _unfold),
+        Place("run deep report", cast["deep report"], FULL, unfold),
         Place("run waiting", cast["waiting"]),
         Place("run waiting wrong", cast["waiting"], FULL, _bad_plan),
         Place("run waiting gone", cast["waiting"], FULL, _gone_plan),
         Place("topic waiting", f"/topics/{cast['waiting slug']}/"),
-        Place("run unfolded", cast["delta"], FULL, _unfold),
+        Place("run unfolded", cast["delta"], FULL, unfold),
         Place("run card", cast["report 1"], FULL, _card),
         Place("run source", cast["report 1"] + "sources/1/"),
         Place("run sentences", cast["report 1"] + "sentences/"),
@@ -395,7 +394,7 @@ def _compare(cast: dict[str, str]) -> list[Place]:
     sample = f"/topics/{cast['sample']}/compare/?from=1&to=3"
     return [
         Place("compare", page),
-        Place("compare facts", f"{page}?from=1&to=4", FULL, _unfold),
+        Place("compare facts", f"{page}?from=1&to=4", FULL, unfold),
         Place("compare words", f"{page}?from=1&to=4&view=words"),
         Place("compare words all", f"{page}?from=1&to=4&view=words&show=all"),
         Place("compare lines", f"{page}?from=1&to=4&view=lines"),
@@ -404,7 +403,7 @@ def _compare(cast: dict[str, str]) -> list[Place]:
         Place("compare backwards", f"{page}?from=4&to=2&view=words"),
         Place("compare wrong", f"{page}?from=99&to=2"),
         Place("compare empty", young),
-        Place("compare sample", sample, FULL, _unfold),
+        Place("compare sample", sample, FULL, unfold),
         Place("compare sample words", f"{sample}&view=words"),
         Place("run writing", cast["writing"]),
     ]
@@ -423,10 +422,10 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("library add", "/library/add/"),
         Place("library document", cast["document"]),
         Place("library edit", cast["document edit"]),
-        Place("profile", "/settings/profile/", FULL, _unfold),
-        Place("persona", "/settings/persona/", FULL, _unfold),
+        Place("profile", "/settings/profile/", FULL, unfold),
+        Place("persona", "/settings/persona/", FULL, unfold),
         Place("soul", "/settings/soul/"),
-        Place("soul unfolded", "/settings/soul/", FULL, _unfold),
+        Place("soul unfolded", "/settings/soul/", FULL, unfold),
         Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
         Place("source rules", "/settings/sources/"),
         Place("sign-ins", "/settings/sign-ins/"),
@@ -453,7 +452,7 @@ def _settings() -> list[Place]:
     connections = "/settings/connections/"
     return [
         Place("connections", connections),
-        Place("connections unfolded", connections, FULL, _unfold),
+        Place("connections unfolded", connections, FULL, unfold),
         Place("connections wrong", connections, FULL, _wrong_model),
         Place("connections set up", connections, FULL, _set_up),
         Place("spending own key", "/settings/spending/", FULL, _enter_own_key),

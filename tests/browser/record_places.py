@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 Act = Callable[[Visitor], None]
-
-
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )
 
 
 def _menu(visitor: Visitor) -> None:
@@ -25,7 +19,7 @@ def _bad_note(visitor: Visitor) -> None:
     visitor.page.locator("[name=tags]").fill("t" * 100)
     visitor.press("Save")
     visitor.page.locator("[aria-invalid]").first.wait_for()
-    _unfold(visitor)
+    unfold(visitor)
 
 
 def _conflict(visitor: Visitor) -> None:
@@ -35,7 +29,7 @@ def _conflict(visitor: Visitor) -> None:
     box.fill(box.input_value().replace("by **price**", "by **value**"))
     visitor.press("Save")
     visitor.page.locator(".merge-hunk").wait_for()
-    _unfold(visitor)
+    unfold(visitor)
 
 
 def _bad_purge(visitor: Visitor) -> None:
@@ -59,13 +53,13 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act | None]]:
         ("record replaced", cast["record replaced"], None),
         ("record near", cast["record near"], None),
         ("record trashed", cast["record trashed"], None),
-        ("record edit", f"{record}edit/", _unfold),
+        ("record edit", f"{record}edit/", unfold),
         ("record conflict", f"{record}edit/", _conflict),
         ("record edit observation", f"{cast['record near']}edit/", None),
-        ("record history", f"{record}history/", _unfold),
+        ("record history", f"{record}history/", unfold),
         ("record compare", compare, None),
         ("record compare lines", f"{compare}&view=lines&show=all", None),
-        ("record new", "/notes/new/", _unfold),
+        ("record new", "/notes/new/", unfold),
         ("record new wrong", "/notes/new/", _bad_note),
         ("record new observation", "/observations/new/", None),
         ("record merge", cast["record merge"], None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 Act = Callable[[Visitor], None] | None
 
@@ -26,17 +26,11 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("words session", cast["words session"], None),
         ("words proposal", cast["words proposal"], None),
         ("words content", cast["words content word"], None),
-        ("words report", cast["words arabic run"], _unfold),
-        ("words report endless", cast["words word run"], _unfold),
-        ("words compare", f"{arabic}compare/?from=1&to=2", _unfold),
+        ("words report", cast["words arabic run"], unfold),
+        ("words report endless", cast["words word run"], unfold),
+        ("words compare", f"{arabic}compare/?from=1&to=2", unfold),
         ("words compare sides", f"{word}compare/?from=1&to=2&view=lines&layout=side", None),
-        ("words timeline", f"{arabic}timeline/", _unfold),
+        ("words timeline", f"{arabic}timeline/", unfold),
         ("words file", "/files/facts/memory.md/", None),
         ("words blame", "/files/episodes/2026-11.md/blame/", None),
     ]
-
-
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )

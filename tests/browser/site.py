@@ -79,7 +79,7 @@ class BrowserSite(Site):
         """Run a module of the tests on this site's database; return the JSON it prints."""
         ended = subprocess.run(
             [sys.executable, "-m", module, *arguments], cwd=ROOT, text=True, capture_output=True,
-            env=self.environment, check=False, timeout=120,
+            env=self.environment, check=False, timeout=300,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout.strip().splitlines()[-1])

@@ -20,8 +20,7 @@ def test_the_list_follows_the_message_and_the_end_of_the_bar(
     visit: Callable[..., Visitor], cast: dict[str, str]
 ) -> None:
     visitor = visit()
-    visitor.sign_in("grace")
-    visitor.goto("/agents/")
+    visitor.sign_in("grace", then="/agents/")
     page = visitor.page
     prompt = page.locator("[data-part=whole]")
     prompt.locator("summary").click()
@@ -43,8 +42,7 @@ def test_on_a_slow_connection_newer_input_replaces_the_request_that_is_under_way
     visit: Callable[..., Visitor], cast: dict[str, str]
 ) -> None:
     visitor = visit()
-    visitor.sign_in("grace")
-    visitor.goto("/agents/")
+    visitor.sign_in("grace", then="/agents/")
     page = visitor.page
     visitor.slow_down(milliseconds=1_500)
     with page.expect_event("requestfailed"):
@@ -61,8 +59,7 @@ def test_a_memory_is_left_out_and_pinned_by_keyboard(
     visit: Callable[..., Visitor], cast: dict[str, str]
 ) -> None:
     visitor = visit()
-    visitor.sign_in("grace")
-    visitor.goto("/agents/?message=prices")
+    visitor.sign_in("grace", then="/agents/?message=prices")
     page = visitor.page
     row = page.locator("#context .give", has_text="Prices are told in euros")
     box = row.locator("input")

@@ -21,7 +21,7 @@ WAIT = 60_000
 def asking_site() -> Iterator[BrowserSite]:
     """A Beacon without a model, with the worker that works on answers."""
     with browser_site("web", "upkeep", "beat") as made:
-        made.play("tests.browser.cast", "newcomers")
+        made.play("tests.browser.cast", "newcomers", "2")
         yield made
 
 
@@ -32,8 +32,7 @@ def asker(
     """A person with or without scripts."""
     scripts: bool = request.param
     made = Visitor(browser, asking_site.base, java_script_enabled=scripts)
-    made.sign_in("person1" if scripts else "person2", PASSWORD)
-    made.goto("/ask/")
+    made.sign_in("person0" if scripts else "person1", PASSWORD, then="/ask/")
     yield made
     problems = made.problems
     made.close()

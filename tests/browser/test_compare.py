@@ -18,8 +18,7 @@ Visit = Callable[..., Visitor]
 
 
 def at(visitor: Visitor, cast: dict[str, str], query: str = "") -> Visitor:
-    visitor.sign_in("grace")
-    visitor.goto(cast["compare"] + query)
+    visitor.sign_in("grace", then=cast["compare"] + query)
     return visitor
 
 

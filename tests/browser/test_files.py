@@ -24,8 +24,7 @@ TOAST = "#toasts .toast"
 
 def signed_in(visit: Visit, name: str, **options: object) -> Visitor:
     made = visit(**options)
-    made.sign_in(name)
-    made.goto(f"{PAGE}edit/")
+    made.sign_in(name, then=f"{PAGE}edit/")
     return made
 
 

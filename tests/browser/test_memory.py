@@ -7,17 +7,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, signed_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 Visit = Callable[..., Visitor]
 OLD, NEW = "Billing runs PostgreSQL 13.", "Billing still runs PostgreSQL 12.22."
-
-
-def signed_in(visit: Visit, name: str, **options: object) -> Visitor:
-    made = visit(**options)
-    made.sign_in(name)
-    return made
 
 
 def remembered(visitor: Visitor, text: str) -> None:

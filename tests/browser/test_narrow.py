@@ -40,8 +40,7 @@ def test_a_reports_masthead_is_one_line_in_the_middle_widths(
     visit: Visit, cast: dict[str, str]
 ) -> None:
     visitor = visit()
-    visitor.sign_in("grace")
-    visitor.goto(cast["delta"])
+    visitor.sign_in("grace", then=cast["delta"])
     masthead = visitor.page.locator(".masthead")
     visitor.page.locator(".masthead .tags").evaluate(MOST_TAGS)
 
@@ -52,8 +51,7 @@ def test_a_reports_masthead_is_one_line_in_the_middle_widths(
 
 def test_what_needs_the_person_comes_first_on_home(visit: Visit, cast: dict[str, str]) -> None:
     visitor = visit(viewport=PHONE)
-    visitor.sign_in("grace")
-    visitor.goto("/")
+    visitor.sign_in("grace", then="/")
 
     expect(visitor.page.locator("main .page p").first).to_contain_text("need your decision")
     top = "(e) => e.getBoundingClientRect().top"
@@ -68,8 +66,7 @@ def test_tabs_are_one_line_on_a_phone_with_the_chosen_one_in_sight(
     visit: Visit, cast: dict[str, str], tab: str
 ) -> None:
     visitor = visit(viewport=PHONE, java_script_enabled=False)
-    visitor.sign_in("grace")
-    visitor.goto(f"/topics/{cast['topic']}/{tab}")
+    visitor.sign_in("grace", then=f"/topics/{cast['topic']}/{tab}")
     line = visitor.page.locator("#topic-tabs").bounding_box()
     chosen = visitor.page.locator("#topic-tabs [aria-current]").bounding_box()
 
@@ -86,8 +83,7 @@ def test_filters_stand_behind_one_button_on_a_phone(
     visit: Visit, cast: dict[str, str], scripts: bool
 ) -> None:
     visitor = visit(viewport=PHONE, java_script_enabled=scripts)
-    visitor.sign_in("grace")
-    visitor.goto("/notes/?q=kind:rule+trust:external")
+    visitor.sign_in("grace", then="/notes/?q=kind:rule+trust:external")
     menu = visitor.page.locator("#records-filter .menu")
     expect(menu).to_be_hidden()
     expect(visitor.page.locator(".filter-chip")).to_have_count(2)
@@ -109,8 +105,7 @@ def test_a_records_text_has_its_row_on_a_phone(
     visit: Visit, cast: dict[str, str], path: str
 ) -> None:
     visitor = visit(viewport=PHONE)
-    visitor.sign_in("grace")
-    visitor.goto(path)
+    visitor.sign_in("grace", then=path)
 
     widths = visitor.page.locator(".record-text").evaluate_all(
         "(texts) => texts.map((one) => one.clientWidth)"
@@ -135,8 +130,7 @@ def test_the_bar_of_a_pressed_sentence_holds_its_buttons(
     visit: Visit, cast: dict[str, str], width: int
 ) -> None:
     visitor = visit(viewport={"width": width, "height": 800})
-    visitor.sign_in("grace")
-    visitor.goto(f"/topics/{cast['sample']}/?from=2&to=3")
+    visitor.sign_in("grace", then=f"/topics/{cast['sample']}/?from=2&to=3")
     visitor.page.locator("li.line .said").first.click()
     bar = visitor.page.locator("li.line.here .line-acts")
 

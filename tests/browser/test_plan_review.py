@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, signed_in
 
 pytestmark = [
     pytest.mark.browser,
@@ -18,12 +18,6 @@ Visit = Callable[..., Visitor]
 SOON = 60_000  # ms for a run of the sample, on a machine that does other things too
 BOX = "#plan-form textarea"
 MASTHEAD = "article.report .masthead b"
-
-
-def signed_in(visit: Visit, name: str, **options: object) -> Visitor:
-    made = visit(**options)
-    made.sign_in(name)
-    return made
 
 
 def awaited(visitor: Visitor, selector: str) -> None:

@@ -51,8 +51,7 @@ def test_a_row_is_chosen_edited_and_trashed_by_keyboard(visit: Visit, newcomer: 
 
 def test_a_chip_changes_the_list_and_its_address(visit: Visit, newcomer: str) -> None:
     visitor = visit()
-    visitor.sign_in(newcomer)
-    visitor.goto("/notes/")
+    visitor.sign_in(newcomer, then="/notes/")
 
     visitor.page.keyboard.press("f")
     visitor.page.locator("#records-filter").get_by_label("soul").check()
@@ -115,8 +114,7 @@ def test_beside_a_panel_the_buttons_of_a_row_stay_in_sight(visit: Visit, newcome
 
 def test_no_menu_of_a_filter_runs_out_of_a_narrow_window(visit: Visit, newcomer: str) -> None:
     visitor = visit(viewport={"width": 320, "height": 700})
-    visitor.sign_in(newcomer)
-    visitor.goto("/notes/")
+    visitor.sign_in(newcomer, then="/notes/")
     menus = visitor.page.locator(".filter-menu > summary").all()
     assert menus
     for summary in menus:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, signed_in
 
 pytestmark = [
     pytest.mark.browser,
@@ -16,12 +16,6 @@ pytestmark = [
 Visit = Callable[..., Visitor]
 TEXT = "Fares are stale.\nAsk the airline.\nThe desk opens at nine."
 CONTENT = "[name=content]"
-
-
-def signed_in(visit: Visit, name: str, **options: object) -> Visitor:
-    made = visit(**options)
-    made.sign_in(name)
-    return made
 
 
 def written(visitor: Visitor, text: str = TEXT) -> str:
@@ -146,8 +140,7 @@ def test_a_person_writes_and_edits_a_rule_without_evidence(
 
 def test_a_button_pressed_twice_in_a_hurry_makes_one_note(visit: Visit, newcomer: str) -> None:
     visitor = visit()
-    visitor.sign_in(newcomer)
-    visitor.goto("/notes/new/")
+    visitor.sign_in(newcomer, then="/notes/new/")
     visitor.page.get_by_label("Text to remember").fill("Lilac blooms in Lanling.")
     visitor.page.get_by_role("button", name="Save").dblclick()
     expect(visitor.page.locator("#toasts .toast")).to_have_count(1)

@@ -48,7 +48,7 @@ def writing_site(chat: ScriptedChatServer) -> Iterator[BrowserSite]:
 @pytest.fixture
 def reader(browser: Browser, writing_site: BrowserSite) -> Iterator[Visitor]:
     made = Visitor(browser, writing_site.base)
-    made.sign_in(writing_site.play("tests.browser.cast", "newcomers")[0], PASSWORD)
+    made.sign_in(writing_site.play("tests.browser.cast", "newcomers", "1")[0], PASSWORD)
     yield made
     problems = made.problems
     made.close()

@@ -20,8 +20,7 @@ Visit = Callable[..., Visitor]
 @pytest.mark.usefixtures("cast")
 def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit: Visit) -> None:
     visitor = visit()
-    visitor.sign_in("vera")
-    visitor.goto("/inbox/?show=proposal&type=memoryfile")
+    visitor.sign_in("vera", then="/inbox/?show=proposal&type=memoryfile")
     rows, press = visitor.page.locator(".inbox-row"), visitor.page.keyboard.press
     shown = visitor.page.locator(".inbox-item")
     waiting = rows.count()
@@ -50,8 +49,7 @@ def test_proposals_are_rejected_taken_back_edited_and_accepted_by_keyboard(visit
 @pytest.mark.usefixtures("cast")
 def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None:
     visitor = visit()
-    visitor.sign_in("vera")
-    visitor.goto("/inbox/?show=proposal")
+    visitor.sign_in("vera", then="/inbox/?show=proposal")
     shown, asked = visitor.page.locator(".inbox-item"), []
 
     def answer(dialog: Dialog) -> None:
@@ -73,8 +71,7 @@ def test_text_that_is_typed_is_not_replaced_without_asking(visit: Visit) -> None
 @pytest.mark.usefixtures("cast")
 def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: Visit) -> None:
     visitor = visit(java_script_enabled=False)
-    visitor.sign_in("viktor")
-    visitor.goto("/inbox/?show=proposal&type=memoryfile")
+    visitor.sign_in("viktor", then="/inbox/?show=proposal&type=memoryfile")
     links = visitor.page.locator(".inbox-link")
 
     for number in range(links.count()):  # the one that changes the same line
@@ -93,8 +90,7 @@ def test_without_scripts_one_is_accepted_and_a_changed_one_put_together(visit: V
 @pytest.mark.usefixtures("cast")
 def test_without_scripts_the_ticked_are_rejected_and_wait_again(visit: Visit) -> None:
     visitor = visit(java_script_enabled=False)
-    visitor.sign_in("viktor")
-    visitor.goto("/inbox/?show=proposal&type=note")
+    visitor.sign_in("viktor", then="/inbox/?show=proposal&type=note")
     rows = visitor.page.locator(".inbox-row")
     waiting = rows.count()
 
@@ -112,8 +108,7 @@ def test_of_eight_the_dangerous_one_is_on_top_and_marked(
 ) -> None:
     site.play("tests.browser.cast_dangers", newcomer)
     visitor = visit(java_script_enabled=scripts, viewport={"width": 1440, "height": 900})
-    visitor.sign_in(newcomer)
-    visitor.goto("/inbox/?show=proposal")
+    visitor.sign_in(newcomer, then="/inbox/?show=proposal")
     page = visitor.page
     rows, shown = page.locator(".inbox-row"), page.locator("#inbox-detail")
 

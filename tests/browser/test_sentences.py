@@ -20,8 +20,7 @@ def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
     visit: Callable[..., Visitor], cast: dict[str, str]
 ) -> None:
     visitor = visit()
-    visitor.sign_in("grace")
-    visitor.goto(cast["report 2"])
+    visitor.sign_in("grace", then=cast["report 2"])
     page = visitor.page
     page.locator("#full-report > summary").click()
     sentence = page.locator(".body .said[tabindex]").first

@@ -61,7 +61,7 @@ def test_a_passkey_is_added_and_signs_in(site: BrowserSite, browser: Browser) ->
         "automaticPresenceSimulation": True,
     }
     devices.send("WebAuthn.addVirtualAuthenticator", {"options": device})
-    ada.sign_in("ada")
+    ada.sign_in_by_form("ada")
     ada.goto("/settings/sign-ins/passkeys/")
     ada.page.get_by_label("Your password").fill(PASSWORD)
     ada.press("Continue")
@@ -92,7 +92,7 @@ def test_an_account_is_linked_and_signs_in_by_the_provider(
 ) -> None:
     """The page's policy lets the browser leave for the provider, and its cookie is there when it returns."""
     ada = Visitor(browser, site.base)
-    ada.sign_in("ada")
+    ada.sign_in_by_form("ada")
     ada.goto("/settings/sign-ins/single-sign-on/")
     ada.page.get_by_label("Your password").fill(PASSWORD)
     ada.press("Continue to Example SSO")

@@ -32,8 +32,7 @@ def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
     visit: Callable[..., Visitor], newcomer: str
 ) -> None:
     visitor = visit()
-    visitor.sign_in(newcomer)
-    visitor.goto("/library/add/")
+    visitor.sign_in(newcomer, then="/library/add/")
     visitor.page.get_by_label("Text").fill("A pilot line started in Lanling.")
     visitor.context.clear_cookies(name="sessionid")
 

@@ -64,8 +64,7 @@ def test_services_are_put_in_order_and_stay_in_it(visitor: Visitor) -> None:
 
 def test_focus_stays_on_the_arrow_that_was_pressed(visit: Visit, newcomer: str) -> None:
     visitor = visit()
-    visitor.sign_in(newcomer)
-    visitor.goto("/topics/new/?template=research-field")
+    visitor.sign_in(newcomer, then="/topics/new/?template=research-field")
     visitor.unfold("Where to search")
     for place in (1, 2):
         visitor.page.locator("#down-arxiv").press("Enter")

@@ -22,8 +22,7 @@ SHOWN = """async (worker) => {
 @pytest.fixture
 def visitor(visit: Callable[..., Visitor], newcomer: str) -> Visitor:
     made = visit()
-    made.sign_in(newcomer)
-    made.goto(NEW)
+    made.sign_in(newcomer, then=NEW)
     return made
 
 

@@ -64,8 +64,7 @@ def test_settings_lists_its_pages_beside_the_page_or_behind_a_button(
     visit: Callable[..., Visitor], cast: dict[str, str], scripts: bool
 ) -> None:
     visitor = visit(java_script_enabled=scripts)
-    visitor.sign_in("grace")
-    visitor.goto("/settings/profile/")
+    visitor.sign_in("grace", then="/settings/profile/")
     pages = visitor.page.get_by_role("navigation", name="Settings")
     expect(pages.get_by_role("link", name="Models and search")).to_be_visible()
     tops = [link.bounding_box() for link in pages.get_by_role("link").all()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 Act = Callable[[Visitor], None] | None
 
@@ -14,7 +14,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
     edit = f"/scratchpad/{cast['scratchpad']}/"
     return [
         ("recall", "/memory/", None),
-        ("recall hits", "/memory/?q=cells+price+dollars", _unfold),
+        ("recall hits", "/memory/?q=cells+price+dollars", unfold),
         ("recall rated", "/memory/?q=cells+price+dollars", _rated),
         ("recall panel", "/memory/?q=cells+price+dollars", _panel),
         ("remember", "/remember/?text=Never+deploy+on+Friday", None),
@@ -71,12 +71,6 @@ def _also_known(visitor: Visitor) -> None:
     typed = "The airport shuttle leaves every 30 minutes, until 9 December."
     visitor.page.locator("#remember-text").press_sequentially(typed)
     visitor.page.wait_for_selector(".known")
-
-
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )
 
 
 def _change(visitor: Visitor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, unfold
 
 Act = Callable[[Visitor], None] | None
 TOASTS = """(texts) => texts.forEach((text) => document.dispatchEvent(
@@ -22,14 +22,14 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
     return [
         ("watch topic", topic, None),
         ("watch facts", f"{topic}facts/", None),
-        ("watch timeline", f"{topic}timeline/", _unfold),
-        ("watch sources", f"{topic}sources/", _unfold),
+        ("watch timeline", f"{topic}timeline/", unfold),
+        ("watch sources", f"{topic}sources/", unfold),
         ("watch rules", f"{topic}rules/", None),
         ("watch settings", f"{topic}settings/", None),
-        ("watch settings unfolded", f"{topic}settings/", _unfold),
+        ("watch settings unfolded", f"{topic}settings/", unfold),
         ("watch forecast", f"{topic}forecast/", None),
         ("watch corrections", f"{topic}corrections/", None),
-        ("watch told", told, _unfold),
+        ("watch told", told, unfold),
         ("watch sentences", f"{told}sentences/", None),
         ("watch braked", cast["watch braked"], None),
         ("watch recheck", cast["watch recheck"], None),
@@ -57,12 +57,6 @@ def outside(cast: dict[str, str]) -> list[tuple[str, str]]:
         ("unsubscribe", cast["unsubscribe"]),
         ("unsubscribe unknown", "/unsubscribe/no-such-token/"),
     ]
-
-
-def _unfold(visitor: Visitor) -> None:
-    visitor.page.evaluate(
-        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
-    )
 
 
 def _toasts(visitor: Visitor) -> None:

@@ -24,6 +24,7 @@ from beacon_memory.errors import BeaconError
 
 from memory.accounts import tokens
 from memory.models import MemoryFile, Note, Observation, Trust, User
+from memory.models.actors import RESEARCH
 from memory.services.files import agent_folders
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
@@ -114,7 +115,7 @@ def called(agent: str, given: Any, **environment: str) -> subprocess.CompletedPr
     """Call the hook as an agent does. Tests on a busy machine get more time than agents do."""
     text = given if isinstance(given, bytes) else json.dumps(given).encode()
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(SCRIPT), agent],
+        [sys.executable, "-I", "-S", "-c", hook_settings.START, str(SCRIPT), agent],
         input=text,
         capture_output=True,
         timeout=60,
@@ -173,6 +174,8 @@ class TestOnServer:
         lines = CLAUDE_LINES if agent == "claude-code" else CODEX_LINES
         path = transcript(tmp_path, lines)
 
+        page = "A page says that the price rose."
+        write_note(alice, "summary", page, by=RESEARCH, trust=Trust.EXTERNAL)
         start = json.loads(beacon(agent, recorded("SessionStart", source="startup")).stdout)
         prompt = recorded("UserPromptSubmit", prompt="Which Python does the deployment need?")
         hits = json.loads(beacon(agent, prompt).stdout)
@@ -190,6 +193,7 @@ class TestOnServer:
         assert told["hookEventName"] == "SessionStart"
         assert told["additionalContext"].startswith(ANSWER)
         assert "Always answer in one sentence." in told["additionalContext"]
+        assert page not in told["additionalContext"]
         added = hits["hookSpecificOutput"]
         assert added["hookEventName"] == "UserPromptSubmit"
         assert "needs Python 3.11" in added["additionalContext"]
@@ -450,6 +454,15 @@ def test_malformed_input_breaks_nothing(home: Path, agent: str, given: bytes) ->
 
     assert answer.stdout == ""
     assert "Traceback" not in answer.stderr
+
+
+def test_a_command_of_an_earlier_version_still_works(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(SCRIPT), "codex"],
+        input=json.dumps(recorded("SessionStart")), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert "hooks install codex" in json.loads(done.stdout)["systemMessage"]
 
 
 def test_without_a_token_the_user_is_told_how_to_get_one(home: Path) -> None:
@@ -799,6 +812,7 @@ def test_the_plugin_folder_is_complete() -> None:
     for [group] in hooks.values():
         [handler] = group["hooks"]
         assert '"${CLAUDE_PLUGIN_ROOT}/hooks/beacon_hook.py" claude-code' in handler["command"]
+        assert f'-c "{hook_settings.START}" "$' in handler["command"]
 
 
 def test_the_plugins_own_settings_are_used(home: Path, silent: str) -> None:

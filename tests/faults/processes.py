@@ -24,7 +24,7 @@ from psycopg.rows import namedtuple_row
 from beacon_site.celery import app
 from beacon_site.embedded.processes import free_port
 from beacon_site.launcher import runner
-from tests.migrated import migrated
+from tests.migrated import migrated, with_alice
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Row = Any  # a named tuple of a run's columns
@@ -62,7 +62,7 @@ class Site:
             **os.environ,
             "REDIS_URL": broker,
             "BEACON_DATA_DIR": str(folder),
-            "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.site_settings",
             "REMAP_SIGTERM": "SIGQUIT",
             **variables,
             "DATABASE_URL": self.url,
@@ -70,13 +70,9 @@ class Site:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Site:
-        self.create_database()
+        self.create_database(with_alice)
         with redis.Redis.from_url(self.environment["REDIS_URL"]) as server:
             server.flushdb()
-        self.manage(
-            "createsuperuser", "--noinput", "--username=alice", "--email=alice@example.org",
-            DJANGO_SUPERUSER_PASSWORD="alice-horse-battery",
-        )  # fmt: skip
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -86,9 +82,9 @@ class Site:
         with psycopg.connect(self._admin, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
-    def create_database(self) -> None:
-        """Make the site's database: a copy of the one that was migrated once for all."""
-        name = migrated(self._admin, self.environment)
+    def create_database(self, template: Callable[[str, dict[str, str]], str] = migrated) -> None:
+        """Make the site's database: a copy of one that was created once for all."""
+        name = template(self._admin, self.environment)
         with psycopg.connect(self._admin, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{self.name}" TEMPLATE "{name}"')
 
@@ -116,7 +112,7 @@ class Site:
         )  # fmt: skip
         alive = f"{name}@test" if "research" in queues else f"{name}@test, upkeep"
         query = "SELECT count(*) FROM research_worker WHERE name = %s"
-        self.wait(lambda: self.value(query, alive))
+        self.wait(lambda: self.value(query, alive), 180)
 
     def start_threads(self) -> None:
         """Start the one worker of `make up`, and wait until it, upkeep and the beat report."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from memory.models import Conflict, Note, Observation, Topic, TopicFact
 from memory.services.notes import saving as notes
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 
 OLD, NEW = "A pack of cells costs 89 dollars per kWh.", "A pack of cells costs 74 dollars per kWh."
 

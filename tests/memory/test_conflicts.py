@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
 from memory.models.errors import InvalidValue
 from memory.services.notes import saving as notes
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.records.history import ChangedSince
 from memory.services.review import conflicts as conflict_services
 from memory.tasks import maintain

@@ -9,7 +9,7 @@ import pytest
 from memory.models import Activity, Conflict, Note
 from memory.models.errors import InvalidValue
 from memory.services.notes import saving as notes
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 
 pytestmark = pytest.mark.django_db
 CONTRADICTION = Conflict.Kind.CONTRADICTION

@@ -19,7 +19,7 @@ from memory.models import Conflict, TopicFact, User
 from memory.models.actors import Actor
 from memory.services.files.saving import append_to
 from memory.services.notes.saving import edit_note, supersede, write_note
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from tests.memory.conflict_cast import topic_of

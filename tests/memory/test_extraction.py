@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from memory.models import ModelCall, Observation
 from memory.models.actors import RESEARCH
 from memory.services.llm import connections
 from memory.services.llm.booking import BudgetReached
-from memory.services.observations import batch, remember_lines
 from memory.services.observations.extraction import (
     LEAST,
     MOST,
@@ -22,6 +20,8 @@ from memory.services.observations.extraction import (
     extract,
     without_known,
 )
+from memory.services.observations.lines import batch
+from memory.services.observations.saving import remember_lines
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 
@@ -34,12 +34,6 @@ DATA = {
     "insights": ["REST was chosen because all clients know it."],
     "lessons": ["Avoid library X: it lacks type hints."],
 }
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -114,7 +114,7 @@ def test_a_hand_worked_example(alice: Any) -> None:
 
 @pytest.mark.requirement("R75", "R239")
 def test_exact_equals_a_reference_on_a_thousand_records_through_all_changes(alice: Any) -> None:
-    made, asked = store(alice, texts(1000, seed=1)), queries(100)
+    made, asked = store(alice, texts(1000, seed=1)), queries(40)
     assert_is_exact(alice, asked)
     for one, text in zip(made[:60], texts(60, seed=2), strict=True):
         one.change(by=alice.actor, content=text)
@@ -129,9 +129,10 @@ def test_exact_equals_a_reference_on_a_thousand_records_through_all_changes(alic
         made[200].change(by=alice.actor, content="rolled back")
         raise ZeroDivisionError
     assert_is_exact(alice, asked)
-    before = [[(h.id, h.score) for h in recall(alice, query, "exact")] for query in asked]
+    some = asked[:10]
+    before = [[(h.id, h.score) for h in recall(alice, query, "exact")] for query in some]
     rebuild_owner(alice)
-    assert [[(h.id, h.score) for h in recall(alice, query, "exact")] for query in asked] == before
+    assert [[(h.id, h.score) for h in recall(alice, query, "exact")] for query in some] == before
 
 
 @pytest.mark.requirement("R86")
@@ -210,24 +211,20 @@ def test_the_command_rebuilds_an_index_that_was_damaged(alice: Any, capsys: Any)
 FREQUENT = [" ".join(WORDS[n : n + size]) for n in range(8) for size in (1, 2, 4, 8)]
 
 
-@pytest.mark.parametrize("many", [0, bm25_sql.MANY])
-@pytest.mark.parametrize("long", [0, bm25_sql.LONG])
 def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
-    alice: Any, monkeypatch: Any, many: int, long: int
+    alice: Any, monkeypatch: Any
 ) -> None:
     """Frequent words make the ranking leave documents out early; that must never show."""
     store(alice, texts(1200, seed=9))
     monkeypatch.setattr(bm25_sql, "FEW", 0)
-    monkeypatch.setattr(bm25_sql, "MANY", many)
-    monkeypatch.setattr(bm25_sql, "LONG", long)
-    assert_is_exact(alice, FREQUENT)
+    for many, long in product([0, bm25_sql.MANY], [0, bm25_sql.LONG]):
+        monkeypatch.setattr(bm25_sql, "MANY", many)
+        monkeypatch.setattr(bm25_sql, "LONG", long)
+        assert_is_exact(alice, FREQUENT)
 
 
-@pytest.mark.parametrize(
-    "more", ["", " tag:x", " category:finding after:2d", " -bababa", f' "{WORDS[1]}"']
-)
 def test_leaving_documents_out_early_changes_no_order_whatever_narrows(
-    alice: Any, monkeypatch: Any, more: str
+    alice: Any, monkeypatch: Any
 ) -> None:
     made = store(alice, texts(600, seed=10))
     for number, one in enumerate(made):
@@ -235,21 +232,21 @@ def test_leaving_documents_out_early_changes_no_order_whatever_narrows(
     Observation.objects.bulk_update(made, ["tags"])
     Observation.follow(made)
 
-    def found(few: int) -> list[list[tuple[UUID, float]]]:
+    def found(few: int, more: str) -> list[list[tuple[UUID, float]]]:
         monkeypatch.setattr(bm25_sql, "FEW", few)
         return [
             [(hit.id, hit.score) for hit in recall(alice, query + more, "lexical", **KIND)]
-            for query in FREQUENT
+            for query in FREQUENT[::3]  # of each length
         ]
 
-    early, all_looked_at = found(0), found(10**9)
-    assert early == all_looked_at
-    assert any(early)
+    for more in ("", " tag:x", " category:finding after:2d", " -bababa", f' "{WORDS[1]}"'):
+        early, all_looked_at = found(0, more), found(10**9, more)
+        assert early == all_looked_at, more
+        assert any(early), more
 
 
-@pytest.mark.parametrize("more", ["", " tag:x"])
 def test_leaving_superseded_notes_out_early_changes_nothing_either(
-    alice: Any, monkeypatch: Any, more: str
+    alice: Any, monkeypatch: Any
 ) -> None:
     notes = [Note(owner=alice, content=text) for text in texts(600, seed=11)]
     for number, note in enumerate(notes):
@@ -258,15 +255,16 @@ def test_leaving_superseded_notes_out_early_changes_nothing_either(
     Note.objects.bulk_create(notes)
     Note.follow(notes)
 
-    def found(few: int) -> list[list[Any]]:
+    def found(few: int, more: str) -> list[list[Any]]:
         monkeypatch.setattr(bm25_sql, "FEW", few)
         monkeypatch.setattr(bm25_sql, "MANY", few)
-        asked = (recall(alice, query + more, "lexical", types=("note",)) for query in FREQUENT)
+        asked = (recall(alice, query + more, "lexical", types=("note",)) for query in FREQUENT[::3])
         return [[(hit.id, hit.score, hit.replaces) for hit in hits] for hits in asked]
 
-    early, all_looked_at = found(0), found(10**9)
-    assert early == all_looked_at
-    assert any(replaces for hits in early for _id, _score, replaces in hits)
+    for more in ("", " tag:x"):
+        early, all_looked_at = found(0, more), found(10**9, more)
+        assert early == all_looked_at, more
+        assert any(replaces for hits in early for _id, _score, replaces in hits), more
 
 
 def test_words_are_stemmed_as_the_owners_language_does(alice: Any) -> None:

@@ -102,20 +102,14 @@ def phrase_checks(plan: Plan) -> float:
     )
 
 
-def test_a_phrase_is_checked_once_or_twice_for_each_record(reader: Any) -> None:
+def test_a_search_looks_at_each_fresh_record_a_few_times(reader: Any) -> None:
+    # A phrase is checked once or twice for each record.
     for more in ("", " source:x*", " -source:x*", ' -"peace treaty"', " is:unused"):
         plans = plans_of(lambda asked=QUOTED + more: recall_page(reader, asked))
 
         assert max(map(phrase_checks, plans)) <= 3 * FRESH, more
 
-
-def test_a_recall_by_meaning_looks_at_each_record_a_few_times(reader: Any) -> None:
-    plans = plans_of(lambda: recall_page(reader, "poppy war books"))
-
-    assert max(sum(map(rows_looked_at, nodes_of(plan))) for plan in plans) <= 15 * FRESH
-
-
-def test_a_list_checks_each_record_once_or_twice(reader: Any) -> None:
+    # So is it by a list.
     rows = Observation.objects.of(reader).live()
     for query in ('"poppy war"', "poppy war book", '-"peace treaty" poppy'):
         found = holding(rows, parse(query), language_of(reader), reader)
@@ -125,8 +119,12 @@ def test_a_list_checks_each_record_once_or_twice(reader: Any) -> None:
         assert found.count() == FRESH, query
         assert max(map(phrase_checks, plans)) <= 3 * FRESH, query
 
+    # A recall by meaning looks at each a few times.
+    plans = plans_of(lambda: recall_page(reader, "poppy war books"))
 
-def test_a_quoted_question_still_finds_by_words_and_by_meaning(reader: Any) -> None:
+    assert max(sum(map(rows_looked_at, nodes_of(plan))) for plan in plans) <= 15 * FRESH
+
+    # A quoted question still finds by words and by meaning.
     page = recall_page(reader, QUOTED, limit=5)
 
     assert len(page.hits) == 5

@@ -19,7 +19,7 @@ from memory.services.context import identity
 from memory.services.files.reading import read_file
 from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH, MergeConflict
 from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from beacon_site.providers.llm.base import LlmProfile, Message
-from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.llm.openai_model import OpenAIModel
 from memory.agents.tools import registry as tools
 from memory.agents.tools.loop import LoopResult, run_loop
 from memory.agents.tools.types import ToolContext
@@ -18,19 +18,6 @@ from memory.services.llm import connections
 from tests.providers.servers import ScriptedChatServer, calls_tool, cut, says, status
 
 FACTS = "# User\n\n> Summary: tea\n\n- Drinks: tea\n"
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chat(endpoint: ScriptedChatServer) -> ScriptedChatServer:
-    learned_about.cache_clear()
-    endpoint.forget()
-    return endpoint
 
 
 @pytest.fixture

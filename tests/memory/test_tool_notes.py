@@ -9,7 +9,7 @@ import pytest
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
 from memory.services.context import identity
 from memory.services.notes.saving import edit_note, write_note
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.review import proposals as review_services
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 

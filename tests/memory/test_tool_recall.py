@@ -14,7 +14,7 @@ from memory.agents.tools.registry import call_tool
 from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
 from memory.services.files.saving import append_to
 from memory.services.notes.saving import supersede, write_note
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from tests.memory.tool_cast import AGENT, call, caller
 
 

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, TopicFact, User
 from memory.services.notes import saving as notes
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.undo import undo_of
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Observation, User
-from memory.services.observations import write_observation
 from memory.services.observations.extraction import LONGEST_LINE, MOST
+from memory.services.observations.saving import write_observation
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_topic
 from tests.undo import undone

@@ -123,7 +123,7 @@ def test_every_line_fills_the_same_columns(topic: Topic, facts: list[TopicFact])
     page = shown(topic)
     for question in page.questions:
         for line in question.lines:
-            assert sum(cell.span for cell in line) == page.columns
+            assert sum(span for span, _block in line) == page.columns
 
 
 def test_answers_at_the_same_time_need_two_lines(topic: Topic, facts: list[TopicFact]) -> None:

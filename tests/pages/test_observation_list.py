@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from memory.models.actors import Actor
-from memory.services.observations import write_observation
+from memory.services.observations.saving import write_observation
 from memory.services.search import bm25
 from tests.pages.record_cast import HTMX, observation, text_of
 

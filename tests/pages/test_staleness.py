@@ -16,10 +16,7 @@ from research.models import Run
 from tests.api.cast import Program
 from tests.pages.topic_cast import make, ran, text_of
 
-
-@pytest.fixture(autouse=True)
-def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 
 @pytest.fixture

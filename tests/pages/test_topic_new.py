@@ -16,17 +16,14 @@ from research.models import Run
 from research.pages import topic_settings as topic_templates
 from tests.pages.topic_cast import make, ran, text_of
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 URL = "/topics/new/"
 KNOWN = "/topics/new/known/"
 PREVIEW = "/topics/new/schedule/"
 HTMX = {"HX-Request": "true"}
 VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
 ClientOf = Callable[[Any], Client]
-
-
-@pytest.fixture(autouse=True)
-def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

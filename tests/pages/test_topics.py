@@ -18,14 +18,11 @@ from tests.pages.topic_cast import make, reported, text_of
 from tests.research.factories import make_report, make_run
 from tests.undo import undone
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 URL = "/topics/"
 HTMX = {"HX-Request": "true"}
 ClientOf = Callable[[Any], Client]
-
-
-@pytest.fixture(autouse=True)
-def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

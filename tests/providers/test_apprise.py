@@ -162,22 +162,32 @@ def test_a_service_gets_no_secret_of_the_server(monkeypatch: pytest.MonkeyPatch)
 # --- people without admin rights ---
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only read URLs, without a child: loading Apprise into each takes most of a second."""
+    monkeypatch.setattr(apprise_child, "_confine", lambda: None)
+    monkeypatch.setattr(apprise_sender, "_child", apprise_child._answer)
+
+
+def test_a_public_service_is_known_in_the_child():
+    assert apprise_sender.problem_of("ntfy://topic", anywhere=False) == ""
+
+
 @pytest.mark.parametrize(
     "url",
     [
-        "ntfy://topic",
         "https://ntfy.sh/topic",
         "tgram://123456789:AbCdEfGhIjKlMnOpQrStUvWxYz_abcdefg/12345",
         "https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ",
         "https://discord.com/api/webhooks/1234567890/" + "a" * 64,
     ],
 )
-def test_everyone_can_use_a_public_service(url: str):
+def test_everyone_can_use_a_public_service(in_this_process: None, url: str):
     assert apprise_sender.problem_of(url, anywhere=False) == ""
 
 
 @pytest.mark.parametrize("url", ["json://example.org/", "syslog://", "mailto://a:b@example.org"])
-def test_only_admins_can_use_others(url: str):
+def test_only_admins_can_use_others(in_this_process: None, url: str):
     assert "Only admins can use" in apprise_sender.problem_of(url, anywhere=False)
 
 

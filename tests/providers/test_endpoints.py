@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,27 +16,14 @@ from beacon_site.providers.llm.endpoint_facts import (
     list_models,
 )
 from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
-from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.llm.openai_model import OpenAIModel
 from tests.providers import servers
-from tests.providers.servers import ScriptedChatServer, says, status
+from tests.providers.servers import says, status
 
 KEY = "sk-loopback-0123456789"
 HELLO = [Message("user", "Hello?")]
 LONG = [Message("user", "word " * 4000)]  # about 5,000 tokens by Beacon's estimate
 AZURE = "https://res.openai.azure.com"
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chat(endpoint: ScriptedChatServer) -> ScriptedChatServer:
-    learned_about.cache_clear()
-    endpoint.forget()
-    return endpoint
 
 
 def address(base_url: str, kind: str = "compatible", model: str = "m") -> str:

@@ -6,7 +6,6 @@ import gzip
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -27,14 +26,6 @@ capacity after 1,000 cycles, the group wrote on Saturday.</p>
 <p>The maker plans a first line for 2027, which is a year later than it said before.</p>
 </article></body></html>"""
 HTML = "text/html; charset=utf-8"
-
-
-@pytest.fixture(scope="module")
-def extractor() -> Iterator[Extractor]:
-    """One warm reader for all tests here."""
-    reader = Extractor()
-    yield reader
-    reader.close()
 
 
 @pytest.fixture

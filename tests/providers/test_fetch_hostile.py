@@ -7,7 +7,6 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -24,13 +23,6 @@ MIB = 1024 * 1024
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 QUICK = Limits(connect_seconds=0.5, whole_seconds=1.5, slow_seconds=0.6)
-
-
-@pytest.fixture(scope="module")
-def extractor() -> Iterator[Extractor]:
-    reader = Extractor()
-    yield reader
-    reader.close()
 
 
 def fetch(

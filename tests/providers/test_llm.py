@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from werkzeug import Response
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.adapters import get_llm
 from beacon_site.providers.llm.base import LlmProfile, Message, Usage
-from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.llm.openai_model import OpenAIModel
 from beacon_site.providers.llm.structured import (
     SchemaMismatch,
     is_strict,
@@ -32,19 +31,6 @@ DATA = {"queries": ["one", "two"]}
 
 class Plan(BaseModel):
     queries: list[str]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chat(endpoint: ScriptedChatServer) -> ScriptedChatServer:
-    learned_about.cache_clear()
-    endpoint.forget()
-    return endpoint
 
 
 @pytest.fixture

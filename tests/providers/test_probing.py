@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +17,6 @@ from tests.providers.servers import ScriptedChatServer, calls_tool, in_one, says
 
 KEY = "sk-loopback-0123456789"
 PARIS = {"city": "Paris", "country": "France"}
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
 
 
 @pytest.fixture

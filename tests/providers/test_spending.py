@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from pydantic import BaseModel
@@ -24,12 +23,6 @@ class Plan(BaseModel):
 
 
 GOOD = Plan(queries=["one"]).model_dump_json()
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
 
 
 @pytest.fixture

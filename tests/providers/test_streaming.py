@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import openai_client, openai_reply
 from beacon_site.providers.llm.base import LlmProfile, Message, Tool, ToolCall, Usage
-from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
+from beacon_site.providers.llm.openai_model import OpenAIModel
 from tests.providers import chat_streams, servers
 from tests.providers.chat_streams import DONE, chunk, sse, text_chunks
 from tests.providers.raw_server import RawServer
@@ -28,19 +27,6 @@ LAST = chunk({}, "stop")
 
 class Plan(BaseModel):
     queries: list[str]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chat(endpoint: ScriptedChatServer) -> ScriptedChatServer:
-    learned_about.cache_clear()
-    endpoint.forget()
-    return endpoint
 
 
 @pytest.fixture

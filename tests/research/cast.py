@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NotRequired, get_args, get_origin, get_overloads, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NotRequired,
+    get_args,
+    get_origin,
+    get_overloads,
+    get_type_hints,
+)
 
 import pytest
 from django.utils import timezone
@@ -18,7 +26,9 @@ from research.services.runs.context import outputs, run_context
 from research.services.runs.context.run_context import RunContext, StepKind
 from research.services.runs.execution import pipeline
 from tests.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
-from tests.research.conftest import Providers
+
+if TYPE_CHECKING:
+    from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]
 PLAN = {"queries": ["cell lines", "cell prices"]}
@@ -158,3 +168,12 @@ def untyped_outputs(run: Run) -> dict[str, set[str]]:
         if odd := (needed - step.output.keys()) | (step.output.keys() - fields.keys()):
             wrong[step.name] = odd
     return wrong
+
+
+def by_model(
+    topic: Topic, providers: Providers, run_of: Callable[[Topic], Run], *answers: Any
+) -> Run:
+    """A baseline over page 1, written by a model that then gives `answers` to the follow-up steps."""
+    set_up(providers, 1)
+    providers.model = model(PLAN, report(1), *answers)
+    return run_of(topic)

@@ -13,6 +13,7 @@ from research.models import Run
 from research.services.runs.execution import pipeline, starting
 from research.services.runs.search import reading, searching
 from tests.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from tests.research import cast
 
 
 class Providers:
@@ -54,3 +55,19 @@ def _perform(topic: Topic) -> Run:
 def run_of() -> Callable[[Topic], Run]:
     """Return a function that starts a run of a topic, carries it out and returns it."""
     return _perform
+
+
+@pytest.fixture
+def once(topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]) -> Run:
+    """A baseline over page 1; page 2 is new to the next run."""
+    cast.set_up(providers, 1)
+    run = run_of(topic)
+    cast.set_up(providers, 1, 2)
+    return run
+
+
+@pytest.fixture
+def run(topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]) -> Run:
+    """A baseline over two pages, without a model."""
+    cast.set_up(providers, 1, 2)
+    return run_of(topic)

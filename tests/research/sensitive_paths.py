@@ -22,8 +22,7 @@ from memory.services.context import identity
 from memory.services.files.saving import save_file
 from memory.services.notes.merging import merge
 from memory.services.notes.saving import edit_note, supersede, write_note
-from memory.services.observations import edit_observation
-from memory.services.observations.saving import write_observation
+from memory.services.observations.saving import edit_observation, write_observation
 from memory.services.review import proposals as review_services
 from tests.api.cast import Program
 

@@ -132,7 +132,7 @@ def shown_and_corrected(topic: Topic, run: Run) -> None:
     first, second = report_sentences.sentences_of(run.report)[:2]
     correcting.check(run.report, first, by=by)
     fact = TopicFact.objects.filter(topic=topic).current()[0]
-    seen = [correcting.FactSeen(fact, fact.version)]
+    seen = [(fact, fact.version)]
     correcting.correct(run.report, second, wrong="It is not so.", facts=seen, by=by)
     shares.end(shares.make_link(run.report, days=7, note="the board", by=by), by=by)
 

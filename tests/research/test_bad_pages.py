@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -97,13 +97,6 @@ class Site:
         page = client.get(f"/topics/{self.topic.slug}/runs/{self.run.pk}/").content.decode()
         article = page[page.index("<article") : page.index("</article>")]
         return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", article)).split())
-
-
-@pytest.fixture(scope="module")
-def extractor() -> Iterator[Extractor]:
-    reader = Extractor()
-    yield reader
-    reader.close()
 
 
 @pytest.fixture

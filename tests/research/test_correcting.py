@@ -14,7 +14,7 @@ from memory.services.context import topic_block as context_topic_block
 from memory.services.context.topic_block import topic_block
 from research.models import CheckedSentence, Correction, Report, Run
 from research.services.facts import correcting
-from research.services.facts.correcting import FactSeen
+from research.services.facts.correcting import SeenFact
 from research.services.runs.reporting import sentences as report_sentences
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -34,8 +34,8 @@ def sentence(report: Report, text: str = WRONG) -> report_sentences.ReportSenten
     return next(one for one in report_sentences.sentences_of(report) if one.text == text)
 
 
-def seen(report: Report) -> list[FactSeen]:
-    return [FactSeen(one, one.version) for one in correcting.facts_of(report, sentence(report))]
+def seen(report: Report) -> list[SeenFact]:
+    return [(one, one.version) for one in correcting.facts_of(report, sentence(report))]
 
 
 def corrected(report: Report, alice: Any, right: str = RIGHT) -> Correction:
@@ -198,7 +198,7 @@ def test_what_is_said_of_a_sensitive_fact_reaches_no_model(
     one = sentence(report, cast.sentence(1))
     fact, *_others = correcting.facts_of(report, one)
     fact.change(by=topic.owner.actor, sensitivity="sensitive")
-    wrong, told = "The line was never built.", [FactSeen(fact, fact.version)]
+    wrong, told = "The line was never built.", [(fact, fact.version)]
     correcting.correct(report, one, wrong=wrong, facts=told, by=topic.owner.actor)
     Topic.objects.filter(pk=topic.pk).update(summary="")  # it quotes the report, by the run itself
     cast.set_up(providers, 1, 3)

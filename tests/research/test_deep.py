@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from werkzeug import Request, Response
@@ -21,12 +20,6 @@ from tests.providers.servers import Scene, ScriptedChatServer, status
 from tests.research import cast, deep_cast
 from tests.research.conftest import Providers
 from tests.research.deep_cast import DONE, Agent, opens, search
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,12 +17,6 @@ from tests.research.deep_cast import Agent, calls, meanwhile, opens, search
 
 # What someone does in the meantime uses another connection.
 by_others = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[ScriptedChatServer]:
-    with ScriptedChatServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -40,20 +40,6 @@ def contents(run: Run, **filters: Any) -> list[str]:
     return sorted(found.values_list("content", flat=True))
 
 
-@pytest.fixture
-def run(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
-    """A baseline over two pages, without a model."""
-    cast.set_up(providers, 1, 2)
-    return run_of(topic)
-
-
-def by_model(topic: Topic, providers: Providers, run_of: RunOf, *answers: Any) -> Run:
-    """A baseline over page 1, written by a model that then gives `answers` to the extraction."""
-    cast.set_up(providers, 1)
-    providers.model = cast.model(cast.PLAN, cast.report(1), *answers)
-    return run_of(topic)
-
-
 @pytest.mark.requirement("R94")
 def test_each_fact_of_the_run_is_kept_as_a_finding_with_its_source(run: Run):
     step = followed(run)
@@ -74,7 +60,7 @@ def test_a_model_takes_from_the_report_what_the_facts_do_not_say(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     said = EXTRACTED | {"findings": [*EXTRACTED["findings"], cast.sentence(1)]}
-    run = by_model(topic, providers, run_of, said)
+    run = cast.by_model(topic, providers, run_of, said)
     step = followed(run)
 
     assert contents(run, category="finding") == sorted([*EXTRACTED["findings"], cast.sentence(1)])
@@ -89,7 +75,7 @@ def test_a_model_takes_from_the_report_what_the_facts_do_not_say(
 def test_a_follow_up_that_is_repeated_adds_nothing_and_asks_no_model(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    run = by_model(topic, providers, run_of, EXTRACTED)
+    run = cast.by_model(topic, providers, run_of, EXTRACTED)
     followed(run)
     first = contents(run)
 
@@ -102,7 +88,7 @@ def test_a_follow_up_that_is_repeated_adds_nothing_and_asks_no_model(
 def test_nonsense_is_a_warning_on_the_run_and_the_facts_are_kept(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    run = by_model(topic, providers, run_of, "I would rather not.")
+    run = cast.by_model(topic, providers, run_of, "I would rather not.")
     step = followed(run)
 
     assert contents(run) == [cast.sentence(1)]
@@ -115,7 +101,7 @@ def test_nonsense_is_a_warning_on_the_run_and_the_facts_are_kept(
 def test_a_model_that_is_away_is_asked_again_and_then_given_up(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    run = by_model(topic, providers, run_of, *[ProviderUnavailable("it is away")] * 3)
+    run = cast.by_model(topic, providers, run_of, *[ProviderUnavailable("it is away")] * 3)
 
     assert followed(run).state == "waiting"
     assert followed(run).state == "waiting"
@@ -126,7 +112,7 @@ def test_a_model_that_is_away_is_asked_again_and_then_given_up(
 
 
 def test_a_model_that_refuses_is_not_asked_again(topic: Topic, providers: Providers, run_of: RunOf):
-    run = by_model(topic, providers, run_of, ProviderRejected("no credit"))
+    run = cast.by_model(topic, providers, run_of, ProviderRejected("no credit"))
 
     assert followed(run).state == "done"
     assert "no credit" in run.warnings[0]

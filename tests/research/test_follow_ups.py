@@ -40,20 +40,6 @@ def note_of(run: Run) -> Note:
     return Note.objects.of(run.topic.owner).get(source=run.source)
 
 
-@pytest.fixture
-def run(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
-    """A baseline over two pages, without a model."""
-    cast.set_up(providers, 1, 2)
-    return run_of(topic)
-
-
-def by_model(topic: Topic, providers: Providers, run_of: RunOf, *answers: Any) -> Run:
-    """A baseline over page 1, written by a model that then gives `answers` to the summary."""
-    cast.set_up(providers, 1)
-    providers.model = cast.model(cast.PLAN, cast.report(1), *answers)
-    return run_of(topic)
-
-
 @pytest.mark.requirement("R206")
 def test_a_finished_run_leaves_a_volatile_summary_of_seven_days(run: Run):
     step = followed(run)
@@ -98,7 +84,7 @@ def test_the_same_again_makes_no_second_note_not_even_of_one_that_is_gone(run: R
 def test_a_model_writes_result_and_next_steps_and_no_orders(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    run = by_model(topic, providers, run_of, SUMMED_UP)
+    run = cast.by_model(topic, providers, run_of, SUMMED_UP)
 
     step = followed(run)
 
@@ -111,7 +97,7 @@ def test_a_model_writes_result_and_next_steps_and_no_orders(
 def test_a_model_that_refuses_leaves_the_note_and_a_warning(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    run = by_model(topic, providers, run_of, ProviderRejected("wrong key"))
+    run = cast.by_model(topic, providers, run_of, ProviderRejected("wrong key"))
 
     step = followed(run)
 
@@ -122,7 +108,7 @@ def test_a_model_that_refuses_leaves_the_note_and_a_warning(
 def test_a_model_that_is_away_is_tried_three_times(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    run = by_model(topic, providers, run_of, *[ProviderUnavailable("busy")] * 3)
+    run = cast.by_model(topic, providers, run_of, *[ProviderUnavailable("busy")] * 3)
 
     assert [followed(run).state for _try in range(3)] == ["waiting", "waiting", "done"]
     assert "busy" in run.steps.get(name="summarise").warning

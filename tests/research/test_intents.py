@@ -20,15 +20,6 @@ RunOf = Callable[[Topic], Run]
 PRICES = "Only tell me about prices"
 
 
-@pytest.fixture
-def once(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
-    """A baseline over page 1; page 2 (a line in Graz, and a price) is new to the next run."""
-    cast.set_up(providers, 1)
-    run = run_of(topic)
-    cast.set_up(providers, 1, 2)
-    return run
-
-
 def asked(topic: Topic, **fields: Any) -> None:
     type(topic.settings).objects.filter(topic=topic).update(**fields)
 

@@ -23,15 +23,6 @@ def fact(topic: Topic, words: str) -> TopicFact:
     return found
 
 
-@pytest.fixture
-def once(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
-    """A baseline over page 1; page 2 is new to the next run."""
-    cast.set_up(providers, 1)
-    run = run_of(topic)
-    cast.set_up(providers, 1, 2)
-    return run
-
-
 @pytest.mark.requirement("R53")
 def test_a_persons_edit_during_the_run_stands_and_the_old_words_do_not_come_back(
     topic: Topic, once: Run

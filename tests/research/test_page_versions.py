@@ -878,14 +878,15 @@ def test_a_rule_that_was_replaced_by_another_about_the_same_is_changed():
 
 
 def test_a_rule_in_the_place_of_another_about_something_else_is_new():
-    before = "Lost keys are replaced by the depot office within a week."
+    before = "Lost keys must be replaced by the depot office within a week."
     after = "Dogs travel free of charge on Sundays."
     kept = "Passengers keep their tickets until they leave the tram."
 
-    assert sorted(said(f"# Depot\n\n{before} {kept}\n", f"# Depot\n\n{after} {kept}\n")) == [
-        ("gone", before),
-        ("new", after),
-    ]
+    old, new = f"# Depot\n\n{before}\n\n{kept}\n", f"# Depot\n\n{after}\n\n{kept}\n"
+    assert sorted(said(old, new)) == [("gone", before), ("new", after)]
+    # Without a short sentence, a paragraph that is otherwise the same was only edited.
+    old, new = f"# Depot\n\n{before} {kept}\n", f"# Depot\n\n{after} {kept}\n"
+    assert said(old, new) == [("new", after)]
 
 
 def test_people_of_a_list_that_was_laid_out_anew_are_not_gone():
@@ -1015,3 +1016,83 @@ def test_a_list_that_lost_a_version_is_news():
     old = "# Support\n\nFerry runs on Debian 11, Debian 12 and on tablets of the harbour.\n"
     [change] = news(old, old.replace("Debian 11, ", ""))
     assert change.status == "changed"
+
+
+def statuses(before: str, after: str) -> list[str]:
+    rest = "\n\nThe board meets in March and keeps minutes of each decision about the line.\n"
+    return [status for status, _text in said(f"# Law\n\n{before}{rest}", f"# Law\n\n{after}{rest}")]
+
+
+LONG = (
+    "The harbour office keeps a public register of owners, moorings, repairs, inspections, lamps, engines, {} "
+    "insurance papers, complaints, licences, sailing schools, visiting boats, storage sheds, cranes and fuel pumps{}."
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        (("", ""), ("various", ""), False),  # a single word in a long sentence
+        (("fishing", ""), ("various", ""), True),  # instead of one that the page now lacks
+        (("", " for 3 months"), ("", " for 9 months"), True),
+    ],
+)
+def test_a_touch_on_a_long_sentence_is_no_news(before, after, is_news):
+    assert statuses(LONG.format(*before), LONG.format(*after)) == ["changed"] * is_news
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        ("Objections can be filed within 2 days.", "Objections can be filed within two days.", False),
+        ("El plazo es de 2 días hábiles.", "El plazo es de dos días hábiles.", False),
+        ("El plazo es de 2 días hábiles.", "El plazo es de tres días hábiles.", True),
+        ("Objections can be filed within two days.", "Objections can be filed within three days.", True),
+    ],
+)  # fmt: skip
+def test_a_number_written_in_words_is_the_same_number(before, after, is_news):
+    assert statuses(before, after) == ["changed"] * is_news
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        ("It votes as article 4, letter A says.", "It votes as article 5, letter C says.", False),
+        ("Es gilt § 3 Abs. 2 der Ordnung.", "Es gilt § 4 Abs. 1 der Ordnung.", False),
+        ("It votes on 4 lists.", "It votes on 5 lists.", True),
+    ],
+)
+def test_renumbered_references_are_no_news(before, after, is_news):
+    assert statuses(before, after) == ["changed"] * is_news
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_news"), [("Boats respectively (v1.0)", False), ("Boats (v1.1)", True)]
+)
+def test_a_field_with_the_same_value_in_other_words_is_no_news(cell, is_news):
+    table = "# Parts\n\n| Part | Replaced by |\n|---|---|\n| Rudder | {} |\n| Boats respectively | – |\n"
+    told = said(table.format("Boats (v1.0)"), table.format(cell), "Parts")
+
+    assert [status for status, _text in told] == ["changed"] * is_news
+
+
+def test_a_column_that_a_table_of_two_rows_lost_is_no_change_of_its_rows():
+    old = "# Calendar\n\n| Kind | Often | When |\n|---|---|---|\n| Major | yearly | week 17 |\n| Minor | monthly | week 2 |\n"
+    new = "# Calendar\n\n| Kind | Often |\n|---|---|\n| Major | yearly |\n| Minor | monthly |\n"
+
+    assert said(old, new, "Calendar") == []
+
+
+def test_rows_that_share_only_check_marks_are_different_rows():
+    table = "# Tools\n\n| System | Editor | Debugger | Console |\n|---|---|---|---|\n| Ubuntu | ✓ | ✓ | ✓ |\n| {} | ✓ | ✓ | ✓ |\n"
+    told = said(table.format("CentOS"), table.format("Debian"), "Tools")
+
+    assert sorted(status for status, _text in told) == ["gone", "new"]
+
+
+def test_a_chinese_rule_that_was_rewritten_is_changed_not_gone():
+    before = "在 2020 年 8 月 25 日后，同步服务的总连接数限制从夜晚 60 个连接提升为全天 60 个连接。"
+    after = "每个后端服务器的同步服务总连接数限制为 30 至 60 个。"
+    text = "# 同步\n\n{}\n\n请不要在白天运行大量任务。\n"
+
+    assert [s for s, _text in said(text.format(before), text.format(after), "同步")] == ["changed"]

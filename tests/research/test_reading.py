@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -32,13 +32,6 @@ def html(*paragraphs: str, charset: str = "utf-8", head: str = "") -> bytes:
     told = "".join(f"<p>{one}</p>" for one in paragraphs)
     page = f"<html><head><title>A page</title>{head}</head><body><article>{told}</article></body></html>"
     return page.encode(charset)
-
-
-@pytest.fixture(scope="module")
-def extractor() -> Iterator[Extractor]:
-    reader = Extractor()
-    yield reader
-    reader.close()
 
 
 @pytest.fixture

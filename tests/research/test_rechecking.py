@@ -21,12 +21,9 @@ from tests.providers.fakes import FakeFetcher, FakeSearch
 from tests.research import cast
 from tests.research.conftest import Providers
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 Start = Callable[[Topic], Run]
-
-
-@pytest.fixture(autouse=True)
-def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

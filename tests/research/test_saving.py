@@ -32,15 +32,6 @@ def seen(topic: Topic) -> set[str]:
     return set(SeenUrl.objects.filter(topic=topic).values_list("url", flat=True))
 
 
-@pytest.fixture
-def once(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
-    """A baseline over page 1; page 2 is new to the next run."""
-    cast.set_up(providers, 1)
-    run = run_of(topic)
-    cast.set_up(providers, 1, 2)
-    return run
-
-
 def failing(*_args: Any, **_more: Any) -> Any:
     raise DatabaseError("the disk is full")
 

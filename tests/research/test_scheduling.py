@@ -22,6 +22,8 @@ from research.services.schedules import cron, scheduling
 from research.services.schedules.scheduling import next_slots
 from research.services.topics import page as topic_page
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
 
@@ -32,11 +34,6 @@ def schedule_of(line: str, zone: str = "Europe/Berlin") -> Schedule:
 
 def local(slots: list[datetime]) -> list[str]:
     return [f"{slot.astimezone(BERLIN):%d.%m. %H:%M%z}" for slot in slots]
-
-
-@pytest.fixture(autouse=True)
-def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

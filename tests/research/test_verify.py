@@ -18,10 +18,7 @@ from tests.research.factories import make_hit, make_run, make_topic
 from tests.research.notice_cast import body_in_style, email, saved_run
 from tests.verify_cast import _forget_the_result, broken, sql  # noqa: F401
 
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beacon_site.celery.send", lambda *args, **kwargs: True)
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.messages import Message, gettext, joined, loaded, ngettext, stored, worded
 from memory.models import User
 from research.models import Run, Step
-from tests.research.factories import make_run, make_topic
+from research.pages import home
+from research.services.sources import figures
+from research.services.topics import page as topic_page
+from tests.research.factories import make_fact, make_hit, make_run, make_topic
 
 LATE = "the worker stopped unexpectedly %(n)d times"
 FAILED = "%(step)s failed: %(why)s"
@@ -125,3 +128,22 @@ def test_rows_hold_codes_and_pages_of_any_language_read_them(alice: User) -> Non
         cursor.execute("SELECT warnings::text FROM research_run WHERE id = %s", [run.pk])
         assert cursor.fetchone() == (raw,)
     assert list(Step.objects.values_list("warning", flat=True)) == [lookalike]
+
+
+@pytest.mark.django_db
+def test_what_is_read_by_sql_is_in_the_readers_language_too(alice: User) -> None:
+    topic = make_topic(alice)
+    fact = make_fact(topic, "PostgreSQL 12 is the newest.", make_run(topic))
+    run, text = make_run(topic, saved=False), _nested()
+    Step.objects.create(run=run, name="write", state="running", detail=text, warning=text)
+    make_hit(run, 1, reading="failed", reason=text)
+    fact.retire(by=alice.actor, why=text)
+
+    with translation.override("de"):
+        told = worded(stored(text))
+        [row] = figures.page_of(topic, figures.Question(by_domain=False))
+        [going] = home.unfinished_runs(alice)
+        [gone] = topic_page.timeline_of(topic).rows
+        reason = gone.change.reason if gone.change else ""
+        assert told != text and row.why == told and reason == told
+        assert going.step is not None and going.step.detail == told

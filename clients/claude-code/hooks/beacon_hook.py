@@ -200,14 +200,14 @@ def _answer_in(received: Any) -> tuple[int, bytes]:
 
 
 def context_of(beacon: Beacon, given: dict[str, Any]) -> str:
-    """Return the agent context for the project that the session is in."""
+    """Return the agent context for the project that the session is in.
+
+    Text from outside is left out, since after reading it, all that the agent says would be held for review.
+    """
     roots = given.get("workspace_roots")
     root = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "")
-    text = str(
-        beacon.ask(
-            "POST", "context", {"message": re.split(r"[/\\]", str(root).rstrip("/\\"))[-1][:200]}
-        )["text"]
-    )
+    name = re.split(r"[/\\]", str(root).rstrip("/\\"))[-1][:200]
+    text = str(beacon.ask("POST", "context", {"message": name, "external": False})["text"])
     return marked(text, MOST_CONTEXT)
 
 
@@ -480,7 +480,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """Be the process that an agent starts.
+
+    The installed commands import this file, since Python then keeps it compiled, if it can write
+    there. Compiling takes as long as starting Python.
+    """
     try:
         main(sys.argv[1:])
         sys.stdout.flush()
@@ -488,3 +493,7 @@ if __name__ == "__main__":
     except OSError:
         pass  # the agent has closed its end
     os._exit(0)  # without waiting for a request that is still under way
+
+
+if __name__ == "__main__":
+    start()

@@ -22,7 +22,7 @@ from django.db import DataError, IntegrityError, connection, models, transaction
 from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import allow_long_transaction
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import shorten, uuids_of
 from beacon_site.text.dates import moment_of
 from memory.accounts.archive.exporter import CHUNK, FORMAT, MANIFEST, VERSION
 from memory.accounts.archive.kinds import (
@@ -77,7 +77,7 @@ class Ids:
             self._decide_numbers(kind, lines)
 
     def _decide_uuids(self, kind: Kind, written: Sequence[str]) -> None:
-        keys = [key for key in map(_uuid, written) if key is not None]
+        keys = uuids_of(written)
         manager: models.Manager[Any] = kind.model._base_manager
         taken = manager.filter(pk__in=keys).exclude(**{kind.owner: self.owner})
         for key in taken.values_list("pk", flat=True):
@@ -165,13 +165,6 @@ class Ids:
             number = int(found[2])
             return f"run:{self.numbers.get('runs', {}).get(number, number)}"
         return self.uuids.get(found[0], found[0])
-
-
-def _uuid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 def _keys(kind: Kind) -> set[str]:

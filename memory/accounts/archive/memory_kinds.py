@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.text.cleaning import is_uuid
 from beacon_site.text.markdown import MARK
 from beacon_site.text.numbers import grouped
 from memory import models as memory
@@ -114,7 +114,7 @@ def _trust(text: str, taking_in: Any) -> str:
 
 def _may_be_cited(cite: Mapping[str, str], role: str) -> bool:
     is_marked = role == "user" or MARK.fullmatch(f"[{cite.get('mark', '')}]") is not None
-    return is_marked and bool(cite["type"]) and _is_uuid(cite["id"])
+    return is_marked and bool(cite["type"]) and is_uuid(cite["id"])
 
 
 def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
         "seen": _seen(given.get("seen"), taking_in),
     }
     proposal = _text(given.get("proposal"))
-    return {**kept, "proposal": proposal} if _is_uuid(proposal) else kept
+    return {**kept, "proposal": proposal} if is_uuid(proposal) else kept
 
 
 def _seen(given: Any, taking_in: Any) -> dict[str, int]:
@@ -147,13 +147,6 @@ def _text(value: Any) -> str:
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
 
 
 def remap_citations(taking_in: Any, messages: list[Message]) -> None:
@@ -213,7 +206,7 @@ def _is_change(one: Any) -> bool:
     if not isinstance(one, dict) or not isinstance(one.get("path"), str):
         return False
     if one.get("act") == "held":
-        return _is_uuid(_text(one.get("proposal")))
+        return is_uuid(_text(one.get("proposal")))
     return one.get("act") == "written" and type(one.get("version")) is int
 
 
@@ -249,7 +242,7 @@ def _is_result(one: Any) -> bool:
     """Whether the value names a revision by record type, record and version."""
     if not isinstance(one, list) or [type(part) for part in one] != [str, str, int]:
         return False
-    return _is_uuid(one[1])
+    return is_uuid(one[1])
 
 
 def mark_foreign_proposals(proposal: Proposal, taking_in: Any) -> None:

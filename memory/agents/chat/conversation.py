@@ -11,12 +11,11 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from beacon_site.text.cleaning import clean, in_brief, is_visible, one_line, shorten
+from beacon_site.text.cleaning import clean, in_brief, is_uuid, is_visible, one_line, shorten
 from beacon_site.text.markdown import FILE, MARK, marks_in
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
@@ -98,7 +97,7 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
         cards[f"{FILE}:{file.path}"] = _card(file, file.summary)
     for name in keys.keys() & KINDS.keys():
         of_type = KINDS[name]
-        wanted = [key for key in keys[name] if _is_uuid(key)]
+        wanted = [key for key in keys[name] if is_uuid(key)]
         for record in of_type.rows(owner, timezone.now()).filter(pk__in=wanted):
             cards[f"{name}:{record.pk}"] = _card(record, of_type.content(record))
     return {mark: {**card, "mark": mark} for mark, card in cards.items()}
@@ -107,13 +106,6 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
 def _card(record: Any, content: str) -> dict[str, str]:
     quote = in_brief(content, LONGEST_QUOTE)
     return {**named(record), "quote": quote, "trust": str(record.trust)}
-
-
-def _is_uuid(key: str) -> bool:
-    try:
-        return str(UUID(key)) == key
-    except ValueError:
-        return False
 
 
 # --- conversation ---

@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
-from uuid import UUID
 
 from pydantic import AliasChoices, Field, model_validator
 
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import clean, one_line, shorten, uuid_of
 from beacon_site.text.messages import gettext as _
 from memory.agents.tools.recall import unreadable_reason
 from memory.agents.tools.types import (
@@ -31,7 +30,6 @@ from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.services.context import identity
 from memory.services.notes.checks import usual_stability
 from memory.services.notes.saving import supersede, write_note
-from memory.services.observations import Remembered, batch, remember_lines
 from memory.services.observations.consolidation import (
     Turn,
     keep_lines,
@@ -39,7 +37,14 @@ from memory.services.observations.consolidation import (
     source_of,
     trust_in_answers,
 )
-from memory.services.observations.lines import MOST_LINES, checked, checked_size, checked_source
+from memory.services.observations.lines import (
+    MOST_LINES,
+    batch,
+    checked,
+    checked_size,
+    checked_source,
+)
+from memory.services.observations.saving import Remembered, remember_lines
 from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 from memory.services.search import ratings
@@ -212,10 +217,7 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
 
 def _note(context: ToolContext, text: str) -> Note | ToolResult:
     """Return the note that can be replaced, or the answer that says why it can't."""
-    try:
-        key = UUID(text.strip().strip("[]").rpartition(":")[2])
-    except ValueError:
-        key = None
+    key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
     mine = Note.objects.of(context.owner)
     note: Note | None = mine.filter(pk=key).first() if key else None
     if note is None and key and Observation.objects.of(context.owner).filter(pk=key).exists():
@@ -349,9 +351,8 @@ def _check_session(context: ToolContext, session_id: str) -> None:
     """Raise InvalidValue for one of the owner's sessions that isn't this caller's."""
     if source_of(session_id) == context.source:
         return
-    try:
-        key = UUID(session_id)
-    except ValueError:
+    key = uuid_of(session_id)
+    if key is None:
         return  # a conversation elsewhere, nothing of which is stored here
     session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
     if session is not None and (session.agent is None or session.agent.actor != context.by):
@@ -425,10 +426,7 @@ TOOLS = (
 
 def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: str) -> ToolResult:
     """Rate a record that the caller can read, or clear its rating."""
-    try:
-        key = UUID(text.strip().strip("[]").rpartition(":")[2])
-    except ValueError:
-        key = None
+    key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
     record = ratings.record_of(context.owner, key) if key else None
     if record is None or not context.may_read(record):
         problem = _("There is no result “%(id)s”. Use recall to get IDs.")

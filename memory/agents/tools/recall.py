@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
-from uuid import UUID
 
 from django.core.exceptions import FieldDoesNotExist
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import Field
 
-from beacon_site.text.cleaning import as_data, clean, one_line, shorten
+from beacon_site.text.cleaning import as_data, clean, one_line, shorten, uuid_of
 from beacon_site.text.numbers import grouped
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Note, Remembered, Topic, Trust
@@ -257,9 +256,8 @@ def _found(context: ToolContext, text: str) -> Any:
 
     The ID can be in the form of a citation, such as note:0190….
     """
-    try:
-        key = UUID(text.strip().strip("[]").rpartition(":")[2])
-    except ValueError:
+    key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
+    if key is None:
         return None
     for model in record_kinds.models().values():
         record = model.objects.filter(owner=context.owner, pk=key).first()

@@ -17,7 +17,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.db.models.functions import Left
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -34,7 +34,7 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField, redirect_to, refused
+from memory.pages.shared.responses import CleanTextField, own_or_404, redirect_to, refused
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.content.snapshots import (
     named,
@@ -285,9 +285,7 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
 
 def _snapshot(request: BeaconRequest, pk: UUID) -> Any:
     """Return the person's own snapshot, also from Trash; 404 for another's."""
-    found = get_object_or_404(Snapshot.objects.filter(owner=request.user), pk=pk)
-    found.owner = request.user
-    return found
+    return own_or_404(request, Snapshot.objects.filter(owner=request.user), pk)
 
 
 @require_safe

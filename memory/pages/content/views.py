@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ContentItem, Revision, Sensitivity
@@ -25,7 +26,7 @@ from memory.pages.content.items import Filters
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.responses import redirect_back, redirect_to, refused
+from memory.pages.shared.responses import own_or_404, redirect_back, redirect_to, refused
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.items import clear
 
@@ -70,9 +71,7 @@ def _counted(number: int) -> str:
 
 def _item(request: BeaconRequest, pk: UUID) -> Any:
     """Return the person's own item, also from Trash; 404 for another's."""
-    item = get_object_or_404(ContentItem.objects.of(request.user).select_related("topic"), pk=pk)
-    item.owner = request.user
-    return item
+    return own_or_404(request, ContentItem.objects.of(request.user).select_related("topic"), pk)
 
 
 @require_safe
@@ -131,23 +130,13 @@ def content_bulk(request: BeaconRequest) -> HttpResponse:
         if request.POST.get("all"):
             moved = content_items.trash_matching(request.user, wanted, by=request.actor)
         else:
-            keys = _keys(request)
+            keys = uuids_of(request.POST.getlist("record"))
             moved = content_items.trash_ticked(request.user, keys, by=request.actor)
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
         return redirect_to(request, back)
     _say_moved(request, moved)
     return redirect_to(request, back)
-
-
-def _keys(request: BeaconRequest) -> list[UUID]:
-    found = []
-    for text in request.POST.getlist("record"):
-        try:
-            found.append(UUID(text))
-        except ValueError:
-            continue
-    return found
 
 
 def _say_moved(request: BeaconRequest, moved: content_items.TrashedItems) -> None:

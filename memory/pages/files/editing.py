@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -19,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
-from beacon_site.text.cleaning import one_line
+from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
@@ -170,7 +169,7 @@ def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> MergeScreen
     later = record_history.revisions_of(file).filter(version__gt=seen).defer("before", "after")
     names = dict.fromkeys(record_history.who(file.owner, one.actor) for one in later[:10])
     merge = conflict.merge
-    return MergeScreen(", ".join(names), conflict.mine, seen, hunks_of(merge, {}), merge.text())
+    return MergeScreen(", ".join(names), conflict.mine, seen, merge.hunks({}), merge.text())
 
 
 def composed(
@@ -181,14 +180,13 @@ def composed(
     base, theirs = (content_at(file, version) or "" for version in (seen, based))
     merge = merge_changes(base, mine, theirs)
     chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
-    return MergeScreen("", mine, seen, hunks_of(merge, chosen), merge.text(chosen), is_first=False)
+    return MergeScreen("", mine, seen, merge.hunks(chosen), merge.text(chosen), is_first=False)
 
 
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     """Return the section in Trash that a URL names, if it belongs to this file."""
-    try:
-        pk = UUID(key)
-    except ValueError:
+    pk = uuid_of(key)
+    if pk is None:
         return None
     found = FileEntry.objects.of(file.owner).in_trash().filter(pk=pk, path=file.path).first()
     if found is not None:
@@ -201,15 +199,8 @@ def entry_clash(entry: FileEntry, file: MemoryFile) -> MergeScreen:
     back = section_restore.returning(entry, file)
     merge = merge_changes(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
-    hunks = hunks_of(merge, both)
+    hunks = merge.hunks(both)
     return MergeScreen("", back.text, back.seen, hunks, merge.text(both), is_first=False)
-
-
-def hunks_of(
-    merge: text_diff.Merge, chosen: Mapping[int, str]
-) -> list[tuple[int, text_diff.Part, str]]:
-    """Return each place that both changed, with its number and the selected side."""
-    return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
 
 
 def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> SaveResult:

@@ -21,6 +21,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.db import keyset
+from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
 from memory.models.errors import MemoryRefused
@@ -239,15 +240,11 @@ def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) ->
 
 def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
     """Merge the two edits again, with the sides selected for each place."""
-    seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "seen"))
+    seen, based = (number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "seen"))
     mine = request.POST.get("mine", "")
     clash = editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
     form = FileForm({**request.POST.dict(), "content": clash.text})
     return _editor(request, file, form, clash=clash, **_kept(request, file, form))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 9 else 0
 
 
 @require_POST

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Revision, User
@@ -496,13 +496,7 @@ def bulk_progress(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 def selected(request: BeaconRequest) -> list[str]:
     """Return the selected keys, without invalid ones."""
-    found = []
-    for key in request.POST.getlist("record"):
-        try:
-            found.append(str(UUID(key)))
-        except ValueError:
-            continue
-    return list(dict.fromkeys(found))
+    return list(map(str, uuids_of(request.POST.getlist("record"))))
 
 
 def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> HttpResponse:

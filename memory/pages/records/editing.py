@@ -11,13 +11,14 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.validators import ProhibitNullCharactersValidator
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import number_of
 from beacon_site.text.diff import Merge, merge
 from beacon_site.web.http import BeaconRequest
 from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
@@ -30,6 +31,7 @@ from memory.pages.shared.responses import (
     AsksAboutSecrets,
     CleanTextField,
     next_of,
+    own_or_404,
     redirect_to,
     report_cleaned,
 )
@@ -186,8 +188,8 @@ class NoteForm(RecordForm):
         return self.cleaned_data["confidence"].strip() or "1"
 
 
-class NewNoteForm(NoteForm):
-    """A new note; the soul, agent and user notes are written in Settings."""
+class _WithTopic(RecordForm):
+    """The topic of a new record, which is one of its owner's."""
 
     topic = forms.ModelChoiceField(
         label=gettext_lazy("Topic"),
@@ -198,8 +200,15 @@ class NewNoteForm(NoteForm):
 
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
         self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
+
+
+class NewNoteForm(_WithTopic, NoteForm):
+    """A new note; the soul, agent and user notes are written in Settings."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
 
 
 class ObservationForm(RecordForm):
@@ -221,19 +230,8 @@ class ObservationForm(RecordForm):
         return {**super().checked, "category": self.cleaned_data["category"]}
 
 
-class NewObservationForm(ObservationForm):
+class NewObservationForm(_WithTopic, ObservationForm):
     """A new observation."""
-
-    topic = forms.ModelChoiceField(
-        label=gettext_lazy("Topic"),
-        queryset=Topic.objects.none(),
-        required=False,
-        empty_label=gettext_lazy("None"),
-    )
-
-    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
 
 
 class _Editing(RecordForm):
@@ -486,9 +484,7 @@ def _form(request: BeaconRequest, form: Any, type: str, heading: str) -> HttpRes
 
 
 def _record(request: BeaconRequest, model: Any, pk: UUID) -> Any:
-    record: Any = get_object_or_404(model.objects.of(request.user).live(), pk=pk)
-    record.owner = request.user
-    return record
+    return own_or_404(request, model.objects.of(request.user).live(), pk)
 
 
 @require_http_methods(["GET", "POST"])
@@ -555,7 +551,7 @@ def _merge_screen(conflict: Conflict, form: Any) -> dict[str, Any]:
     typed = as_typed(conflict.fields) | {"version": theirs.version, "why": why}
     return {
         "conflict": conflict,
-        "hunks": _hunks(conflict.merge, {}),
+        "hunks": conflict.merge.hunks({}),
         "form": type(form)(record=theirs, initial=typed),
         "mine": form.checked["content"],
         "base_version": conflict.seen,
@@ -566,7 +562,9 @@ def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
     """Merge the texts again, with the sides selected for each place."""
     form = make(request.POST, record=record)
     form.is_valid()
-    seen, based = (_number(request.POST.get(name, "")) for name in ("base_version", "version"))
+    seen, based = (
+        number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "version")
+    )
     mine = {"content": request.POST.get("mine", "").replace("\r\n", "\n")}
     base, theirs = (record_history.words_at(record, version) for version in (seen, based))
     both = merged_words(base, mine, theirs)
@@ -575,20 +573,11 @@ def _composed(request: BeaconRequest, record: Any, make: Any) -> dict[str, Any]:
     data["content"] = both.text(choices)
     return {
         "is_composed": True,
-        "hunks": _hunks(both, choices),
+        "hunks": both.hunks(choices),
         "form": make(record=record, initial=data.dict()),
         "mine": mine["content"],
         "base_version": seen,
     }
-
-
-def _hunks(both: Any, choices: dict[int, str]) -> list[tuple[int, Any, str]]:
-    """Return each place that both changed, with its number and the selected side."""
-    return [(n, part, choices.get(n, "mine")) for n, part in enumerate(both.conflicts)]
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 9 else 0
 
 
 @require_http_methods(["GET", "POST"])

@@ -20,6 +20,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
@@ -46,6 +47,7 @@ from memory.pages.shared.filter_bar import FilterBar
 from memory.pages.shared.responses import (
     list_of,
     next_of,
+    own_or_404,
     redirect_back,
     redirect_to,
     refused,
@@ -56,7 +58,7 @@ from memory.pages.trash import listing as trash_listing
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
-from memory.services.observations import edit_observation
+from memory.services.observations.saving import edit_observation
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 from memory.services.records import kinds as record_kinds
@@ -70,13 +72,8 @@ from memory.services.search.related import text_of
 
 def _asked(data: Any) -> list[UUID]:
     """Return the IDs in a URL or a form, each once, without invalid ones."""
-    found = []
-    for text in ",".join([*data.getlist("ids"), *data.getlist("id")]).split(","):
-        try:
-            found.append(UUID(text.strip()))
-        except ValueError:
-            continue
-    return list(dict.fromkeys(found))[: merging.MOST + 1]
+    texts = ",".join([*data.getlist("ids"), *data.getlist("id")]).split(",")
+    return uuids_of(text.strip() for text in texts)[: merging.MOST + 1]
 
 
 @require_http_methods(["GET", "POST"])
@@ -154,9 +151,7 @@ PANELS = ("panel", "record-panel")
 def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
     """Return the person's own record, also from Trash; 404 for another's."""
     rows = record_page.model_of(type).objects.of(request.user)
-    record: Remembered = get_object_or_404(rows.select_related("topic"), pk=pk)
-    record.owner = request.user
-    return record
+    return own_or_404(request, rows.select_related("topic"), pk)
 
 
 @require_safe
@@ -216,9 +211,7 @@ def _record_to_change(request: BeaconRequest, type: str, pk: UUID, *, act: str =
     model = record_kinds.models().get(type)
     if model is None or act not in OWN_PAGES.get(type, (act,)):
         raise Http404
-    record: Remembered = get_object_or_404(model.objects.of(request.user), pk=pk)
-    record.owner = request.user
-    return record
+    return own_or_404(request, model.objects.of(request.user), pk)
 
 
 def page_of(record: Any) -> str:

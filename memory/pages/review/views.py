@@ -11,13 +11,14 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from beacon_site.text.cleaning import uuids_of
 from beacon_site.web.http import BeaconRequest
 from memory.accounts.agents import agents_of
 from memory.models import Proposal, RefusedSource, ReviewLevel, origins
@@ -29,6 +30,7 @@ from memory.pages.shared.responses import (
     in_inbox,
     is_in_inbox,
     next_of,
+    own_or_404,
     question_about_secrets,
     redirect_back,
     redirect_to,
@@ -154,8 +156,7 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
     models: dict[str, Any] = {**MODELS, "proposal": Proposal}
     if kind not in models:
         raise Http404
-    about = get_object_or_404(models[kind].objects.of(request.user), pk=pk)
-    about.owner = request.user
+    about = own_or_404(request, models[kind].objects.of(request.user), pk)
     choices = blocking.choices_of(request.user, about)
     wanted = request.POST.get("choice", "")
     chosen = next((one for one in choices if one.value == wanted), None)
@@ -191,8 +192,7 @@ def _show_choices(
 @act("source-allow")
 def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
     """Unblock a source; what was rejected with it is pending again."""
-    blocked = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
-    blocked.owner = request.user
+    blocked = own_or_404(request, RefusedSource.objects.of(request.user), pk)
     name, number = blocked.name, blocking.allow(blocked, by=request.actor)
     words = _("“%(name)s” is unblocked.") % {"name": name}
     if number:
@@ -208,8 +208,7 @@ def source_allow(request: BeaconRequest, pk: UUID | str) -> str:
 
 
 def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
-    found: Proposal = get_object_or_404(Proposal.objects.of(request.user), pk=pk)
-    found.owner = request.user
+    found: Proposal = own_or_404(request, Proposal.objects.of(request.user), pk)
     return found
 
 
@@ -334,11 +333,12 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     asked = review_page.Filters.of(request.GET)
     wanted = review_page.Filters(type=asked.type, by=asked.by)
     rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
+    ticked = uuids_of(request.POST.getlist("proposal"))
     if not request.POST.get("all"):
-        rows = rows.filter(pk__in=_ticked(request))
+        rows = rows.filter(pk__in=ticked)
     chosen = list(rows) if act in review_acts.ACTS else []
     if not chosen:
-        is_late = act in review_acts.ACTS and bool(_ticked(request))
+        is_late = act in review_acts.ACTS and bool(ticked)
         why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
         messages.warning(request, why)
         return redirect_back(request, reverse("research:inbox"))
@@ -348,16 +348,6 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
     undo = _reopen(request, done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
     return redirect_back(request, reverse("research:inbox"))
-
-
-def _ticked(request: BeaconRequest) -> list[UUID]:
-    found = []
-    for key in request.POST.getlist("proposal"):
-        try:
-            found.append(UUID(key))
-        except ValueError:
-            continue
-    return found
 
 
 @require_http_methods(["GET", "POST"])

@@ -10,8 +10,9 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -94,6 +95,13 @@ def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:
         return redirect(url, permanent=True, preserve_request=keeps_method)
 
     return redirected
+
+
+def own_or_404(request: BeaconRequest, rows: QuerySet[Any], pk: object) -> Any:
+    """Return the row of the person's `rows` with its owner set. Raises Http404 for another's."""
+    found: Any = get_object_or_404(rows, pk=pk)
+    found.owner = request.user
+    return found
 
 
 def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:

@@ -34,7 +34,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.errors import retried
 from beacon_site.db.keyset import Page, cursor_of, keyset
-from beacon_site.text.cleaning import one_line, plain, shorten
+from beacon_site.text.cleaning import one_line, plain, shorten, uuid_of
 from memory.models import (
     ContentItem,
     LibraryDocument,
@@ -161,11 +161,9 @@ class SelectedRecords:
             return
         ids: dict[str, list[UUID]] = {}
         for key in self.keys:
-            record_type, _colon, pk = key.partition(":")
-            try:
-                ids.setdefault(record_type, []).append(UUID(pk))
-            except ValueError:
-                continue
+            record_type, _colon, text = key.partition(":")
+            if pk := uuid_of(text):
+                ids.setdefault(record_type, []).append(pk)
         for name, rows in trashed(user):
             if name in ids:
                 yield name, rows.filter(pk__in=ids[name])

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.text.cleaning import uuid_of
 from beacon_site.web.http import BeaconRequest
 from memory.models import origins
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -75,9 +76,8 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
 
 def _act(request: BeaconRequest) -> dict[str, Any]:
     """Return the action of a log entry, if it can still be undone."""
-    try:
-        key = UUID(request.GET.get("act", ""))
-    except ValueError:
+    key = uuid_of(request.GET.get("act", ""))
+    if key is None:
         return {}
     return {"act": key, "act_count": trash_forget.count_in_trash(request.user, key)}
 

@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import clean, one_line, shorten, uuid_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
@@ -122,9 +122,8 @@ def retrieve(owner: Any, item_id: Any, *, scopes: Collection[str] | None) -> Con
     With `scopes` None, all of the owner's items are found, for pages. Callers that show it to an
     agent check `ToolContext.may_read` first.
     """
-    try:
-        key = uuid.UUID(str(item_id).strip())
-    except ValueError:
+    key = uuid_of(str(item_id).strip())
+    if key is None:
         return None
     found: ContentItem | None = (
         ContentItem.objects.of(owner).live().in_scopes(scopes).filter(pk=key).first()
@@ -195,9 +194,9 @@ def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
     wanted: dict[uuid.UUID, None] = {}
     unknown: list[str] = []
     for given in related_to:
-        try:
-            wanted[uuid.UUID(str(given))] = None
-        except ValueError:
+        if key := uuid_of(given):
+            wanted[key] = None
+        else:
             unknown.append(str(given))
     if len(wanted) > MOST_RELATED:
         _refuse(

@@ -318,13 +318,15 @@ def build_context(
     scopes: Sequence[str] = (OWNER_SCOPE,),
     most: int = MOST_CHARACTERS,
     unit: str = CHARACTERS,
+    with_external: bool = True,
 ) -> Context:
     """Return the agent's context for `message`, read from the database at each call.
 
     Rules and summaries are the pinned ones, those nearest to the message, and the newest (R219, R220).
     In `as_of.at()` it is the context of that time.  With a `topic`, those of other topics are left
     out.  The context has at most `most` characters (or
-    tokens, by `unit`) and names what was cut.  `place` says where it is used, and each record gets
+    tokens, by `unit`) and names what was cut.  Without `with_external`, records with external text are
+    left out.  `place` says where it is used, and each record gets
     a use there.
     """
     now = now or as_of.now()
@@ -345,8 +347,12 @@ def build_context(
         _notes_layer("rules", chosen[Note.Kind.RULE]),
         _notes_layer("summaries", chosen[Note.Kind.SUMMARY]),
     ]
-    _fit(layers, most, unit)
     files = files_of(owner)
+    if not with_external:
+        for layer in layers:
+            layer.lines = [line for line in layer.lines if not _is_outside(line)]
+        files = [file for file in files if file.trust in (Trust.OWNER, Trust.AGENT)]
+    _fit(layers, most, unit)
     context = Context(layers, _joined(layers), index_of(files), files)
     Use.note_records(owner, context.records, place)
     return context

@@ -21,7 +21,7 @@ from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
 from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
-from beacon_site.text.cleaning import clean, ended, one_line
+from beacon_site.text.cleaning import clean, ended, one_line, uuid_of
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.secret_scanner import mask
 from memory.models import LibraryDocument, Sensitivity, Trust, User
@@ -155,7 +155,7 @@ def text_of(owner: User, address: str) -> WebPage:
             _("“%(address)s” isn’t a document in the library.") % {"address": address[:100]}
         )
     document = (
-        LibraryDocument.objects.readable_by(owner).live().filter(pk=_uuid(named.group(1))).first()
+        LibraryDocument.objects.readable_by(owner).live().filter(pk=uuid_of(named.group(1))).first()
     )
     text = document.text_at(int(named.group(2))) if document is not None else None
     if document is None or text is None:
@@ -178,7 +178,7 @@ def text_of(owner: User, address: str) -> WebPage:
 def link_of(address: str) -> str:
     """Return the page for a document's URL, or "" if it isn't one."""
     named = ADDRESS.fullmatch(address)
-    pk = _uuid(named.group(1)) if named else None
+    pk = uuid_of(named.group(1)) if named else None
     return reverse("memory:library-document", args=[pk]) if pk else ""
 
 
@@ -344,10 +344,3 @@ def read_page(url: str) -> DocumentText:
 
 def _invalid(field: str, why: str) -> InvalidValue:
     return InvalidValue(why, errors={field: [why]})
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from beacon_site.text.cleaning import match_key, shorten
+from beacon_site.text.cleaning import match_key, shorten, uuid_of
 from beacon_site.text.diff import Row, diff, folded
 from memory.models import MemoryFile, Note, Proposal, Reflection, Revision, TopicFact, User
 from memory.models.origins import HEURISTIC
@@ -141,8 +141,8 @@ def _topics(owner: User, proposals: Sequence[Proposal]) -> dict[UUID, set[Any]]:
         found[one.pk] = set(of_source[one.source.removesuffix(HEURISTIC)])
         kind, _colon, key = one.source.partition(":")
         for named in (one.after.get("topic_id"), key if kind == "topic" else None):
-            if named and _is_uuid(str(named)):
-                found[one.pk].add(UUID(str(named)))
+            if pk := uuid_of(named):
+                found[one.pk].add(pk)
     return found
 
 
@@ -291,11 +291,3 @@ def _notes(owner: User, proposals: Sequence[Proposal]) -> Iterable[tuple[UUID, O
         before = str(proposal.before.get("content", ""))
         if newest.content not in (before, proposal.after.get("content")):
             yield proposal.pk, Outdated(_TARGET, before, str(newest.content))
-
-
-def _is_uuid(key: str) -> bool:
-    try:
-        UUID(key)
-    except ValueError:
-        return False
-    return True

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 
-from beacon_site.text.cleaning import one_line
+from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.text.injection import injection_reason, instruction_spans
 from beacon_site.text.messages import gettext as _
 from memory.models import (
@@ -188,10 +188,8 @@ def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
     by_type: dict[str, list[uuid.UUID]] = {}
     for one in wanted[:MOST]:
         name, _colon, key = one.partition(":")
-        try:
-            by_type.setdefault(name, []).append(uuid.UUID(key))
-        except ValueError:
-            continue
+        if pk := uuid_of(key):
+            by_type.setdefault(name, []).append(pk)
     found: list[Any] = []
     for name, keys in by_type.items():
         if name in MODELS:

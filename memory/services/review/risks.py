@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from beacon_site.db.keyset import Page
-from beacon_site.text.cleaning import match_key, one_line, plain, shorten
+from beacon_site.text.cleaning import is_uuid, match_key, one_line, plain, shorten
 from beacon_site.text.diff import edits, lines_of
 from beacon_site.text.injection import injection_reason
 from memory.models import (
@@ -490,17 +490,10 @@ def _trust(proposal: Proposal) -> str:
     kind, _colon, key = proposal.source.partition(":")
     if kind in _FROM_OUTSIDE or proposal.actor == str(RESEARCH):
         return Trust.EXTERNAL
-    if kind == "session" and _is_uuid(key):
+    if kind == "session" and is_uuid(key):
         sessions = Session.objects.of(proposal.owner).filter(pk=key)
         return sessions.values_list("trust", flat=True).first() or Trust.AGENT
     return Trust.EXTERNAL if proposal.actor == str(REFLECTOR) else Trust.AGENT
-
-
-def _is_uuid(key: str) -> bool:
-    try:
-        return str(UUID(key)) == key
-    except ValueError:
-        return False
 
 
 # --- order in Review ------------------------------------------------------------------------------

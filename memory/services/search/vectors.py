@@ -180,15 +180,17 @@ def has_index(size: int) -> bool:
         return cursor.fetchone() is not None
 
 
-def is_large(owner_id: int, model: str, size: int) -> bool:
-    """Whether the owner has too many vectors for an exact scan."""
+def counted(owner_id: int, model: str, size: int, types: Iterable[str]) -> dict[str, int]:
+    """Return how many vectors the owner has of each type; one more than EXACT_UP_TO means more."""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT count(*) FROM (SELECT 1 FROM {table_of(size)} "  # noqa: S608  a table's own name  # nosec B608
-            "WHERE owner_id = %s AND model = %s LIMIT %s) counted",
-            [owner_id, model, EXACT_UP_TO + 1],
+            "SELECT named.type, (SELECT count(*) FROM (SELECT 1 FROM "  # noqa: S608  a table's own name  # nosec B608
+            f"{table_of(size)} WHERE owner_id = %s AND model = %s AND record_type = named.type "
+            "LIMIT %s) found) "
+            "FROM unnest(%s::text[]) named (type)",
+            [owner_id, model, EXACT_UP_TO + 1, list(types)],
         )
-        return bool(cursor.fetchone()[0] > EXACT_UP_TO)
+        return dict(cursor.fetchall())
 
 
 def literal(vector: Sequence[float]) -> str:
@@ -427,19 +429,22 @@ class _CompareTarget:
         sql, params = statement(allowed, of_owner, self.vector)
         return self._found(record_type, sql, [*params, limit])
 
-    def ask_for(self, record_type: str, ids: list[uuid.UUID], limit: int) -> list[Neighbor]:
+    def ask_for(self, record_type: str, rows: QuerySet[Any], limit: int) -> list[Neighbor]:
         """Return the nearest of these records, at most `limit`."""
-        if not ids:
+        try:
+            ids, params = rows.values("pk").query.sql_with_params()
+        except EmptyResultSet:
             return []
         # `+ 0` keeps the planner from using the index, which finds the nearest vectors of all
-        # owners, possibly none of these.
+        # owners, possibly none of these. As an array, the keys are looked up once, before anything
+        # else; a list of thousands of them in the statement would take longer than comparing them.
         sql = (
             "SELECT object_id, (vector <-> %s) + 0 AS distance "  # noqa: S608  a table's own name  # nosec B608
-            f"FROM {table_of(len(self.vector))} WHERE {_OF_OWNER} AND object_id = ANY(%s) "
+            f"FROM {table_of(len(self.vector))} WHERE {_OF_OWNER} AND object_id = ANY(ARRAY({ids})) "
             "ORDER BY distance, object_id LIMIT %s"
         )
         of_owner = (self.owner.pk, self.model, record_type)
-        return self._found(record_type, sql, [literal(self.vector), *of_owner, ids, limit])
+        return self._found(record_type, sql, [literal(self.vector), *of_owner, *params, limit])
 
     def _found(self, record_type: str, sql: str, params: list[Any]) -> list[Neighbor]:
         with connection.cursor() as cursor:
@@ -454,31 +459,37 @@ def _looked_up(
     size = len(compared.vector)
     if not has_table(size):
         return [[] for _look in looks]
-    if not (is_large(compared.owner.pk, compared.model, size) and has_index(size)):
-        return [_of_look(compared, look, limit, _exact) for look in looks]
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
-        cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
-    return [_of_look(compared, look, limit, _by_index) for look in looks]
+    known = recalled_models().keys() & {name for look in looks for name in look.types}
+    counts = counted(compared.owner.pk, compared.model, size, known)
+    if any(count > EXACT_UP_TO for count in counts.values()) and has_index(size):
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+            cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
+        indexed = {name for name, count in counts.items() if count > EXACT_UP_TO}
+    else:
+        indexed = set()
+    statements = {
+        name: _by_index if name in indexed else _exact for name, count in counts.items() if count
+    }
+    return [_of_look(compared, look, limit, statements) for look in looks]
 
 
 def _of_look(
-    compared: _CompareTarget, look: VectorQuery, limit: int, statement: Statement
+    compared: _CompareTarget, look: VectorQuery, limit: int, statements: Mapping[str, Statement]
 ) -> list[Neighbor]:
-    """Return the nearest records for one look, across all its types."""
+    """Return the nearest records for one look, across its types with vectors."""
     known = recalled_models()
     found: list[Neighbor] = []
     for record_type in dict.fromkeys(look.types):
-        if record_type not in known:
+        if record_type not in statements:
             continue
         rows = look.allowed.get(record_type, known[record_type]._default_manager.all())
-        found += compared.ask(record_type, standing(rows, compared.owner), limit, statement)
+        rows = standing(rows, compared.owner)
+        found += compared.ask(record_type, rows, limit, statements[record_type])
         if record_type in look.replaced:
             # A separate query without the index: with few matching rows an index scan is slow.
             last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
-            found += compared.ask_for(
-                record_type, list(last.values_list("pk", flat=True)[:MOST_REPLACED]), limit
-            )
+            found += compared.ask_for(record_type, last[:MOST_REPLACED], limit)
     return sorted(found, key=lambda near: (near.distance, str(near.id)))
 
 

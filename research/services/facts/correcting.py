@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -135,12 +134,7 @@ MOST_SENTENCES = 40  # that a run is instructed not to repeat
 MOST_FACTS = 20  # of a topic that are compared with a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class FactSeen:
-    """A fact that came from a sentence, with the version that the person saw."""
-
-    fact: TopicFact
-    version: int
+SeenFact = tuple[TopicFact, int]  # a fact, and the version that the person saw
 
 
 def facts_of(report: Report, sentence: ReportSentence) -> list[TopicFact]:
@@ -224,7 +218,7 @@ def correct(
     *,
     wrong: str = "",
     right: str = "",
-    facts: Sequence[FactSeen] = (),
+    facts: Sequence[SeenFact] = (),
     by: Actor,
 ) -> Correction:
     """Mark a sentence as wrong, and correct or strike its facts in the versions the person saw.
@@ -260,10 +254,10 @@ def correct(
 
 
 def _taught(
-    correction: Correction, report: Report, facts: Sequence[FactSeen], by: Actor
+    correction: Correction, report: Report, facts: Sequence[SeenFact], by: Actor
 ) -> Observation:
     """Write the lesson. It quotes the facts, so it is sensitive if one of them is."""
-    is_secret = any(seen.fact.sensitivity == Sensitivity.SENSITIVE for seen in facts)
+    is_secret = any(fact.sensitivity == Sensitivity.SENSITIVE for fact, _version in facts)
     return write_observation(
         report.owner,
         "lesson",
@@ -297,20 +291,20 @@ def _lesson(correction: Correction, report: Report) -> str:
 
 
 def _change_facts(
-    correction: Correction, facts: Sequence[FactSeen], *, by: Actor
+    correction: Correction, facts: Sequence[SeenFact], *, by: Actor
 ) -> list[CorrectedFact]:
     why = _("corrected in a report")
     if correction.wrong:
         why = _("corrected in a report: %(wrong)s") % {"wrong": shorten(correction.wrong, 200)}
     is_current = TopicFact.State.CURRENT
-    first = next((seen for seen in facts if seen.fact.state == is_current), None)
+    first = next((fact for fact, _version in facts if fact.state == is_current), None)
     done = []
-    for seen in facts:
-        _check_seen(seen)
-        fact, before = seen.fact, seen.fact.text
+    for fact, version in facts:
+        _check_seen(fact, version)
+        before = fact.text
         was = {"was_touched": fact.touched_by_person, "was_trust": fact.trust}
-        if correction.right and seen is first:
-            edit_fact(fact, correction.right, fact.url, by=by, seen=seen.version)
+        if correction.right and fact is first:
+            edit_fact(fact, correction.right, fact.url, by=by, seen=version)
             fact.refresh_from_db()
             act, after = CorrectedFact.Act.CORRECTED, fact.text
         else:
@@ -335,18 +329,18 @@ def _hold(topic_id: Any) -> None:
     Topic.objects.select_for_update().get(pk=topic_id)
 
 
-def _check_seen(seen: FactSeen) -> None:
+def _check_seen(shown: TopicFact, version: int) -> None:
     """Raise InvalidValue if the fact's text changed since the person saw it."""
-    fact = TopicFact.objects.select_for_update().get(pk=seen.fact.pk)
-    if fact.version == seen.version:
+    fact = TopicFact.objects.select_for_update().get(pk=shown.pk)
+    if fact.version == version:
         return
-    then = record_history.state_at(fact, seen.version)
-    if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
+    then = record_history.state_at(fact, version)
+    if version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
         problem = _(
             "The fact “%(fact)s” has changed since you opened this page. Nothing was saved, but your text is still here. Check the current fact, then save again."
         )
         raise InvalidValue(problem % {"fact": shorten(fact.text, 120)})
-    seen.fact.refresh_from_db()
+    shown.refresh_from_db()
 
 
 def corrected_sentences(topic: Topic) -> dict[str, bool]:

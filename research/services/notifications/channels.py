@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
@@ -18,7 +17,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.net import apprise_sender, web_push, webhooks
 from beacon_site.net.address_guard import ForbiddenAddress
-from beacon_site.text.cleaning import one_line
+from beacon_site.text.cleaning import one_line, uuid_of
 from memory.models import Activity, Membership, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -242,9 +241,6 @@ def end_for(channel: Channel, topic: Topic | None, field: str = "digest") -> Non
 
 def of_token(key: str) -> Channel | None:
     """Return the channel for an id from a signed URL."""
-    try:
-        found = Channel.objects.select_related("owner").kept().filter(pk=uuid.UUID(key))
-    except ValueError:
-        return None
+    found = Channel.objects.select_related("owner").kept().filter(pk=uuid_of(key))
     channel: Channel | None = found.first()
     return channel

@@ -79,12 +79,7 @@ class Block:
         return _("%(text)s. From %(began)s until %(ended)s.") % told
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell of a row: a block, or the time without one."""
-
-    span: int
-    block: Block | None = None
+Cell = tuple[int, Block | None]  # how many columns a block, or the time without one, takes
 
 
 @dataclass(slots=True)
@@ -315,14 +310,15 @@ def _lines(blocks: Sequence[Block], columns: int) -> list[list[Cell]]:
 
 
 def _cells(line: Sequence[Block], columns: int) -> list[Cell]:
-    cells, at = [], 0
+    cells: list[Cell] = []
+    at = 0
     for block in line:
         if block.start > at:
-            cells.append(Cell(block.start - at))
-        cells.append(Cell(block.span, block))
+            cells.append((block.start - at, None))
+        cells.append((block.span, block))
         at = block.end
     if at < columns:
-        cells.append(Cell(columns - at))
+        cells.append((columns - at, None))
     return cells
 
 

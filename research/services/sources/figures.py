@@ -8,8 +8,6 @@ stored, so the figures are right immediately after facts are struck, imported or
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +19,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.db.keyset import PAGE_SIZE, Page
-from beacon_site.text.cleaning import cell
+from beacon_site.text.cleaning import cell, csv_line
+from beacon_site.text.messages import from_column
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
@@ -276,7 +275,8 @@ def _rows(topic: Topic, asked: Question, limit: str, **more: Any) -> Iterator[Fi
         cursor.execute(query, {"topic": topic.pk, **values, **more})
         names = [column.name for column in cursor.description or ()]
         for row in cursor.fetchall():
-            yield Figures(**dict(zip(names, row, strict=True)))
+            found = dict(zip(names, row, strict=True))
+            yield Figures(**found | {"why": from_column(found["why"])})
 
 
 def _order(asked: Question) -> str:
@@ -572,7 +572,7 @@ FIELDS = (
 def as_csv(topic: Topic, wanted: SourcesFilter) -> Iterator[str]:
     """Yield the whole list as CSV that is safe to open in a spreadsheet."""
     rules = Rules.of(topic)
-    yield _line(FIELDS)
+    yield csv_line(FIELDS)
     for figures in all_of(topic, question(wanted, rules), most=MOST_IN_FILE):
         row = row_of(figures, rules)
         values = {name: getattr(figures, name, "") for name in FIELDS}
@@ -582,10 +582,4 @@ def as_csv(topic: Topic, wanted: SourcesFilter) -> Iterator[str]:
             "trust": row.trust,
             "treated": row.effect_words,
         }
-        yield _line([cell(values[name]) for name in FIELDS])
-
-
-def _line(cells: Sequence[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out).writerow(cells)
-    return out.getvalue()
+        yield csv_line([cell(values[name]) for name in FIELDS])

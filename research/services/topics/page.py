@@ -29,6 +29,7 @@ from django.http import QueryDict
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key
+from beacon_site.text.messages import from_column
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
@@ -280,7 +281,7 @@ def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:
     for fact in facts:
         if told := fact.last_change:
             at = datetime.fromisoformat(told["created"])
-            change = Revision(actor=told["actor"], reason=told["reason"], created=at)
+            change = Revision(actor=told["actor"], reason=from_column(told["reason"]), created=at)
             found[fact.pk] = change
     return found
 

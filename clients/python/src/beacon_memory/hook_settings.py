@@ -25,6 +25,11 @@ from beacon_memory import hook
 from beacon_memory.errors import BeaconError
 
 # In the command of each of our hooks: the plugin's file, or the installed package's.
+# Imports the file in the next argument (see `hook.start`). It has no quotation marks, as shells differ.
+START = (
+    "import os, sys; f = sys.argv.pop(1); sys.path.append(os.path.dirname(f)); "
+    "__import__(os.path.basename(f)[:-3]).start()"
+)
 OURS = re.compile(r"beacon_hook\.py|beacon_memory[/\\]+hook\.py")
 BEGIN, END = "# beacon-memory hooks: begin", "# beacon-memory hooks: end"
 BINARY = getattr(os, "O_BINARY", 0)  # on Windows
@@ -180,7 +185,7 @@ def _noted_file(agent: str) -> list[Path]:
 
 def command(agent: str) -> str:
     """Return the command of the hooks. It has no token, since others could read it."""
-    parts = [sys.executable, "-I", "-S", str(Path(hook.__file__).resolve()), agent]
+    parts = [sys.executable, "-I", "-S", "-c", START, str(Path(hook.__file__).resolve()), agent]
     return subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)
 
 

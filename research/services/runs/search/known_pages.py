@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from beacon_site.net.fetch import PageFetcher, WebPage
 from beacon_site.providers.search import sample
-from beacon_site.text.canonical_urls import canonical_url, domain_of
+from beacon_site.text.canonical_urls import canonical_or_same, domain_of
 from memory.models import ContentItem, LibraryDocument, Source, Topic, Trust
 from memory.models.library import ADDRESS, page_of
 from memory.services.topic_memory import TopicMemory
@@ -82,7 +82,7 @@ def add_pages(work: RunContext) -> set[str]:
 
     Repeatable: a run has one hit for each canonical URL.
     """
-    wanted = {_canonical(link): link for link in links(work)}
+    wanted = {canonical_or_same(link): link for link in links(work)}
     have = set(work.run.hits.filter(url__in=wanted).values_list("url", flat=True))
     count = work.run.hits.count()
     titles = dict(
@@ -109,15 +109,8 @@ def add_pages(work: RunContext) -> set[str]:
 
 def read_again(work: RunContext) -> Q:
     """Return the filter for the run's hits of known pages that are read again."""
-    urls = [_canonical(link) for link in links(work)]
+    urls = [canonical_or_same(link) for link in links(work)]
     return Q(state=Hit.State.KNOWN, url__in=urls)
-
-
-def _canonical(link: str) -> str:
-    try:
-        return canonical_url(link)
-    except ValueError:
-        return link
 
 
 # --- reading ---

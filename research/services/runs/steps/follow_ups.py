@@ -35,8 +35,9 @@ from memory.models.actors import RESEARCH
 from memory.services.llm.asking import ask_model
 from memory.services.llm.booking import BudgetReached
 from memory.services.notes.saving import write_note
-from memory.services.observations import Line, remember_lines
 from memory.services.observations.extraction import MODEL, Extracted, extract, without_known
+from memory.services.observations.lines import Line
+from memory.services.observations.saving import remember_lines
 from research.models import DeltaItem, Hit, Report, Run
 from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.reporting import report_text

@@ -15,7 +15,7 @@ from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import WebPage
 from beacon_site.providers.search import sample
 from beacon_site.providers.search.base import SearchHit, SearchProvider
-from beacon_site.text.canonical_urls import canonical_url, domain_of
+from beacon_site.text.canonical_urls import canonical_or_same, canonical_url, domain_of
 from beacon_site.text.cleaning import clean, one_line, without_citations
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined, ngettext
@@ -141,14 +141,7 @@ def fetch_sources(work: RunContext, facts: Sequence[TopicFact]) -> Versions:
 
 def _may_open(work: RunContext, url: str) -> bool:
     is_place = sample.is_sample_url(url) or url.startswith(_OPENABLE)
-    return is_place and not standing_rules.reason_against(work.settings, _canonical(url))
-
-
-def _canonical(url: str) -> str:
-    try:
-        return canonical_url(url)
-    except ValueError:
-        return url
+    return is_place and not standing_rules.reason_against(work.settings, canonical_or_same(url))
 
 
 def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
