@@ -251,14 +251,9 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic purge", cast["purge"]),
         Place("schedule", "/schedule/"),
         Place("topic forecast", f"/topics/{cast['topic']}/forecast/"),
-<<<<<<< HEAD
         Place("topic new", "/topics/new/", FULL),
-        Place("topic new unfolded", "/topics/new/", FULL, _unfold),
-        Place("topic new template", "/topics/new/?template=competitor-scan", FULL, _unfold),
-=======
-        Place("topic new", "/topics/new/", FULL, unfold),
+        Place("topic new unfolded", "/topics/new/", FULL, unfold),
         Place("topic new template", "/topics/new/?template=competitor-scan", FULL, unfold),
->>>>>>> main
         Place("topic new ordered", "/topics/new/?template=research-field", FULL, _reordered),
         Place("topic new wrong", "/topics/new/", FULL, _bad_topic),
         Place("topic new known", "/topics/new/", FULL, _known_topic),

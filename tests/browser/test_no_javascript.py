@@ -39,13 +39,8 @@ def test_an_invited_person_joins_without_scripts(
     visit: Visit, cast: dict[str, str], newcomer: str
 ) -> None:
     staff = visit(java_script_enabled=False)
-<<<<<<< HEAD
-    staff.sign_in("grace")
-    staff.goto("/settings/people/")
-    staff.page.locator("#invite > summary").click()
-=======
     staff.sign_in("grace", then="/settings/people/")
->>>>>>> main
+    staff.page.locator("#invite > summary").click()
     staff.page.locator("main form [name=note]").fill("Ines")
     staff.press("Create invite link")
     guest = visit(java_script_enabled=False)
