@@ -24,7 +24,7 @@ from beacon_site.web.http import BeaconRequest
 from memory.models import Activity, OwnKey, User
 from memory.pages.shared.undo import offer_settings, settings_now
 from memory.services.llm import connections, spending
-from memory.services.llm.spending import Line, Month, UsageTotals
+from memory.services.llm.spending import Month, UsageTotals
 
 if TYPE_CHECKING:
     _OfUser = forms.ModelForm[User]
@@ -93,7 +93,6 @@ class OwnKeyForm(forms.Form):
 # --- chart ---
 
 MOST_MONTHS = 12
-MOST_BARS = 8
 STEP, WIDE, FOOT, HIGH = (
     58,
     34,
@@ -137,24 +136,13 @@ class MonthBar:
         return self.y - 14
 
 
-@dataclass(frozen=True, slots=True)
-class TopicBar:
-    """One topic's share, in percent of the largest."""
-
-    line: Line
-    share: int
-    amount: str
-
-
 @dataclass(slots=True)
 class UsageChart:
-    """A chart of money or tokens: bars of months or of topics."""
+    """A chart of money or tokens: a bar for each month."""
 
     title: str
     words: str
     pillars: list[MonthBar] = field(default_factory=list)
-    bars: list[TopicBar] = field(default_factory=list)
-    left_out: int = 0
 
     @property
     def width(self) -> int:
@@ -173,18 +161,6 @@ def of_months(months: Sequence[Month]) -> list[UsageChart]:
     return [
         _months(_("Money per month"), shown, by_first, _money, _money_short, knows_unknown=True),
         _months(_("Tokens per month"), shown, by_first, _tokens, _tokens_short),
-    ]
-
-
-def of_lines(lines: Sequence[Line]) -> list[UsageChart]:
-    """Return charts of one month's topics (or people) in money and tokens; nothing for fewer than
-    two.
-    """
-    if len(lines) < 2:
-        return []
-    return [
-        _lines(_("Money"), lines, _money, lambda spent: spent.cost),
-        _lines(_("Tokens"), lines, _tokens, lambda spent: grouped(spent.tokens)),
     ]
 
 
@@ -257,18 +233,6 @@ def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     else:
         told = ngettext("%(n)s token", "%(n)s tokens", spent.tokens) % {"n": grouped(spent.tokens)}
     return f"{date_format(first, 'F Y')}: {told}"
-
-
-def _lines(
-    title: str, lines: Sequence[Line], amount_of: Amount, told: Callable[[UsageTotals], str]
-) -> UsageChart:
-    ordered = sorted(lines, key=lambda line: (-amount_of(line.spent), line.label))
-    most = amount_of(ordered[0].spent)
-    bars = [
-        TopicBar(line, _part(amount_of(line.spent), most, 100), told(line.spent))
-        for line in ordered[:MOST_BARS]
-    ]
-    return UsageChart(title, title, bars=bars, left_out=max(0, len(lines) - MOST_BARS))
 
 
 def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
@@ -385,7 +349,6 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
     detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
     return {
         "month_drawings": of_months(found),
-        "part_drawings": of_lines(detail.by_topic if whose else detail.by_person),
         "months": found,
         "month": shown,
         "unknown_month": asked if month is None else "",

@@ -47,6 +47,7 @@ def _without_one(visitor: Visitor) -> None:
 
 
 def _no_scope(visitor: Visitor) -> None:
+    visitor.page.locator("#take-snapshot > summary").click()
     visitor.page.locator("[name=scope]").fill("no scope at all")
     visitor.page.locator("form:has([name=scope]) button[type=submit]").click()
     visitor.page.locator("[aria-invalid]").wait_for()

@@ -251,7 +251,8 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topic purge", cast["purge"]),
         Place("schedule", "/schedule/"),
         Place("topic forecast", f"/topics/{cast['topic']}/forecast/"),
-        Place("topic new", "/topics/new/", FULL, unfold),
+        Place("topic new", "/topics/new/", FULL),
+        Place("topic new unfolded", "/topics/new/", FULL, unfold),
         Place("topic new template", "/topics/new/?template=competitor-scan", FULL, unfold),
         Place("topic new ordered", "/topics/new/?template=research-field", FULL, _reordered),
         Place("topic new wrong", "/topics/new/", FULL, _bad_topic),
@@ -465,7 +466,7 @@ def _fill(visitor: Visitor, section: str, **fields: str) -> None:
         visitor.page.locator(f"[name={section}-{name}]").fill(value)
     whole = visitor.page.locator(f"#connection_{section}")
     before = whole.element_handle()
-    whole.get_by_role("button", name="Save", exact=True).click()
+    whole.locator("form:not([id]) .form-actions button").first.click()
     # What was true before the save may be true after it: the old section has to be gone.
     before.wait_for_element_state("hidden")
 
@@ -506,12 +507,14 @@ def _take_down(visitor: Visitor) -> None:
 
 
 def _wrong_limit(visitor: Visitor) -> None:
+    visitor.page.locator("#spending_limits summary").click()
     visitor.page.locator("[name=monthly_money]").fill("-1")
     visitor.press("Save limits")
     visitor.page.locator("[aria-invalid]").first.wait_for()
 
 
 def _make_token(visitor: Visitor) -> None:
+    visitor.page.locator("#create-token > summary").click()
     visitor.page.locator("main form [name=name]").fill("claude")
     visitor.press("Create token")
     visitor.page.locator("#new-token").wait_for()
@@ -523,6 +526,7 @@ def _back_up(visitor: Visitor) -> None:
 
 
 def _invite(visitor: Visitor) -> None:
+    visitor.page.locator("#invite > summary").click()
     visitor.page.locator("main form [name=note]").fill("Kim")
     visitor.press("Create invite link")
     visitor.page.locator("#invitation-link").wait_for()

@@ -45,6 +45,7 @@ def look_round(visitor: Visitor) -> None:
     feeds.get_by_role("button", name="Test").click()
     expect(page.locator("#test_feeds")).not_to_be_empty()  # what it really answered
     visitor.goto("/settings/tokens/")
+    page.locator("#create-token > summary").click()
     page.locator("main form [name=name]").fill("the walk")
     visitor.press("Create token")
     expect(page.locator("#new-token")).to_be_visible()

@@ -85,6 +85,7 @@ FOUND = {
 def token_made(visitor: Visitor) -> str:
     """Create a token for a program, as Settings shows it once."""
     visitor.goto("/settings/tokens/")
+    visitor.page.locator("#create-token > summary").click()
     visitor.page.locator("main form [name=name]").fill("heron-bot")
     visitor.press("Create token")
     return visitor.page.locator("#new-token").input_value()

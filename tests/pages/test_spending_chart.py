@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memory.models import ModelCall, User
 from memory.pages import usage as spending_chart
-from memory.services.llm.spending import Line, Month, UsageTotals
+from memory.services.llm.spending import Month, UsageTotals
 
 URL = "/settings/spending/"
 
@@ -54,21 +54,6 @@ def test_an_unknown_price_is_an_open_box_and_never_nothing():
     assert pillar.is_unknown and pillar.amount == "?" and "unknown" in pillar.words
 
 
-def test_what_is_little_is_still_to_be_seen():
-    lines = [Line("Large", spent("1000", 9_000_000)), Line("Small", spent("0.01", 1))]
-
-    money, tokens = spending_chart.of_lines(lines)
-
-    assert [bar.share for bar in money.bars] == [100, 2]
-    assert [bar.line.label for bar in tokens.bars] == ["Large", "Small"]
-
-
-def test_many_topics_are_counted_and_left_to_the_table():
-    lines = [Line(f"Topic {n}", spent("1", n)) for n in range(spending_chart.MOST_BARS + 3)]
-
-    assert spending_chart.of_lines(lines)[0].left_out == 3
-
-
 def test_the_page_draws_both_and_each_pillar_opens_its_month(browser: Client, alice: User):
     ModelCall.objects.create(
         owner=alice,
@@ -78,6 +63,8 @@ def test_the_page_draws_both_and_each_pillar_opens_its_month(browser: Client, al
         completion_tokens=80,
         money="0.5",
     )
+    long_ago = timezone.now() - timedelta(days=70)
+    ModelCall.objects.create(owner=alice, purpose="plan", model="m", money="0.1", created=long_ago)
 
     page = browser.get(URL).content.decode()
 

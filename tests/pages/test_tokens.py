@@ -88,7 +88,7 @@ def test_the_setups_hold_the_token_that_was_just_made_and_this_beacons_address(
 
 def test_each_app_that_signs_in_has_its_steps_with_this_beacons_address(browser: Client) -> None:
     page = browser.get(PAGE)
-    steps = {one.name: one for one in page.context["sign_in_setups"]}
+    steps = {one.name: one.sign_in for one in page.context["apps"] if one.sign_in}
 
     assert [*steps] == [
         "Claude (web, desktop and mobile)", "ChatGPT", "Claude Code", "Codex", "Cursor", "VS Code",
@@ -102,7 +102,8 @@ def test_each_app_that_signs_in_has_its_steps_with_this_beacons_address(browser:
 
 
 def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settings: Any) -> None:
-    setup = {one.key: one for one in browser.get(PAGE).context["setups"]}["compose"]
+    setups = [one.by_token for one in browser.get(PAGE).context["apps"] if one.by_token]
+    setup = {one.key: one for one in setups}["compose"]
 
     server = json.loads(setup.text)["mcpServers"]["beacon"]
     services = (settings.BASE_DIR / "docker-compose.yml").read_text()
@@ -280,7 +281,7 @@ def test_a_chat_token_comes_with_the_settings_of_openais_clients(browser: Client
     token = ApiToken.objects.get()
     assert token.scopes == ["chat"]
     assert "OPENAI_BASE_URL=http://127.0.0.1:8000/v1" in body
-    assert 'class="fold" open' in body
+    assert 'class="fold-row" name="app" open' in body
 
 
 @pytest.mark.requirement("R398")

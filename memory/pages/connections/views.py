@@ -280,8 +280,7 @@ def _page(
         or EmbeddingsForm(row=rows[connections.EMBEDDINGS]),
         **_embeddings_state(rows),
         "embeddings_result": more.get("result") if tested == connections.EMBEDDINGS else None,
-        "closed_cards": [card for card in cards if card["service"].needs],
-        "open_cards": [card for card in cards if not card["service"].needs],
+        "cards": sorted(cards, key=lambda card: not card["service"].needs),
         "feed_form": FeedTestForm(),
         **_usual(),
         "library_folder": settings.BEACON_LIBRARY_DIR,
@@ -321,7 +320,7 @@ def _state(service: SearchService, row: Connection) -> tuple[str, str]:
         return _("set up without a key"), GOOD
     if service.needs or profile.base_url:
         return _("set up"), GOOD
-    return _("needs no setup"), GOOD
+    return _("ready"), GOOD
 
 
 def _usual() -> dict[str, Any]:

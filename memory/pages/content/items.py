@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -160,17 +161,27 @@ def count_items(user: User, wanted: Filters) -> int:
 
 def _rows(user: User, items: Sequence[Any]) -> list[Row]:
     named = origins.of(user, [text for item in items for text in (item.source, item.scope)])
+    used = Counter(tag for item in items for tag in item.tags)
+    usual = {tag for tag, count in used.items() if count > max(10, len(items) // 2)}
     return [
         Row(
             item,
             title_of(item),
-            shorten(item.beginning, 160) if item.title else "",
+            _preview_of(item),
             _source_of(item, named),
             named.get(item.scope) or origins.Origin(item.scope, item.scope),
-            [(tag, urlencode({"tag": tag})) for tag in item.tags],
+            [(tag, urlencode({"tag": tag})) for tag in item.tags if tag not in usual],
         )
         for item in items
     ]
+
+
+def _preview_of(item: Any) -> str:
+    """Return an item's first words, unless they say nothing to a reader or could mislead one."""
+    is_data = item.beginning.lstrip().startswith(("{", "["))
+    if not item.title or is_data or item.trust == "quarantined":
+        return ""
+    return shorten(item.beginning, 160)
 
 
 def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin:

@@ -56,6 +56,7 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
         "number": min(number, content_items.MOST_COUNTED),
         "is_more": number > content_items.MOST_COUNTED,
         "here": request.get_full_path(),
+        "by_source": wanted.sort != "largest" and not wanted.source,
     }
     over_htmx = request.htmx and request.htmx.target == "content"
     return render(request, f"memory/{'_content' if over_htmx else 'content'}.html", context)

@@ -63,13 +63,14 @@ class LevelsForm(forms.Form):
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("same as everything else")), *levels],
+                choices=[(USUAL, _("as above")), *levels],
                 initial=own.get(kind, USUAL),
             )
         usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("Everything else"), choices=levels, initial=usual
+            label=_("Unless set below, changes"), choices=levels, initial=usual
         )
+        self.order_fields([DEFAULT_LEVEL])
 
     @property
     def wanted(self) -> dict[str, str]:

@@ -531,14 +531,12 @@ def question(wanted: SourcesFilter, rules: Rules) -> Question:
 
 
 def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> Sequence[Column]:
-    """Return the columns, without those for problems that no row has."""
+    """Return the columns that have a value in a row, and the one that rows are sorted by."""
     way = "descending" if wanted.falling else "ascending"
     return [
         Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
         for name, (label, about) in COLUMNS.items()
-        if name not in ("contradicted", "unsupported", "failed")
-        or name == wanted.sort
-        or any(getattr(row.figures, name) for row in rows)
+        if name in ("last_at", wanted.sort) or any(getattr(row.figures, name) for row in rows)
     ]
 
 

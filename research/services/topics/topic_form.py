@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -306,11 +307,6 @@ class MonthFields(forms.Form):
     def _is_set(self, *names: str) -> bool:
         raise NotImplementedError
 
-    @property
-    def freshness_is_set(self) -> bool:
-        """Whether a freshness setting was changed or is invalid."""
-        return self._is_set("stale_days", "recheck")
-
 
 MONTH_LIMITS: tuple[Any, ...] = ("month_tokens", "month_money", "over_limit")
 
@@ -412,6 +408,33 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A folded part of the form."""
+
+    words: str
+    is_wrong: bool
+
+
+_SECTIONS = {
+    "goal": ("objective", "focus", "always_check"),
+    "where": (
+        *("services", "engine", "time_frame", "languages", "feeds"),
+        *("allow_domains", "block_domains", "block_pages"),
+    ),
+    "report": (
+        *("depth", "report_style", "reading", "plan_review", "model"),
+        *("report_template", "report_most", "report_tone"),
+    ),
+    "told": ("intent", "tell_also"),
+    "freshness": ("stale_days", "recheck"),
+    "limits": (
+        *("max_pages", "max_minutes", "max_tokens", "max_money", *MONTH_LIMITS),
+        *("labels", "private"),
+    ),
+}
+
+
 class ReportTemplateField(CleanTextField):
     """A template whose placeholders all exist and are where they can be."""
 
@@ -438,7 +461,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Objective"),
         required=False,
         max_length=_LONGEST_TEXT,
-        widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy("The question to answer, and why it matters."),
     )
     focus = CleanTextField(
@@ -606,10 +629,28 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         """Return the id of the button that only changed the form's display, to restore the focus."""
         return str(self.initial.get("pressed", ""))
 
+    @property
+    def moved_a_service(self) -> bool:
+        return self.pressed.startswith(("up-", "down-"))
+
     @cached_property
     def service_rows(self) -> list[dict[str, Any]]:
         """Return the services as the form shows them: the selected ones first, in order."""
         return rows(list(self["services"].value() or []))
+
+    @property
+    def usable_rows(self) -> list[dict[str, Any]]:
+        """Return the services that can be used or are selected."""
+        return [row for row in self.service_rows if row["is_ticked"] or not row["lacks"]]
+
+    @property
+    def lacking_rows(self) -> list[dict[str, Any]]:
+        """Return the other services."""
+        return [row for row in self.service_rows if row["lacks"] and not row["is_ticked"]]
+
+    @property
+    def can_use_serpapi(self) -> bool:
+        return all(row["name"] != "serpapi" for row in self.lacking_rows)
 
     @property
     def usual_services(self) -> str:
@@ -695,58 +736,70 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         at_large = {service.name for service in CATALOGUE if service.needs}
         return bool(at_large.intersection(self._usual))
 
-    # --- open sections ---
-
-    @property
-    def goal_is_set(self) -> bool:
-        """Whether “objective and focus” is filled in or invalid."""
-        return self._is_set("objective", "focus", "always_check")
-
     @property
     def schedule_is_wrong(self) -> bool:
         return any(self.errors.get(part) for part in SCHEDULE_PARTS)
-
-    @property
-    def where_is_set(self) -> bool:
-        """Whether a setting of “where to look” was changed or is invalid."""
-        domains = ("allow_domains", "block_domains", "block_pages")
-        return self._is_set("services", "time_frame", "languages", "feeds", *domains)
-
-    @property
-    def report_is_set(self) -> bool:
-        """Whether a setting of “reading and reporting” was changed or is invalid."""
-        own = ("report_template", "report_most", "report_tone")
-        return self._is_set("depth", "report_style", "reading", "plan_review", "model", *own)
 
     @property
     def placeholders(self) -> list[tuple[str, Any]]:
         """Return the names that a report template can contain, each with what it's replaced by."""
         return [*report_templates.BLOCKS.items(), *report_templates.WORDS.items()]
 
-    @property
-    def notifications_changed(self) -> bool:
-        """Whether a setting of “notifications” was changed or is invalid."""
-        return self._is_set("intent", "tell_also")
+    # --- what a folded section says ---
 
-    @property
-    def limits_are_set(self) -> bool:
-        """Whether a setting of “limits and labels” was changed or is invalid."""
-        return self._is_set(
-            *("max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"),
-            *MONTH_LIMITS,
+    @cached_property
+    def sections(self) -> dict[str, Section]:
+        """Return the folded sections: their values in words, and whether one of them is wrong."""
+        return {name: self._section(name, fields) for name, fields in _SECTIONS.items()}
+
+    def _section(self, name: str, fields: Sequence[str]) -> Section:
+        said = {each: self._said(each) for each in fields if each in self.fields}
+        values = {each: words for each, words in said.items() if words}
+        labelled = [f"{self.fields[each].label}: {words}" for each, words in values.items()]
+        words = "; ".join(labelled) or _("defaults")
+        if name == "goal":
+            words = next(iter(values.values()), _("not set"))
+        elif name == "where":
+            services = searching.listed(self["services"].value() or []) or self.usual_services
+            others = [
+                each for each in labelled if not each.startswith(str(self.fields["services"].label))
+            ]
+            words = "; ".join([services, *others])
+        elif name == "report":
+            pages = DEPTHS[self._chosen("reading")].pages
+            usual = [self._chosen("depth").label, _("%(pages)d pages per run") % {"pages": pages}]
+            style = _("%(style)s report") % {"style": self._chosen("report_style").label}
+            own = [each for each in ("report_template", "plan_review", "model") if each in values]
+            words = ", ".join(
+                [*map(str, usual), style, *(str(self.fields[each].label) for each in own)]
+            )
+        elif name == "told":
+            words = values.get("intent") or _("every change")
+        return Section(words[:1].upper() + words[1:], any(self.errors.get(each) for each in fields))
+
+    def _chosen(self, name: str) -> Any:
+        kinds: dict[str, Any] = {
+            "depth": TopicSettings.Depth,
+            "reading": TopicSettings.Reading,
+            "report_style": TopicSettings.Style,
+        }
+        value = self[name].value()
+        field: Any = self.fields[name]
+        return kinds[name](value if value in kinds[name].values else field.usual)
+
+    def _said(self, name: str) -> str:
+        """Return a field's value in words, empty if it has its default."""
+        value = self[name].value()
+        usual = getattr(self.fields[name], "usual", None)
+        if value in (None, "", False, [], usual):
+            return ""
+        if value is True or value == "on":
+            return _("yes")
+        lines = value if isinstance(value, list) else str(value).splitlines()
+        choices: Any = dict(getattr(self.fields[name], "choices", ()))
+        return ", ".join(
+            str(choices.get(line, line)).strip() for line in lines if str(line).strip()
         )
-
-    @property
-    def _is_from_template(self) -> bool:
-        """Whether a template filled in the form, and nothing else was pressed since."""
-        pressed = str(self.initial.get("pressed", ""))
-        return bool(self.initial.get("template")) and not pressed.startswith(("up-", "down-"))
-
-    def _is_set(self, *names: str) -> bool:
-        if self._is_from_template:
-            return any(self.errors.get(name) for name in names)
-        unset: tuple[Any, ...] = (None, "", False, [], *_USUAL)
-        return any(self.errors.get(name) or self[name].value() not in unset for name in names)
 
     # --- results ---
 
