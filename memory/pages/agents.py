@@ -83,7 +83,9 @@ class Options:
         agent = clean(query.get("agent", ""))[0].strip()[:100]
         if agent not in dict(agents):
             if agent:
-                why = _("There’s no agent “%(agent)s”. The context of %(used)s is shown instead.")
+                why = _(
+                    "There’s no agent “%(agent)s”. This page shows the context for %(used)s instead."
+                )
                 problems.append(why % {"agent": shorten(agent, 60), "used": agents[0][1]})
             agent = agents[0][0]
         message = clean(query.get("message", ""))[0].strip()

@@ -320,7 +320,7 @@ def _mirror() -> Iterator[Part]:
         return
     if git_problem:
         text = _("Changes aren’t being committed: %(why)s.") % {"why": git_problem}
-        todo = _("Fix this, or set BEACON_MIRROR_GIT=0. The files are still being written.")
+        todo = _("Fix this, or set BEACON_MIRROR_GIT=0. Beacon still writes the files to disk.")
         yield Part(_("Memory files in Git"), WARN, text, todo)
     kinds = MirroredFile.objects.of_mirror().aggregate(
         files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))

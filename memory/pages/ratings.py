@@ -226,7 +226,7 @@ def _restore_rating(
     rating = ratings.rating_of(request.user, question, record)
     if (rating.value if rating else NONE) != now:
         raise InvalidValue(
-            _("This rating was changed in the meantime, so this couldn’t be undone.")
+            _("This rating has changed since then, so your change couldn’t be undone.")
         )
     _apply(request, question, record, value, reason, undo=False)
     return f"{reverse('memory:recall')}?{urlencode({'q': question})}"

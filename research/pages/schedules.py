@@ -362,7 +362,10 @@ def schedule_missed(request: BeaconRequest, slug: str, choice: str, expected: st
     was = scheduling.set_missed(topic, choice, by=request.actor)
     if was is None:
         messages.info(
-            request, _("Nothing to change. It’s already set, or this topic has no schedule.")
+            request,
+            _(
+                "Nothing was changed. This option is already selected, or the topic has no schedule."
+            ),
         )
     else:
         _check_unchanged(was, expected or None)

@@ -37,7 +37,7 @@ def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
 
     assert "Without a model" in body
     assert ">ready</span>" in state(body, "free")
-    assert "Topics that don’t select their own services use Feeds, Library." in body
+    assert "Topics with no services selected use Feeds, Library." in body
 
 
 def test_prices_are_asked_for_once_there_is_a_model(browser: Client) -> None:

@@ -149,7 +149,7 @@ def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as exc:
             raise ImportRejected(
-                _("%(file)s, line %(line)d: it isn’t UTF-8 text.") % {"file": name, "line": number}
+                _("%(file)s, line %(line)d: not valid UTF-8 text.") % {"file": name, "line": number}
             ) from exc
         if text:
             yield number, text

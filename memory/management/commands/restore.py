@@ -100,7 +100,7 @@ class Command(BaseCommand):
         if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "The backup wasn’t signed with this SECRET_KEY, or it has been changed since. Stored API keys, channel addresses and shared links only work with the SECRET_KEY of the instance that created it. That key is in the secret_key file of its data folder."
+                    "The backup wasn’t signed with this SECRET_KEY, or it was changed afterward. Stored API keys, channel addresses and shared links work only with the SECRET_KEY of the instance that created the backup. That key is in the secret_key file of its data folder."
                 )
             )
 

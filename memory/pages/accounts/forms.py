@@ -259,7 +259,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
             ),
             "interests": gettext_lazy("Subjects you follow, in your own words."),
             "shortcuts": gettext_lazy(
-                "Single-key shortcuts, such as / and g t. Press ? for a list."
+                "Keyboard shortcuts without modifier keys, such as / and g t. Press ? for a list."
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {

@@ -229,7 +229,7 @@ def in_words(problem: str) -> str:
             "The same lines of this file were also changed in its folder. Both versions were kept, and the one from the folder is now your draft. Resume the draft to merge them."
         ),
         "locked": _(
-            "The file was changed in its folder, but it’s locked. Beacon wrote the locked text back and kept the other version as your draft."
+            "The file was changed in its folder, but it’s locked. Beacon restored the locked text and kept the other version as your draft."
         ),
     }.get(problem) or _("The file in the folder isn’t imported: %(why)s.") % {
         "why": dict(Skipped.choices).get(problem, problem)

@@ -49,7 +49,7 @@ class Command(MigratedCommand):
         try:
             token = tokens.find(text)
         except DatabaseError as exc:
-            raise CommandError(_("The database doesn’t respond: %(why)s") % {"why": exc}) from exc
+            raise CommandError(_("The database isn’t responding: %(why)s") % {"why": exc}) from exc
         if token is None:
             raise CommandError(
                 _(

@@ -181,7 +181,7 @@ def _document(module: str, run: Run) -> bytes:
         raise CannotExport(said) from exc
     except ProviderUnavailable as exc:
         logger.warning("export not created", run=run.pk, format=module, reason="busy")
-        said = _("Other files are being created. The report is unchanged. Try again in a minute.")
+        said = _("Other exports are in progress. This report is unchanged. Try again in a minute.")
         raise CannotExport(said) from exc
     except ChildFailed as exc:
         logger.warning("export not created", run=run.pk, format=module, reason=exc.reason)

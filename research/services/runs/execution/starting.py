@@ -354,7 +354,7 @@ def check_fields(named: Iterable[str], by: Actor) -> None:
     fields = sorted(PERSONS_FIELDS.intersection(named))
     if fields and not by.is_person:
         words = _(
-            "Only a person can set a topic’s %(fields)s. Leave it out, or ask the user to set it."
+            "Only a person can set these topic fields: %(fields)s. Leave them out, or ask the user to set them."
         )
         raise Locked(words % {"fields": ", ".join(fields)})
 

@@ -274,7 +274,7 @@ def services_of(work: RunContext, queries: list[str]) -> list[Service]:
                 ready.append(Service(provider, own[:bound], len(own)))
     if ready:
         return ready
-    none = _("none of its search services are enabled on this server")
+    none = _("none of the topic’s search services are enabled on this server")
     why = get_text_list(lacking, _("and")) if lacking else none
     raise NoSearchService(
         _(
