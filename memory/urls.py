@@ -17,7 +17,6 @@ from memory.pages import (
     identity,
     library,
     names,
-    oauth,
     ratings,
     recall,
     remember,
@@ -25,6 +24,7 @@ from memory.pages import (
     usage,
 )
 from memory.pages.accounts import methods as methods_views
+from memory.pages.accounts import oauth
 from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
 from memory.pages.content import snapshots

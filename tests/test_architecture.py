@@ -18,7 +18,8 @@ APPS = ("memory", "research", "beacon_site")
 NO_APP = ("db", "net", "text", "providers", "embedded")
 LAYERS = {
     "beacon_site": """
-        asgi db embedded env formats net text worker_threads wsgi
+        text
+        asgi db embedded env formats net worker_threads wsgi
         celery health logs providers
         checks launcher settings urls web
     """,

@@ -663,6 +663,8 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
 
 def _is_told_otherwise(before: str, after: str) -> bool:
     """Whether a field has the same values in other words. "EOL" before a date is more than that."""
+    if not any(char.isalpha() for char in before + after):
+        return False  # only numbers, and finding the values in long ones takes time
     old, new = values.typed_values(before), values.typed_values(after)
     capitals = (set(_CAPITALS.findall(text)) for text in (before, after))
     numbers = (_DIGITS.findall(text) for text in (before, after))

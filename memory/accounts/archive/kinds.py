@@ -231,7 +231,7 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
             raise InvalidRow(words % {"field": field.name})
         # An archive can't choose which of Beacon's own messages a row shows.
         if isinstance(field, MessagesField) and not all(isinstance(one, str) for one in value):
-            raise InvalidRow(_("“%(field)s” isn’t a list of texts") % {"field": field.name})
+            raise InvalidRow(_("“%(field)s” isn’t text") % {"field": field.name})
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):

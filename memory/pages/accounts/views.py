@@ -48,7 +48,7 @@ from memory.pages.accounts.forms import (
     SignInForm,
     TokenForm,
 )
-from memory.pages.oauth import opened_by_app
+from memory.pages.accounts.oauth import opened_by_app
 from memory.pages.shared.double_submit import submission
 from memory.pages.shared.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
