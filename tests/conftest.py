@@ -306,7 +306,7 @@ def count(record_property: Callable[[str, object], None]) -> attacks.Count:
 
 @pytest.fixture
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No worker is told that there is work."""
+    """Tasks aren't sent to workers."""
     monkeypatch.setattr(celery, "send", lambda *args, **kwargs: True)
 
 
