@@ -24,6 +24,7 @@ from psycopg.rows import namedtuple_row
 from beacon_site.celery import app
 from beacon_site.embedded.processes import free_port
 from beacon_site.launcher import runner
+from beacon_site.text.messages import from_column, loaded
 from tests.migrated import migrated, with_alice
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -261,12 +262,20 @@ class Site:
     def runs(self, *titles: str) -> list[Row]:
         """Return the runs of the topics, oldest first, each by its columns' names."""
         with psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row) as connection:
-            return connection.execute(
+            found = connection.execute(
                 "SELECT r.*, t.title, (SELECT count(*) FROM research_report WHERE run_id = r.id)"
                 " AS reports FROM research_run r JOIN memory_topic t ON t.id = r.topic_id"
                 " WHERE t.title = ANY(%s) ORDER BY r.id",
                 [list(titles)],
             ).fetchall()
+        return [
+            run._replace(
+                error=from_column(run.error),
+                stop_reason=from_column(run.stop_reason),
+                warnings=[loaded(one) for one in run.warnings],
+            )
+            for run in found
+        ]
 
     def ended(self, *titles: str, seconds: float = 60) -> list[Row]:
         """Wait until no run of the topics is unfinished, and return them."""

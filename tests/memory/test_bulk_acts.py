@@ -198,9 +198,9 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
 @pytest.mark.parametrize(
     ("page", "act", "more", "words"),
     [
-        ("notes", "burn", {}, "have that action"),
-        ("topics", "pin", {}, "have that action"),
-        ("notes", "categorise", {}, "have that action"),
+        ("notes", "burn", {}, "isn’t available for this list"),
+        ("topics", "pin", {}, "isn’t available for this list"),
+        ("notes", "categorise", {}, "isn’t available for this list"),
         ("notes", "tag", {"arguments": {"tag": "x" * 81}}, "of 1 to 80 characters"),
         ("notes", "tag", {}, "of 1 to 80 characters"),
         ("notes", "tag", {"arguments": {"tag": "food, drink"}}, "can’t contain a comma"),

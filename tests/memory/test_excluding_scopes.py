@@ -18,7 +18,7 @@ from memory.models.remembered import (
     scope_including,
 )
 from memory.services.context.layers import build_context
-from memory.services.notes.merging import merge_notes
+from memory.services.notes.merging import merge
 from memory.services.notes.saving import write_note
 
 CLAUDE, CURSOR = Actor("agent", "claude"), Actor("agent", "cursor")
@@ -71,7 +71,7 @@ def test_a_merged_note_stays_hidden_from_each_of_them(alice: Any):
         rule(alice, "The zebra is expensive.", scope="except:claude"),
         rule(alice, "The zebra is expensive today.", scope="except:cursor"),
     ]
-    made = merge_notes(alice, [one.pk for one in notes], by=alice.actor)
+    made = merge(alice, [one.pk for one in notes], by=alice.actor).note
     assert made.scope == "except:claude:cursor"
 
 

@@ -455,7 +455,7 @@ def test_the_page_shows_only_the_statement_and_where_it_is(
     client.force_login(alice)
     shown = client.get(pair.get_absolute_url()).content.decode()
     assert "folders/claude/CLAUDE.md, line 3" in shown
-    assert SAME not in shown and "also on disk" in shown
+    assert SAME not in shown and "including the copy on disk" in shown
     done = client.post(
         reverse("memory:conflict-settle", args=[pair.pk]),
         {"how": "left", "left_version": 1, "right_version": 1, "lines": pair.lines_digest},

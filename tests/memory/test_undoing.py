@@ -202,7 +202,7 @@ def test_what_supersedes_a_note_cannot_come_back_where_the_note_supersedes_it(al
     undo(then, by=alice.actor)
     point_at(newer, older, by=alice.actor, why="superseded", source="")
 
-    with pytest.raises(InvalidValue, match="Undo that first"):
+    with pytest.raises(InvalidValue, match="Undo that replacement first"):
         restore_to(then, by=alice.actor)
 
     older.refresh_from_db()

@@ -147,7 +147,7 @@ def test_an_agent_is_told_what_is_kept_for_it(browser: Client, alice: User, clau
 
 def test_an_agent_that_does_not_exist_is_explained(browser: Client):
     html = text_of(browser.get(AGENTS, {"agent": "cursor<b>"}))
-    assert "There’s no agent “cursor&lt;b&gt;”. The context of Ask" in html
+    assert "There’s no agent “cursor&lt;b&gt;”. This page shows the context for Ask" in html
 
 
 # --- the budget -----------------------------------------------------------------------------------

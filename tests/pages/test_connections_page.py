@@ -232,7 +232,7 @@ def test_what_a_topic_without_a_choice_asks_stands_in_order(browser: Client, set
 
     body = browser.get(PAGE).content.decode()
 
-    assert "select their own services use Hacker News, Library, Tavily." in body
+    assert "Topics with no services selected use Hacker News, Library, Tavily." in body
 
 
 def test_without_a_contact_the_page_tells_who_wants_one(browser: Client, settings: Any) -> None:
@@ -265,7 +265,7 @@ def test_a_services_refusal_is_shown_without_javascript_in_its_place(
 
     body = browser.post(f"{PAGE}tavily/test/").content.decode()
 
-    assert '<details id="connection_tavily" class="service" open>' in body
+    assert '<details id="connection_tavily" class="service" name="service" open>' in body
     assert "Test failed" in body
     assert "last test failed" in state(body, "tavily")
     assert KEY not in body

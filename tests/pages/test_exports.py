@@ -299,7 +299,7 @@ def test_a_document_that_cannot_be_made_is_explained(
         busy = get(browser, run, "report.pdf")
     wrong = get(browser, run, "report.pdf")
 
-    assert "Other files are being created. The report is unchanged." in busy.content.decode()
+    assert "Other exports are in progress. This report is unchanged." in busy.content.decode()
     assert "can’t be exported in this format" in wrong.content.decode()
     assert (busy.status_code, wrong.status_code) == (409, 409)
 

@@ -133,5 +133,5 @@ def test_of_what_names_a_source_of_its_own_the_row_says_which_agent_wrote_it(
 
     rows = {row.label: row for row in browser.get(URL).context["rows"]}
 
-    assert rows["claude counted the servers."].writer == "the agent “claude”"
-    assert rows["cursor counted the servers."].writer == ""  # its source says so
+    assert rows["claude counted the servers."].writer == "claude"
+    assert rows["cursor counted the servers."].writer == "cursor"

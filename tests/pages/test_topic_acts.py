@@ -109,7 +109,7 @@ def test_trashing_in_mid_run_cancels_the_run_and_says_so(browser: Client, alice:
 
     run.refresh_from_db()
     assert run.status == Run.Status.CANCELLED
-    assert "Its run was cancelled" in page
+    assert "The topic’s run was cancelled" in page
 
 
 def test_archiving_cancels_the_run_that_waits_and_says_so(browser: Client, alice: Any):

@@ -161,7 +161,7 @@ def test_a_pdf_is_read_with_its_title_and_date(reader: Extractor):
         (b"%PDF-1.7 and nothing else", "application/pdf", "damaged"),
         (b"<html>", "application/pdf", "damaged"),
         (b"\x89PNG\r\n\x1a\n" + bytes(50), "text/html", "didn’t send text"),
-        (b"PK\x03\x04" + bytes(50), "text/plain", "not a document"),
+        (b"PK\x03\x04" + bytes(50), "text/plain", "rather than a document"),
         (bytes(range(256)) * 8, "application/octet-stream", "didn’t send text"),
         (b"", "text/html", "page has no text"),
         (b"\x00\x00\x00", "text/html", "page has no text"),

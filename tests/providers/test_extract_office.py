@@ -311,7 +311,7 @@ WHOLE = docx(p("It opened in May."))
     [
         (WHOLE[:400], "damaged"),
         (WHOLE.replace(b"word/document.xml", b"wordxdocument.xml"), "damaged"),
-        (packed({"a.txt": "hello"}), "not a document"),
+        (packed({"a.txt": "hello"}), "rather than a document"),
         (packed({"word/document.xml": "<w:document"}), "damaged"),
         (packed({"word/document.xml": ""}), "damaged"),
         (packed({"xl/workbook.bin": "x"}), "damaged"),
