@@ -84,10 +84,15 @@ class Site:
             connection.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
     def create_database(self, template: Callable[[str, dict[str, str]], str] = migrated) -> None:
-        """Make the site's database: a copy of one that was created once for all."""
+        """Make the site's database: a copy of one that was created once for all.
+
+        Its files are copied between two checkpoints. Otherwise a sequence that was used in the
+        template would give the same numbers again after a crash of Postgres.
+        """
         name = template(self._admin, self.environment)
+        copy = f'CREATE DATABASE "{self.name}" TEMPLATE "{name}" STRATEGY FILE_COPY'
         with psycopg.connect(self._admin, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{self.name}" TEMPLATE "{name}"')
+            connection.execute(copy)
 
     # --- processes ------------------------------------------------------------------------------
 
