@@ -110,9 +110,7 @@ def _stale_soul(visitor: Visitor) -> None:
         "document.querySelector('#soul [name=standing]').value = "
         "'00000000-0000-4000-8000-000000000000'"
     )
-    visitor.page.get_by_label("Soul", exact=True).fill(
-        "# Soul\n\nWhat I typed in the other window."
-    )
+    visitor.page.locator("#soul textarea").first.fill("# Soul\n\nWhat I typed in the other window.")
     visitor.press("Save as new soul")
     visitor.page.locator("#identity_conflict").wait_for()
 
