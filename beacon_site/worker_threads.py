@@ -262,7 +262,7 @@ def end_if_unhealthy() -> None:
 
 
 class _Beat(Service):  # type: ignore[misc]
-    """A beat that can be stopped at any time, so that it needn't wake up every second to look."""
+    """A beat that can be stopped at any time. Celery's own wakes up every second to check."""
 
     def start(self, embedded_process: bool = False) -> None:
         """Send what is due until it's stopped."""

@@ -18,9 +18,8 @@ class MessageField(models.TextField):  # type: ignore[type-arg]
     def get_prep_value(self, value: Any) -> Any:
         if isinstance(value, messages.Message):
             return messages.as_column(value)
-        if isinstance(value, str) and value.startswith(
-            messages.STARTS
-        ):  # only looks like a message
+        # An ordinary text that looks like a stored message
+        if isinstance(value, str) and value.startswith(messages.STARTS):
             return messages.as_column(messages.Message(value, {messages.PARTS: [value]}))
         return super().get_prep_value(value)
 

@@ -95,7 +95,7 @@ def _copied(package: Path, wheel: str, storage: Path, account: Account) -> Path:
     The programs look for their libraries in `<package>.libs` beside the package, so both are
     copied to the same folder.
     """
-    from importlib import metadata  # the janitor never gets here, and needs less memory without
+    from importlib import metadata  # imported here, since the janitor doesn't need it
 
     programs = storage / "programs" / f"{wheel}-{metadata.version(wheel)}"
     target = programs / package.name

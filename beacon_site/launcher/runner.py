@@ -269,7 +269,7 @@ class Runner:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether something is due later; a signal, a line or the end of a process is an event."""
+        """Whether something is due at a later time. Everything else wakes the loop as an event."""
         restarts = any(part.again_at is not None for part in self._parts.values())
         return restarts or self._signal is not None or self._ending_since is not None
 

@@ -17,6 +17,7 @@ from django.utils import translation
 
 Stored = str | dict[str, Any]
 CODE, PLURAL, COUNT, WITH, PARTS, DECIMAL = "code", "plural", "n", "with", "parts", "decimal"
+STARTS = tuple(json.dumps({key: ""})[:-3] for key in (CODE, PARTS))  # of what a column stores
 
 
 class Message(str):
@@ -72,9 +73,6 @@ def stored(text: str) -> Stored:
 def loaded(value: Any) -> str:
     """Return a stored text in the current language."""
     return Message(worded(value), value) if isinstance(value, dict) else str(value)
-
-
-STARTS = tuple(json.dumps({key: ""})[:-3] for key in (CODE, PARTS))
 
 
 def from_column(text: str) -> str:
