@@ -535,7 +535,7 @@ def rewritten(size: int) -> tuple[str, str]:
 
 
 def tables(size: int) -> tuple[str, str]:
-    """Return tables with columns of their own, all of which are renamed."""
+    """Return tables with different columns, and the same tables with all columns renamed."""
     old = "\n\n".join(
         f"## Table {n}\n\n| Town | Col{n}a | Col{n}b |\n| --- | --- | --- |\n| A | 1 | 2 |\n| B | 3 | 4 |"
         for n in range(size)
