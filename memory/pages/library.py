@@ -564,6 +564,7 @@ def manifest(request: HttpRequest) -> JsonResponse:
             "share_target": {
                 "action": reverse("memory:library-add"),
                 "method": "GET",
+                "enctype": "application/x-www-form-urlencoded",
                 "params": {"title": "title", "text": "text", "url": "url"},
             },
         },
