@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
+from beacon_site.web.responses import moved
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.pages import (
@@ -34,7 +35,6 @@ from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.shared import undo
-from memory.pages.shared.responses import moved
 from memory.pages.trash import views as trash_views
 from memory.services.records.acts import ACTS
 

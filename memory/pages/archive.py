@@ -18,13 +18,13 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_to
 from memory.accounts.archive import jobs
 from memory.accounts.archive.app_exports import MOST_PAGES, App
 from memory.accounts.archive.foreign_formats import Shape
 from memory.accounts.archive.zips import ImportRejected
 from memory.models import Archive, LibraryDocument, Note, Observation
 from memory.models.archive import KEPT
-from memory.pages.shared.responses import redirect_to
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
 _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)

@@ -17,8 +17,8 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.embedded.places import BY_HAND
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import staff_only
 from memory.models import Activity, BackupFile, BackupPlan
-from memory.pages.shared.responses import staff_only
 from memory.services import backups
 
 _SHOWN = 60

@@ -18,11 +18,11 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import KEEP_SECRETS, question_about_secrets, redirect_to
 from memory.models import Observation, Topic, User
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.agents import topics_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import KEEP_SECRETS, question_about_secrets, redirect_to
 from memory.pages.shared.undo import offer, undoes
 from memory.services.llm.booking import MonthMeter
 from memory.services.observations.extraction import LEAST, LONGEST_LINE, MODEL, MOST, MOST_LINES

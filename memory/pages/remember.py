@@ -28,17 +28,17 @@ from django.views.decorators.http import require_http_methods, require_POST
 from beacon_site.text.cleaning import uuid_of
 from beacon_site.text.dates import until_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Conflict, MemoryFile, Note, Observation, User, origins
-from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.notes import MOST_CONTENT
-from memory.pages.records.record import TYPES
-from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     KEEP_SECRETS,
     next_of,
     question_about_secrets,
     redirect_to,
 )
+from memory.models import Conflict, MemoryFile, Note, Observation, User, origins
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.notes import MOST_CONTENT
+from memory.pages.records.record import TYPES
+from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer_revision
 from memory.services.notes.saving import write_note
 from memory.services.observations.saving import write_observation

@@ -20,10 +20,10 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back
 from memory.models import MemoryFile, SavedView, Topic, User
 from memory.models.errors import MemoryRefused
 from memory.pages.recall import counts_of
-from memory.pages.shared.responses import redirect_back
 from memory.pages.shared.undo import offer, undoes
 
 

@@ -21,12 +21,12 @@ from django.views.decorators.http import require_GET, require_POST
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import number_of, shorten, uuids_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import redirect_back
 from memory.pages.shared.undo import exact_moment, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet

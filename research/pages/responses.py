@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.web.http import BeaconRequest
-from memory.pages.shared.responses import in_notice
+from beacon_site.web.responses import in_notice
 from memory.pages.shared.undo import offer
 from research.services.runs.execution.starting import NotNow
 

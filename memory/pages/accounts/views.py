@@ -29,15 +29,13 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.text.dates import zone_of
 from beacon_site.web.http import BeaconRequest, current_page
+from beacon_site.web.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.accounts import agents as accounts_agents
 from memory.accounts import deletion as account_deletion
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
-from memory.accounts.people import works_here_alone
-from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
-from memory.models.errors import InvalidValue
-from memory.pages.accounts.forms import (
+from memory.accounts.forms import (
     AccountDeletionForm,
     AgentForm,
     FirstPasswordForm,
@@ -48,9 +46,11 @@ from memory.pages.accounts.forms import (
     SignInForm,
     TokenForm,
 )
+from memory.accounts.people import works_here_alone
+from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
+from memory.models.errors import InvalidValue
 from memory.pages.accounts.oauth import opened_by_app
 from memory.pages.shared.double_submit import submission
-from memory.pages.shared.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
 from memory.services.context import identity
 

@@ -28,6 +28,7 @@ from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, Search
 from beacon_site.text.numbers import grouped
 from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import staff_only
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
     ConnectionForm,
@@ -38,7 +39,6 @@ from memory.pages.connections.forms import (
     ServiceForm,
     service_form,
 )
-from memory.pages.shared.responses import staff_only
 from memory.services.llm import connections, embedders
 from memory.services.llm.asking import price
 from memory.services.search import embedding, vectors

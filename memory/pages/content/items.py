@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -27,7 +27,7 @@ from memory.models.errors import InvalidValue
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
 from memory.pages.shared.filter_bar import Choice, Facet, day_facet, first_day
 from memory.services.content.compaction import citation_line, compact_form
-from memory.services.content.items import change_all, due
+from memory.services.content.items import USED_IN, Usage, change_all, due
 from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
@@ -284,19 +284,6 @@ SHOWN = 200_000  # characters of a view on the page; the file has all of them
 USUALLY_WHOLE = 20_000  # characters up to which an item is shown in full at first
 MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts tokens
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Where an item was used: as a result of a run, or cited by a report."""
-
-    words: str
-    url: str
-    at: datetime
-
-
-# Functions that take an item and return where it was used; research adds its own.
-USED_IN: list[Callable[[Any], Iterable[Usage]]] = []
 
 
 @dataclass(frozen=True, slots=True)

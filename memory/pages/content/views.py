@@ -19,6 +19,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, refused
 from memory.models import ContentItem, Revision, Sensitivity
 from memory.models.errors import MemoryRefused
 from memory.pages.content import items as content_items
@@ -26,7 +27,6 @@ from memory.pages.content.items import Filters
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.responses import own_or_404, redirect_back, redirect_to, refused
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.items import clear
 

@@ -45,8 +45,8 @@ from memory.models import (
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.origins import HEURISTIC
-from memory.pages.review import acts as review_acts
 from memory.services.records.kinds import kind_of
+from memory.services.review import acts as review_acts
 
 MOST = 5_000  # records in one action; more would take too long for one request
 LONGEST = 200  # characters of a source

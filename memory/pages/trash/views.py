@@ -17,17 +17,17 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import uuid_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import next_of, redirect_back, redirect_to
 from memory.models import origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.remembered import TRASH_DAYS
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import next_of, redirect_back, redirect_to
 from memory.pages.shared.undo import offer, undoes
 from memory.pages.trash import forget as trash_forget
-from memory.pages.trash import listing as trash_listing
-from memory.pages.trash.listing import Filters, SelectedRecords
 from memory.services.records import kinds as record_kinds
+from memory.services.records import trash as trash_listing
+from memory.services.records.trash import Filters, SelectedRecords
 
 
 @require_http_methods(["GET", "POST"])

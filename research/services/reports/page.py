@@ -25,8 +25,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.providers.search.catalogue import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
 from beacon_site.text.numbers import grouped
+from memory.agents import reflection as reflection_page
 from memory.models import Topic
-from memory.pages import reflections as reflection_page
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
 from research.models.reports import Remark, source_lines
 from research.models.runs import RunQuerySet

@@ -23,10 +23,10 @@ from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, CATALOGUE, 
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import clean, one_line, slug_of
 from beacon_site.text.numbers import grouped
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS
