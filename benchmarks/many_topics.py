@@ -132,7 +132,7 @@ def _measure(owner: Any) -> int:
 
 def _catch_up() -> None:
     """Count what is stale, as ticks do, and tell how long that takes."""
-    from research.services.reports import topic_news
+    from research.services.reports import since_read as topic_news
 
     began, ticks, counted = time.perf_counter(), 0, 0
     while done := topic_news.catch_up():

@@ -10,10 +10,8 @@ from memory.models.file_format import checked_path
 from memory.pages import (
     agents,
     archive,
-    backups,
     chat,
     conflicts,
-    extract,
     health,
     identity,
     library,
@@ -24,18 +22,20 @@ from memory.pages import (
     scratchpad,
     usage,
 )
+from memory.pages import archive as backups
+from memory.pages import remember as extract
+from memory.pages import trash as trash_views
 from memory.pages.accounts import methods as methods_views
 from memory.pages.accounts import oauth
 from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
+from memory.pages.content import items as content_views
 from memory.pages.content import snapshots
-from memory.pages.content import views as content_views
 from memory.pages.files import views as file_views
 from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.shared import undo
-from memory.pages.trash import views as trash_views
 from memory.services.records.acts import ACTS
 
 app_name = "memory"

@@ -13,7 +13,7 @@ from django.utils import timezone
 from beacon_site.db import leased_jobs
 from research.models import Worker
 from research.services.notifications import digests, sending
-from research.services.reports import topic_news
+from research.services.reports import since_read as topic_news
 from research.services.runs.execution import pipeline, starting
 from research.services.runs.steps import planning
 from research.services.schedules import scheduling

@@ -62,7 +62,7 @@ from memory.services.files import reading
 from memory.services.files.saving import facts_budget
 from memory.services.files.texts import size_in_words
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached, Meter
+from memory.services.llm.asking import BudgetReached, Meter
 
 MOST_FINDINGS = 3
 LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300

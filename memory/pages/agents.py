@@ -50,7 +50,7 @@ from memory.services.context.layers import (
 from memory.services.context.topic_block import TopicBlock, topic_block
 from memory.services.files.texts import size_in_words
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.records import acts as record_acts
 from memory.services.topic_memory import KnownFact
 

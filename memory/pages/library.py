@@ -29,7 +29,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.net import media_types
+from beacon_site.net import charsets as media_types
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction

@@ -33,9 +33,9 @@ from beacon_site.web.responses import (
     report_cleaned,
 )
 from memory.models import Revision, ScratchpadEntry, User, origins
+from memory.models.content import MOST_KEY
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.remembered import OWNER_SCOPE
-from memory.models.scratchpad import MOST_KEY
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision

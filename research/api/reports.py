@@ -22,7 +22,8 @@ from research.api.topics import topic_of
 from research.models import CorrectedFact, Correction, Report
 from research.models.reports import ReportQuerySet
 from research.services.facts import correcting
-from research.services.reports import since_read, topic_news
+from research.services.reports import since_read
+from research.services.reports import since_read as topic_news
 from research.services.reports.since_read import ReadRun, UnreadNews
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting import sentences as report_sentences

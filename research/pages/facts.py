@@ -39,7 +39,7 @@ from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
 from research.pages import sources, topic_list
-from research.pages.responses import not_now
+from research.pages.errors import not_now
 from research.services.facts import correcting as fact_editing
 from research.services.facts import history as fact_history
 from research.services.facts.history import SavedRun

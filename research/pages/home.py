@@ -37,8 +37,8 @@ from memory.services.llm import connections
 from memory.services.review import risks
 from research.models import Report, Run, Schedule, Step
 from research.services.facts import affected
-from research.services.reports import topic_news
-from research.services.reports.topic_news import TopicSummary
+from research.services.reports import since_read as topic_news
+from research.services.reports.since_read import TopicSummary
 from research.services.runs import page as run_page
 from research.services.runs import presenters
 from research.services.runs.execution import pipeline

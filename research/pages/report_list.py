@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -27,11 +28,10 @@ from memory.models.errors import InvalidValue
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.undo import exact_moment, undoes
+from memory.pages.shared.undo import exact_moment, offer, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
-from research.pages.responses import confirm_read, confirm_unread
-from research.services.reports import topic_news
+from research.services.reports import since_read as topic_news
 from research.services.runs.presenters import bare
 
 PAGE_SIZE = 30
@@ -268,3 +268,20 @@ def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
         )
     messages.success(request, words % {"n": count})
     return reverse("research:reports")
+
+
+def confirm_read(request: BeaconRequest, count: int, at: datetime) -> None:
+    """Confirm that reports were marked as read, with an undo."""
+    words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
+    undo = offer(request, "reports-marked", at=at.isoformat(), read=True) if count else ""
+    messages.success(request, words % {"n": count}, extra_tags=undo)
+
+
+def confirm_unread(request: BeaconRequest, count: int, at: datetime, words: str = "") -> None:
+    """Confirm that reports were marked as unread, with an undo."""
+    if not count:
+        messages.info(request, _("These reports are already unread."))
+        return
+    told = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
+    undo = offer(request, "reports-marked", at=at.isoformat(), read=False)
+    messages.success(request, words or told % {"n": count}, extra_tags=undo)

@@ -37,7 +37,7 @@ from memory.pages.shared.undo import offer_revision
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
 from research.pages import topic_list
-from research.pages.responses import not_now
+from research.pages.errors import not_now
 from research.services.budgets import forecasting
 from research.services.facts import staleness
 from research.services.facts.staleness import stale_facts

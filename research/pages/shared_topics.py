@@ -26,8 +26,8 @@ from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
+from research.pages.errors import not_now
 from research.pages.report_list import ReportRow, counts_of
-from research.pages.responses import not_now
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
 from research.services.topics import sharing

@@ -25,10 +25,10 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, redirect_back
 from memory.models import SeenUrl, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages import trash as forget
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer, undoes
-from memory.pages.trash import forget
 from research.models.reports import Link, link_of
 from research.models.topics import everywhere
 from research.pages import topic_list

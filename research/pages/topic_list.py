@@ -42,8 +42,8 @@ from beacon_site.text.numbers import grouped
 from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
 from research.models import DeltaItem, Report, Run, TopicSettings
-from research.services.reports import topic_news
-from research.services.reports.topic_news import TopicSummary
+from research.services.reports import since_read as topic_news
+from research.services.reports.since_read import TopicSummary
 from research.services.runs import presenters
 from research.services.runs.execution.starting import limits_in_words
 from research.services.runs.presenters import cost, started_by, took

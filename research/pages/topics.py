@@ -48,11 +48,12 @@ from memory.services.topic_memory import agent_memory
 from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
 from research.models.reports import link_of
 from research.pages import topic_list
-from research.pages.report_list import counts_of
-from research.pages.responses import confirm_read, not_now
+from research.pages.errors import not_now
+from research.pages.report_list import confirm_read, counts_of
 from research.pages.topic_list import with_figures
 from research.services.facts import affected
-from research.services.reports import reading, topic_news
+from research.services.reports import reading
+from research.services.reports import since_read as topic_news
 from research.services.runs.execution.starting import (
     NotNow,
     create_sample_topic,

@@ -97,7 +97,7 @@ def purge(title: str) -> None:
 
 def leave(name: str, by: str) -> None:
     """Delete an account."""
-    from memory.accounts import deletion as account_deletion
+    from memory.accounts import people as account_deletion
     from memory.models import User
 
     person, staff = (User.objects.get(username=one) for one in (name, by))

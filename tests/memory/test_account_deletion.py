@@ -13,7 +13,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db import OperationalError, models, transaction
 from django.test import Client
 
-from memory.accounts import deletion as account_deletion
+from memory.accounts import people as account_deletion
 from memory.accounts.archive import jobs
 from memory.models import Activity, Archive, Note, Topic, User
 from memory.models.errors import InvalidValue

@@ -19,7 +19,7 @@ from werkzeug import Response
 from beacon_site import celery
 from memory.accounts.archive import app_exports, jobs
 from memory.models import Archive, LibraryDocument, User
-from memory.pages.trash import forget
+from memory.pages import trash as forget
 from memory.services.library import documents
 from memory.services.library.documents import add_document, find
 

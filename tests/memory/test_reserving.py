@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from beacon_site.providers.llm.base import Usage
 from memory.models import CallReservation, ModelCall, User
-from memory.services.llm import booking
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm import asking as booking
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.tasks import forget_api_answers
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import Activity, Proposal
+from memory.pages import trash as forget
 from memory.pages.review import proposals as review_page
-from memory.pages.trash import forget
 from memory.services.review import proposals as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 

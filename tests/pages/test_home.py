@@ -15,8 +15,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
 from research.models import Report, Run, Step
-from research.pages import context_processors
 from research.pages import home as pages_home
+from research.pages import places as context_processors
 from research.services.schedules import scheduling
 from tests.research.factories import (
     make_call,

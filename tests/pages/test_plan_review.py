@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memory.models import Topic, User
 from research.models import Run, Step
-from research.pages import context_processors
+from research.pages import places as context_processors
 from research.services.runs import page as run_page
 from research.services.runs.steps import planning
 from tests.pages.topic_cast import text_of

@@ -13,7 +13,7 @@ from django.urls import reverse
 from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact
 from memory.models.actors import RESEARCH
 from memory.models.errors import InvalidValue, LimitReached
-from memory.pages.trash import forget
+from memory.pages import trash as forget
 from memory.services.content.items import store
 from memory.services.scratchpad import set_value
 from memory.services.search.recall import recall

@@ -10,8 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Report, Run, TopicNews
-from research.services.reports import since_read, topic_news
-from research.services.reports.topic_news import TopicSummary
+from research.services.reports import since_read
+from research.services.reports import since_read as topic_news
+from research.services.reports.since_read import TopicSummary
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 Act = Callable[[Topic], object]

@@ -11,7 +11,7 @@ from memory.models import ContentItem, Revision, Topic, User
 from memory.services.records.invariants import INVARIANTS
 from memory.services.search.bm25 import rebuild_owner
 from research.models import Delivery, Run, Schedule, Step
-from research.services.reports import topic_news
+from research.services.reports import since_read as topic_news
 from research.services.runs.execution import pipeline
 from research.services.schedules import scheduling
 from tests.research.factories import make_hit, make_run, make_topic

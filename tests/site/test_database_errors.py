@@ -25,7 +25,7 @@ from beacon_site.db.errors import (
     retried,
 )
 from memory import tasks
-from memory.accounts import deletion
+from memory.accounts import people as deletion
 from memory.models import BulkAct, Note
 from memory.pages.records import bulk
 from memory.services.notes import saving as notes

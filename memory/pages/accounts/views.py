@@ -31,8 +31,8 @@ from beacon_site.text.dates import zone_of
 from beacon_site.web.http import BeaconRequest, current_page
 from beacon_site.web.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.accounts import agents as accounts_agents
-from memory.accounts import deletion as account_deletion
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
+from memory.accounts import people as account_deletion
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.forms import (

@@ -19,12 +19,19 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
-from beacon_site.providers.llm import endpoint_facts
+from beacon_site.providers.llm import endpoints as endpoint_facts
 from beacon_site.providers.llm.base import LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS
 from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
-from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
-from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from beacon_site.providers.search.base import (
+    ADDRESS,
+    BY_NAME,
+    KEY,
+    SearchOptions,
+    SearchProfile,
+    SearchService,
+    get_search,
+)
 from beacon_site.text.numbers import grouped
 from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest

@@ -22,7 +22,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.providers.search.base import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
 from beacon_site.text.numbers import grouped
 from memory.agents import reflection as reflection_page
@@ -30,8 +30,13 @@ from memory.models import Topic
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
 from research.models.reports import Remark, source_lines
 from research.models.runs import RunQuerySet
-from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, changed_of
-from research.services.reports.watched_parts import watched_parts
+from research.services.reports.delta_rows import (
+    DeltaRow,
+    Quote,
+    SourceRow,
+    changed_of,
+    watched_parts,
+)
 from research.services.runs import page, presenters
 from research.services.runs.context import applied_rules
 from research.services.runs.presenters import manifest_rows

@@ -18,8 +18,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.providers.search.base import SERVICES, SearchProfile
-from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, CATALOGUE, KEY
+from beacon_site.providers.search.base import (
+    ADDRESS,
+    BY_NAME,
+    CATALOGUE,
+    KEY,
+    SERVICES,
+    SearchProfile,
+)
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import clean, one_line, slug_of
 from beacon_site.text.numbers import grouped
