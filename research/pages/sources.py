@@ -25,7 +25,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, redirect_back
 from memory.models import SeenUrl, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.pages import trash as forget
+from memory.pages import trash
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer, undoes
@@ -265,7 +265,7 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
 @act("url-forget")
 def source_forget_url(request: BeaconRequest, slug: str) -> str:
     """Forget that a URL was seen, so a search can return it as new."""
-    line = forget.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
+    line = trash.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
     undo = offer(request, "url-forgotten", slug=slug, line=line.pk)
     words = _("Forgotten. %(url)s can appear as new again. Facts from it are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
@@ -274,7 +274,7 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
 
 @undoes("url-forgotten")
 def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
-    url = forget.remember_url(_topic(request, slug), line, by=request.actor)
+    url = trash.remember_url(_topic(request, slug), line, by=request.actor)
     messages.success(request, _("%(url)s is marked as seen again.") % {"url": shorten(url, 120)})
     return _desk(slug)
 

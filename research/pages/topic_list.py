@@ -42,7 +42,7 @@ from beacon_site.text.numbers import grouped
 from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
 from research.models import DeltaItem, Report, Run, TopicSettings
-from research.services.reports import since_read as topic_news
+from research.services.reports import since_read
 from research.services.reports.since_read import TopicSummary
 from research.services.runs import presenters
 from research.services.runs.execution.starting import limits_in_words
@@ -305,7 +305,7 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.last_run = run
         if run.number is not None:
             row.new_counts.append(run.new_facts)
-    told = topic_news.told_of(topic.news for topic in topics if hasattr(topic, "news"))
+    told = since_read.told_of(topic.news for topic in topics if hasattr(topic, "news"))
     for key, row in rows.items():
         row.news = told.get(key, TopicSummary())
     return list(rows.values())

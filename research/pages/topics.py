@@ -52,8 +52,7 @@ from research.pages.errors import not_now
 from research.pages.report_list import confirm_read, counts_of
 from research.pages.topic_list import with_figures
 from research.services.facts import affected
-from research.services.reports import reading
-from research.services.reports import since_read as topic_news
+from research.services.reports import reading, since_read
 from research.services.runs.execution.starting import (
     NotNow,
     create_sample_topic,
@@ -131,7 +130,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     if act == "read" and chosen:
         found: Any = Report.objects.of(request.user).live()
         rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
-        confirm_read(request, *topic_news.mark_read(rows))
+        confirm_read(request, *since_read.mark_read(rows))
         return redirect_back(request, back)
     if act not in acts.ACTS or not acts.ACTS[act].many or not chosen:
         messages.warning(request, _("Select at least one topic."))

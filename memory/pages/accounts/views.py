@@ -32,7 +32,6 @@ from beacon_site.web.http import BeaconRequest, current_page
 from beacon_site.web.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.accounts import agents as accounts_agents
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
-from memory.accounts import people as account_deletion
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
 from memory.accounts.forms import (
@@ -111,14 +110,14 @@ def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm)
     if not form.is_valid():
         return False
     try:
-        account_deletion.check_typed(person, form.cleaned_data["name"])
-        account_deletion.check_not_last_admin(person)
+        people.check_typed(person, form.cleaned_data["name"])
+        people.check_not_last_admin(person)
     except InvalidValue as exc:
         form.add_error("name" if exc.errors else None, str(exc))
         return False
     try:
         methods.check_confirmed(request, form.cleaned_data.get("password", ""))
-        account_deletion.delete_account(person, typed=form.cleaned_data["name"], by=request.user)
+        people.delete_account(person, typed=form.cleaned_data["name"], by=request.user)
     except InvalidValue as exc:
         form.take(exc)
         return False
@@ -131,7 +130,7 @@ def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> Ht
         "person": person,
         "is_own": is_own,
         "form": form,
-        "goes": account_deletion.deletion_summary(person),
+        "goes": people.deletion_summary(person),
         "stays": _why_it_stays(person),
         "tab": "sign-ins" if is_own else "people",
     }
@@ -143,7 +142,7 @@ def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> Ht
 
 def _why_it_stays(person: User) -> str:
     try:
-        account_deletion.check_not_last_admin(person)
+        people.check_not_last_admin(person)
     except InvalidValue as exc:
         return str(exc)
     return ""

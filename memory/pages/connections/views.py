@@ -19,7 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
-from beacon_site.providers.llm import endpoints as endpoint_facts
+from beacon_site.providers.llm import endpoints
 from beacon_site.providers.llm.base import LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS
 from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
@@ -187,7 +187,7 @@ def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: boo
 def list_models(profile: LlmProfile) -> tuple[list[str], str]:
     """Return the names of an endpoint's models, or none and the reason."""
     try:
-        return ended_within(LISTING_SECONDS, lambda: endpoint_facts.list_models(profile)), ""
+        return ended_within(LISTING_SECONDS, lambda: endpoints.list_models(profile)), ""
     except ProviderError as exc:
         return [], str(exc)
     except TimeoutError:
