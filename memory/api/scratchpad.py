@@ -16,13 +16,13 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
-from memory.api.proposals import check_unreviewed
+from memory.api.review import check_unreviewed
 from memory.api.shown import RecordOut, open_to_agents, used
 from memory.api.versions import tagged
 from memory.models import ScratchpadEntry
+from memory.models.content import MOST_VALUE
 from memory.models.errors import NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
-from memory.models.scratchpad import MOST_VALUE
 from memory.services import scratchpad
 
 api = router("scratchpad", is_held=True)

@@ -22,9 +22,9 @@ from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import item, shows
 from memory.models.errors import InvalidValue
-from memory.pages.trash import listing as trash_page
 from memory.services.records import acts as record_acts
 from memory.services.records import kinds as record_kinds
+from memory.services.records import trash as trash_page
 
 api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"

@@ -18,12 +18,12 @@ from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
 from beacon_site.text.messages import gettext as _
 from memory.models.accounts import FIRST_ROWS, User
 from memory.models.actors import Actor
+from memory.models.chat import Reflection
 from memory.models.conflicts import Conflict
 from memory.models.errors import InvalidValue
 from memory.models.history import Activity, ModelCall, OwnedQuerySet, Revision, Use
 from memory.models.proposals import Proposal
 from memory.models.ratings import Rating
-from memory.models.reflection import Reflection
 from memory.models.remembered import Remembered, RememberedQuerySet
 
 

@@ -25,6 +25,7 @@ from beacon_site.providers.llm.tokens import counted, how_in_words
 from beacon_site.text.cleaning import clean, in_brief, shorten, uuid_of, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_to
 from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
 from memory.agents.chat import without as comparing
@@ -34,7 +35,6 @@ from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.responses import redirect_to
 from memory.pages.shared.undo import offer_revision
 from memory.services.content.items import checked_scope
 from memory.services.context.layers import (
@@ -50,7 +50,7 @@ from memory.services.context.layers import (
 from memory.services.context.topic_block import TopicBlock, topic_block
 from memory.services.files.texts import size_in_words
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.records import acts as record_acts
 from memory.services.topic_memory import KnownFact
 

@@ -29,10 +29,18 @@ from beacon_site.text import markdown
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import numbered
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    own_or_404,
+    redirect_to,
+    refused,
+)
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat.conversation import LONGEST_TITLE
 from memory.agents.chat.turn import RECALL
+from memory.agents.reflection import shown_of
 from memory.models import (
     Conflict,
     Message,
@@ -47,14 +55,6 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.reflections import shown_of
-from memory.pages.shared.responses import (
-    AsksAboutSecrets,
-    CleanTextField,
-    own_or_404,
-    redirect_to,
-    refused,
-)
 from memory.pages.shared.undo import offer_revision
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of

@@ -22,11 +22,7 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
-from memory.models.conflicts import sides_by_type
-from memory.models.errors import MemoryRefused
-from memory.models.file_format import statements_found
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     KEEP_SECRETS,
     in_inbox,
     is_in_inbox,
@@ -36,6 +32,10 @@ from memory.pages.shared.responses import (
     redirect_back,
     redirect_to,
 )
+from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
+from memory.models.conflicts import sides_by_type
+from memory.models.errors import MemoryRefused
+from memory.models.file_format import statements_found
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services

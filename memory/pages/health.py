@@ -31,10 +31,10 @@ from redis.exceptions import RedisError
 from beacon_site import health
 from beacon_site.celery import send
 from beacon_site.embedded.places import BY_HAND
-from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.pages.shared.responses import redirect_back, staff_only
 from memory.services.files import mirror_folder
 from memory.services.llm import connections, embedders
 from memory.services.notes import maintenance

@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona

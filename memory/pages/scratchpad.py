@@ -24,13 +24,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Revision, ScratchpadEntry, User, origins
-from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.models.remembered import OWNER_SCOPE
-from memory.models.scratchpad import MOST_KEY
-from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     cleaned_of,
@@ -38,6 +32,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     report_cleaned,
 )
+from memory.models import Revision, ScratchpadEntry, User, origins
+from memory.models.content import MOST_KEY
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.models.remembered import OWNER_SCOPE
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision
 from memory.services import scratchpad
 

@@ -21,20 +21,28 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.net import mail, web_push
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField, redirect_back
 from memory.accounts.people import works_here_alone
 from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User
+from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField, redirect_back
-from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
+from memory.pages.shared.undo import (
+    State,
+    offer,
+    offer_settings,
+    register_settings,
+    settings_now,
+    undoes,
+)
 from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
 from research.models.notifications import LONGEST_NAME, Reports
 from research.pages import digests as pages_digests
+from research.pages import topic_list
 from research.services.notifications import channels as notifications_channels
 from research.services.notifications import digests, sending
 from research.services.schedules.scheduling import weekday_names
-from research.services.topics import page as topic_page
 
 _ADDRESSES = {
     Channel.Kind.EMAIL: (
@@ -510,7 +518,7 @@ def _resume_feed(request: BeaconRequest, feed: str) -> str:
 @login_required
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     """Choose which messages one topic sends, and where."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     chosen = notifications_channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
     if request.method == "POST" and form.is_valid():
@@ -522,7 +530,7 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         undo = offer_settings(request, "notices", before, str(topic.pk))
         messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
-    context = {"topic": topic, "form": form, "tab": "settings", "head": topic_page.head_of(topic)}
+    context = {"topic": topic, "form": form, "tab": "settings", "head": topic_list.head_of(topic)}
     return render(request, "research/topic_notices.html", context)
 
 
@@ -540,3 +548,44 @@ def kept_mails(request: BeaconRequest) -> HttpResponse:
         "mails": mail.last_mails() if kept else [],
     }
     return render(request, "research/mails.html", context)
+
+
+# --- undoing a change to settings ---
+
+_DIGEST = ("often", "hour", "weekday", "even_if_quiet")
+_NOTICES = ("own", "reports", "failures", "in_digest")
+
+
+def _digest(owner: User, _target: str) -> State:
+    chosen = digests.settings_of(owner)
+    out = TopicNotices.objects.filter(topic__owner=owner, in_digest=False)
+    left_out = sorted(str(pk) for pk in out.values_list("topic_id", flat=True))
+    return {name: getattr(chosen, name) for name in _DIGEST} | {"left_out": left_out}
+
+
+def _put_digest(owner: User, target: str, values: State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**settings_now(owner, "digest", target), **values}
+    left_out = Topic.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    digests.save_settings(owner, by=by, left_out=left_out, **wanted)
+
+
+def _notices(owner: User, target: str) -> State | None:
+    topics = Topic.objects.of(owner).live().select_related("owner")
+    topic = topics.filter(pk=target).first()
+    if topic is None:
+        return None
+    chosen = notifications_channels.choice_of(topic)
+    out = chosen.left_out.values_list("pk", flat=True) if chosen.pk else ()
+    left_out = sorted(str(pk) for pk in out)
+    return {name: getattr(chosen, name) for name in _NOTICES} | {"left_out": left_out}
+
+
+def _put_notices(owner: User, target: str, values: State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**settings_now(owner, "notices", target), **values}
+    topic = Topic.objects.of(owner).live().select_related("owner").get(pk=target)
+    left_out = Channel.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    notifications_channels.choose(topic, by=by, left_out=left_out, **wanted)
+
+
+register_settings("digest", _digest, _put_digest)
+register_settings("notices", _notices, _put_notices)

@@ -19,17 +19,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.models import Membership, Topic, User
 from memory.models.errors import InvalidValue, Locked, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
+from research.pages import topic_list
+from research.pages.errors import not_now
 from research.pages.report_list import ReportRow, counts_of
-from research.pages.responses import not_now
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
-from research.services.topics import page as topic_page
 from research.services.topics import sharing
 from research.services.topics.settings.editing import EditConflict
 from research.services.topics.topic_form import EditorForm, base_of
@@ -454,7 +454,7 @@ class MemberForm(forms.Form):
 @idempotent_post
 def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     """List the people the topic is shared with, and add one."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     form = MemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         name, role = form.cleaned_data["username"], form.cleaned_data["role"]
@@ -478,7 +478,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         "members": list(topic.members.all()),
         "roles": Membership.Role.choices,
         "tab": "settings",
-        "head": topic_page.head_of(topic),
+        "head": topic_list.head_of(topic),
     }
     return render(request, "research/topic_people.html", context)
 

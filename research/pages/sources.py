@@ -22,15 +22,16 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
-from memory.models import Topic
+from beacon_site.web.responses import CleanTextField, redirect_back
+from memory.models import SeenUrl, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages import trash
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import CleanTextField, redirect_back
 from memory.pages.shared.undo import act, offer, undoes
-from memory.pages.trash import forget
 from research.models.reports import Link, link_of
 from research.models.topics import everywhere
+from research.pages import topic_list
 from research.services.runs.search import reading
 from research.services.sources import figures as source_desk
 from research.services.sources import figures as source_rules
@@ -44,7 +45,6 @@ from research.services.sources.figures import (
     Act,
     SourcesFilter,
 )
-from research.services.topics import page as topic_page
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.standing_rules import CHECK, STOP, Kind
 
@@ -143,7 +143,7 @@ def rules_of(topic: Any, form: RuleForm | None = None) -> Rules:
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:
-    return get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    return get_object_or_404(topic_list.topics_of(request.user), slug=slug)
 
 
 def _desk(slug: str) -> str:
@@ -173,7 +173,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
     context: dict[str, Any] = {
         "topic": topic,
         "tab": "sources",
-        "head": topic_page.head_of(topic),
+        "head": topic_list.head_of(topic),
         "wanted": wanted,
         "bar": FilterBar(
             reverse("research:topic-sources", args=[topic.slug]), "sources", query,
@@ -186,7 +186,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "columns": (columns := source_desk.columns(wanted, listing.rows)),
         "shown": {column.name for column in columns},
         "name_query": wanted.sorted_by("name"),
-        "seen_count": topic_page.seen_count(topic),
+        "seen_count": SeenUrl.objects.filter(topic=topic).count(),
         "elsewhere": [
             (place, ACT_WORDS[Act(act)]) for place, act in source_desk.not_met(rules, listing.rows)
         ],
@@ -265,7 +265,7 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
 @act("url-forget")
 def source_forget_url(request: BeaconRequest, slug: str) -> str:
     """Forget that a URL was seen, so a search can return it as new."""
-    line = forget.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
+    line = trash.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
     undo = offer(request, "url-forgotten", slug=slug, line=line.pk)
     words = _("Forgotten. %(url)s can appear as new again. Facts from it are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
@@ -274,7 +274,7 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
 
 @undoes("url-forgotten")
 def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
-    url = forget.remember_url(_topic(request, slug), line, by=request.actor)
+    url = trash.remember_url(_topic(request, slug), line, by=request.actor)
     messages.success(request, _("%(url)s is marked as seen again.") % {"url": shorten(url, 120)})
     return _desk(slug)
 
@@ -394,7 +394,7 @@ def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> Ht
     context = {"topic": topic, "tab": "facts", "rules": rules_of(topic, form)}
     if request.htmx:
         return render(request, "research/_rules.html", context)
-    head = topic_page.head_of(topic)
+    head = topic_list.head_of(topic)
     return render(request, "research/topic_rules.html", context | {"head": head})
 
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.base import LlmProfile, Message, ToolCall
-from beacon_site.providers.llm.endpoint_facts import (
+from beacon_site.providers.llm.endpoints import (
     context_tokens,
     embedding_dimensions,
     list_models,

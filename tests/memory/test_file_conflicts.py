@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memory.api.conflicts import ConflictOut, _with_files
+from memory.api.review import ConflictOut, _with_files
 from memory.models import Conflict, MemoryFile, MountedFolder, Note, Section, User
 from memory.models.errors import InvalidValue
 from memory.models.file_format import digest_of, statements_of

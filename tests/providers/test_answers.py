@@ -16,8 +16,8 @@ from beacon_site.net.errors import (
 )
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.search import answers
+from beacon_site.providers.search.answers import text_of_html
 from beacon_site.providers.search.base import SearchHit, SearchOptions
-from beacon_site.providers.search.results import text_of_html
 
 KEY = "shared-secret-0123456789"
 HTTP = ServiceHttp("Vendor", secret={"key": KEY})

@@ -10,12 +10,15 @@ import pytest
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import endpoints
 from beacon_site.providers.llm.base import JSON_MODES, LlmProfile, Message
-from beacon_site.providers.llm.endpoint_facts import (
+from beacon_site.providers.llm.endpoints import (
+    KINDS,
+    address_of,
+    complaint_about,
     context_tokens,
     embedding_dimensions,
+    kind_by_address,
     list_models,
 )
-from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
 from beacon_site.providers.llm.openai_model import OpenAIModel
 from tests.providers import servers
 from tests.providers.servers import says, status

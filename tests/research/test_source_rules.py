@@ -9,7 +9,7 @@ import pytest
 
 from memory.models import Activity, RefusedSource, SeenUrl, Source, SourceRule, Topic
 from memory.models.errors import InvalidValue, LimitReached
-from memory.pages.trash.forget import forget_url, remember_url
+from memory.pages.trash import forget_url, remember_url
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.execution import starting
 from research.services.runs.search import reading

@@ -30,7 +30,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy
 
-from beacon_site.net.media_types import HTML
+from beacon_site.net.charsets import HTML
 from beacon_site.text import values
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc

@@ -30,13 +30,12 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 from memory.agents import reflection as reflection_services
 from memory.agents.chat.conversation import LOG_DAYS, is_to_keep
-from memory.agents.chat.prompt import ASK, transcript_of, words_trust
+from memory.agents.chat.turn import ASK, transcript_of, words_trust
 from memory.agents.reflection import EntryContent, findings_in, why_not_talk
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
 from memory.services.notes.saving import lowest_trust, write_note
 from memory.services.observations.consolidation import (
     keep_lines,

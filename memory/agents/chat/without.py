@@ -27,8 +27,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.remembered import OWNER_SCOPE
 from memory.services.context.layers import CHARACTERS, MOST_CHARACTERS, Context, build_context
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter, check_month
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model, check_month
 
 ASK = "ask"  # Beacon's own agent
 PATIENCE = timedelta(minutes=10)  # how long the page waits for the answers

@@ -34,8 +34,7 @@ from memory.agents.tools.output_store import ResultStore, StoredOutput
 from memory.agents.tools.types import MemoryTool, ToolContext
 from memory.models import Topic
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, Meter
+from memory.services.llm.asking import BudgetReached, Meter, ask_model
 
 logger = structlog.get_logger(__name__)
 

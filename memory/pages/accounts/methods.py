@@ -20,10 +20,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField, next_of, page_of_ours
 from memory.accounts import methods, sign_ins, single_sign_on
+from memory.accounts.forms import ConfirmForm
 from memory.models import Invitation, User
 from memory.models.errors import InvalidValue
-from memory.pages.accounts.forms import ConfirmForm
 from memory.pages.accounts.views import (
     HOME,
     dead_link,
@@ -32,7 +33,6 @@ from memory.pages.accounts.views import (
     sign_in_address,
     too_many_from_here,
 )
-from memory.pages.shared.responses import CleanTextField, next_of, page_of_ours
 
 GET_POST = require_http_methods(["GET", "POST"])
 

@@ -16,7 +16,7 @@ from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import DEFAULT_EMBEDDING_MODEL, LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
-from beacon_site.providers.search.catalogue import ADDRESS, KEY, SearchService
+from beacon_site.providers.search.base import ADDRESS, KEY, SearchService
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from memory.models import Connection, User
 from memory.models.llm import stored_price

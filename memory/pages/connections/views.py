@@ -19,15 +19,23 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
-from beacon_site.providers.llm import endpoint_facts
+from beacon_site.providers.llm import endpoints
 from beacon_site.providers.llm.base import LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS
 from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
-from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
-from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from beacon_site.providers.search.base import (
+    ADDRESS,
+    BY_NAME,
+    KEY,
+    SearchOptions,
+    SearchProfile,
+    SearchService,
+    get_search,
+)
 from beacon_site.text.numbers import grouped
 from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import staff_only
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
     ConnectionForm,
@@ -38,7 +46,6 @@ from memory.pages.connections.forms import (
     ServiceForm,
     service_form,
 )
-from memory.pages.shared.responses import staff_only
 from memory.services.llm import connections, embedders
 from memory.services.llm.asking import price
 from memory.services.search import embedding, vectors
@@ -180,7 +187,7 @@ def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: boo
 def list_models(profile: LlmProfile) -> tuple[list[str], str]:
     """Return the names of an endpoint's models, or none and the reason."""
     try:
-        return ended_within(LISTING_SECONDS, lambda: endpoint_facts.list_models(profile)), ""
+        return ended_within(LISTING_SECONDS, lambda: endpoints.list_models(profile)), ""
     except ProviderError as exc:
         return [], str(exc)
     except TimeoutError:

@@ -20,6 +20,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -32,7 +33,6 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, DayField
 from memory.pages.shared.undo import offer_revision
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file

@@ -27,6 +27,7 @@ from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import next_of
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -35,7 +36,6 @@ from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
-from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import offer, undoes
 from memory.services.notes.checks import comma_problem
 from memory.services.notes.saving import PINNED, expiry

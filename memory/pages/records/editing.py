@@ -21,13 +21,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import number_of
 from beacon_site.text.diff import Merge, merge
 from beacon_site.web.http import BeaconRequest
-from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
-from memory.models.actors import Actor
-from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.models.history import as_json
-from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
-from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     next_of,
@@ -35,6 +29,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     report_cleaned,
 )
+from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.models.history import as_json
+from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
+from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision
 from memory.services.notes import saving as notes
 from memory.services.notes.checks import TYPICAL, NoteChecks

@@ -17,10 +17,10 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import next_of
 from memory.models import SavedView, User
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000

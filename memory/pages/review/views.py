@@ -20,12 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.text.cleaning import uuids_of
 from beacon_site.web.http import BeaconRequest
-from memory.accounts.agents import agents_of
-from memory.models import Proposal, RefusedSource, ReviewLevel, origins
-from memory.models.errors import MemoryRefused
-from memory.pages.review import acts as review_acts
-from memory.pages.review import proposals as review_page
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     KEEP_SECRETS,
     in_inbox,
     is_in_inbox,
@@ -36,7 +31,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     refused,
 )
+from memory.accounts.agents import agents_of
+from memory.models import Proposal, RefusedSource, ReviewLevel, origins
+from memory.models.errors import MemoryRefused
+from memory.pages.review import proposals as review_page
 from memory.pages.shared.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
+from memory.services.review import acts as review_acts
 from memory.services.review import blocking, outdated, trust
 from memory.services.review import proposals as review_services
 from memory.services.review import quarantine as aside
@@ -272,7 +272,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
-    told = {"what": review_page.title_of(found)}
+    told = {"what": review_services.title_of(found)}
     is_trashed = found.after.get("act") == TRASH
     said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Saved: %(what)s.")) % told
     if applied.merged:

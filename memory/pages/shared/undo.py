@@ -27,11 +27,11 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.text.dates import moment_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import in_notice, next_of, redirect_back, refused
 from memory.accounts import agents
 from memory.models import Activity, Agent, Remembered, Revision, Undo, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
-from memory.pages.shared.responses import in_notice, next_of, redirect_back, refused
 from memory.services.context import identity
 from memory.services.review import proposals as review_services
 

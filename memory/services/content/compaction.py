@@ -27,7 +27,7 @@ from beacon_site.text import injection
 from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
 from beacon_site.text.numbers import grouped
 from memory.models import Agent, ContentItem, Sensitivity, Trust
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 
 # --- shapes of text ---
 

@@ -39,8 +39,7 @@ from memory.models.file_format import (
 from memory.services.files import texts
 from memory.services.files.texts import cleaned
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter, check_month
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model, check_month
 
 _BULLETS = ("- ", "* ", "+ ")
 

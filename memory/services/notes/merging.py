@@ -25,8 +25,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.models.remembered import OWNER_SCOPE, names_excluded, scope_excluding
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
 from memory.services.notes.checks import NoteChecks
 from memory.services.notes.saving import insert, lowest_trust, point_at
 

@@ -21,8 +21,7 @@ from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.notes.checks import NoteChecks, usual_stability
 from memory.services.notes.saving import chain
-from memory.services.observations.lines import Line, checked
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, checked, remember_lines
 
 # Values of `act` in a proposal's `after`, if it neither creates nor replaces a note.
 MERGE, TRASH = "merge", "trash"

@@ -22,16 +22,21 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.providers.search.base import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
 from beacon_site.text.numbers import grouped
+from memory.agents import reflection
 from memory.models import Topic
-from memory.pages import reflections as reflection_page
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
 from research.models.reports import Remark, source_lines
 from research.models.runs import RunQuerySet
-from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, changed_of
-from research.services.reports.watched_parts import watched_parts
+from research.services.reports.delta_rows import (
+    DeltaRow,
+    Quote,
+    SourceRow,
+    changed_of,
+    watched_parts,
+)
 from research.services.runs import page, presenters
 from research.services.runs.context import applied_rules
 from research.services.runs.presenters import manifest_rows
@@ -158,7 +163,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         ),
         "non_web_services": [] if found_hits else non_web_services(steps),
         "memory": presenters.of_run(run, found["changed"].items),
-        "reflection": reflection_page.shown_of(run.topic.owner, run.source),
+        "reflection": reflection.shown_of(run.topic.owner, run.source),
         "memory_words": presenters.memory_words(run.topic),
         "manifest": manifest_rows(run),
         "took": presenters.took(run),

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.text.cleaning import in_brief, one_line, shorten
 from beacon_site.text.markdown import by_direction, render
 from beacon_site.text.numbers import grouped
-from memory.pages.shared.responses import CleanTextField
+from beacon_site.web.responses import CleanTextField
 from memory.services.context.topic_block import still_offered
 from memory.services.llm import connections
 from research.models import Hit, Run, Step, ToolCall, TopicSettings

@@ -39,12 +39,12 @@ from memory.models.errors import InvalidValue
 from memory.models.history import as_json
 from memory.models.origins import HEURISTIC
 from memory.models.remembered import TRASH_DAYS
-from memory.pages.review import acts as review_acts
 from memory.services import topic_memory
 from memory.services.records import traces
 from memory.services.records.kinds import Along
 from memory.services.records.kinds import number_in_words as counted_words
 from memory.services.records.traces import MOST_LISTED, Traces, redact
+from memory.services.review import acts as review_acts
 from research.models import (
     Delivery,
     DeltaItem,

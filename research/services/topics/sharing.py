@@ -40,7 +40,7 @@ from research.services.reports.since_read import ReadRun
 from research.services.runs.execution import starting
 from research.services.runs.execution.starting import NotNow
 from research.services.runs.reporting.merged_deltas import merge
-from research.services.topics.page import FactRow, host_of
+from research.services.topics.facts import FactRow, host_of
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import EDITABLE_BY_EDITORS, State

@@ -18,15 +18,21 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.providers.search.base import SERVICES, SearchProfile
-from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, CATALOGUE, KEY
+from beacon_site.providers.search.base import (
+    ADDRESS,
+    BY_NAME,
+    CATALOGUE,
+    KEY,
+    SERVICES,
+    SearchProfile,
+)
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import clean, one_line, slug_of
 from beacon_site.text.numbers import grouped
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS

@@ -22,7 +22,7 @@ from beacon_site.text.messages import ngettext
 from memory.models import Activity, Revision, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.review import proposals as review_services
 from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
 from research.models.runs import RETRIED

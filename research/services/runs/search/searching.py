@@ -23,13 +23,14 @@ from beacon_site.net.errors import (
     ServiceUnreachable,
 )
 from beacon_site.providers.search.base import (
+    BY_NAME,
+    KEY,
     SERVICES,
     SearchHit,
     SearchOptions,
     SearchProvider,
     get_search,
 )
-from beacon_site.providers.search.catalogue import BY_NAME, KEY
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
 from memory.models import User

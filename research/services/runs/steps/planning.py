@@ -27,8 +27,7 @@ from memory.models.actors import RESEARCH, Actor
 from memory.services import topic_memory
 from memory.services.context import topic_block
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached, ask_model
 from memory.services.topic_memory import TopicMemory
 from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan

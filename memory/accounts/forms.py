@@ -23,12 +23,12 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
+from beacon_site.web.responses import CleanTextField
 from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
 from memory.models import Agent, Topic, User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
-from memory.pages.shared.responses import CleanTextField
 
 
 def choices() -> list[tuple[str, str]]:
