@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from memory.accounts import deletion
 from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
 from research.models import Comment, Report, Run, TopicSettings
 from research.models.reports import source_lines
@@ -370,6 +371,19 @@ def test_a_deleted_account_takes_its_comments_along_and_no_undo_brings_them_back
     assert not Comment.objects.exists()
 
 
+def test_a_members_deleted_account_is_in_the_owners_log(
+    browser: Client, member: Membership, bob: User
+):
+    topic = member.topic
+
+    deletion.delete_account(bob, typed="bob", by=bob)
+
+    assert not topic.members.exists()
+    line = Activity.objects.of(topic.owner).get(kind="topic-left")
+    assert (line.actor, line.detail["member"]) == ("human:bob", "bob")
+    assert "a member left" in text_of(browser.get("/activity/"))
+
+
 def test_former_texts_are_deleted_with_the_topic(commenter: Membership, run: Run, reader: Client):
     made = sharing.add_comment(run.report, "A secret thought", author=commenter.user)
     reader.post(comments(run, f"{made.pk}/delete/"))
@@ -448,6 +462,19 @@ def test_an_editor_starts_a_run_which_names_them(editor: Membership, run: Run, r
     assert "Run started" in shown and "Run in progress" in shown
     assert "already in progress" in text_of(reader.post(shared(run.topic, "run/"), follow=True))
     assert Run.objects.filter(topic=run.topic).unfinished().count() == 1
+
+
+def test_an_editors_run_doesnt_search_the_owners_library(
+    editor: Membership, run: Run, reader: Client
+):
+    TopicSettings.objects.update(services=["library"])
+    answer = reader.post(shared(run.topic, "run/"))
+    assert answer.status_code == 409 and "Only this topic’s owner" in text_of(answer)
+    assert "The run wasn’t started" in text_of(answer)
+
+    TopicSettings.objects.update(services=["library", "wikipedia"])
+    reader.post(shared(run.topic, "run/"))
+    assert Run.objects.latest("pk").settings["services"] == ["wikipedia"]
 
 
 def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(

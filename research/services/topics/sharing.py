@@ -38,7 +38,7 @@ from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
 from research.services.reports.since_read import ReadRun
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import NotNow, OnlyLibrary
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.topics.facts import FactRow, host_of
 from research.services.topics.settings import editing as topic_editing
@@ -440,16 +440,20 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
 
 
 def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run:
-    """Queue a run as an editor, within the owner's limits.
+    """Queue a run as an editor, within the owner's limits and without searching the owner's library.
 
     Raises RunAlreadyActive, and NotNow with a reason that tells nothing about the owner's other
     topics.
     """
     try:
-        return starting.start_run(topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded)
+        return starting.start_run(
+            topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded, may_search_library=False
+        )
     except NotNow as exc:
         if topic.archived_at is not None:
             why = _("The owner has archived this topic, so no run was started.")
+        elif isinstance(exc, OnlyLibrary):
+            why = _("Only this topic’s owner can start its runs. No run was started.")
         elif exc.retry_after:
             why = _(
                 "The owner’s limit of runs per hour has been reached, so no run was started. Try again in %(minutes)d min."
