@@ -368,7 +368,7 @@ def _was_found(hit: Hit) -> bool:
     return hit.service != known_pages.SERVICE
 
 
-def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
+def _line(state: str, rows: Sequence[dict[str, Any]]) -> str:
     """Return the summary of a group's hits: `9 read · 1 could not be read`."""
     counts = Counter(row.hit.reading for row in rows)
     same = counts[Hit.Reading.NEAR_DUPLICATE]
