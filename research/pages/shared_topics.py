@@ -27,7 +27,7 @@ from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
 from research.pages.errors import not_now
-from research.pages.report_list import ReportRow, counts_of
+from research.pages.report_list import counts_of, row_of
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
 from research.services.topics import sharing
@@ -91,7 +91,7 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     member = _member(request, pk)
     page = sharing.page_of_reports(member.topic, request.GET.get("cursor", ""))
     counts = counts_of([report.run_id for report in page.rows])
-    rows = [ReportRow(report, counts[report.run_id]) for report in page.rows]
+    rows = [row_of(report, counts[report.run_id]) for report in page.rows]
     return _show(
         request, "shared_topic_reports", member, "reports", rows=rows, next_cursor=page.next_cursor
     )

@@ -101,7 +101,7 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     preview = answer.context["preview"]
     built = build_context(alice, message="Which fares are cheap?")
 
-    sizes = {one.name: one.tokens for one in preview.segments}
+    sizes = {one["name"]: one["tokens"] for one in preview.segments}
     assert sizes == {one.name: one.size.tokens for one in built.layers if one.lines}
     html = text_of(answer)
     assert "Search results on fares are stale." in html
@@ -222,7 +222,7 @@ def test_what_came_from_outside_is_marked_in_the_list_and_on_the_bar(browser: Cl
     answer = browser.get(AGENTS)
     assert '<span class="tag warn">external</span>' in text_of(answer)
     assert "external, marked as data" in text_of(answer)
-    sizes = {one.name: one.tokens for one in answer.context["preview"].segments}
+    sizes = {one["name"]: one["tokens"] for one in answer.context["preview"].segments}
     assert sizes["outside"] > 0
 
 

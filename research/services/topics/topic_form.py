@@ -387,16 +387,6 @@ _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # the maximum of an integer column, rounded
 
 
-_USUAL = (
-    TopicSettings.Depth.QUICK,
-    TopicSettings.TimeFrame.ANY,
-    TopicSettings.Style.STANDARD,
-    TopicSettings.Reading.NORMAL,
-    TopicSettings.PlanReview.NO,
-    TopicSettings.OverLimit.SKIP,
-)
-
-
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     widget = forms.NumberInput(attrs={"inputmode": "numeric"})
     return forms.IntegerField(
