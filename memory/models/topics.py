@@ -70,7 +70,7 @@ class SourceRule(models.Model):
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     place = models.TextField(gettext_lazy("place"))
-    act = models.CharField(gettext_lazy("act"), max_length=5, choices=Act)
+    act = models.CharField(gettext_lazy("action"), max_length=5, choices=Act)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[SourceRule]] = OwnedQuerySet.as_manager()

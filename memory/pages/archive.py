@@ -81,13 +81,13 @@ class ReadingForm(forms.Form):
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
-        help_text=gettext_lazy("They’re added to the Library, where you can search them."),
+        help_text=gettext_lazy("Beacon adds them to the Library, where you can search them."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Hide conversations and files from models and research"),
         required=False,
         help_text=gettext_lazy(
-            "They’re marked as sensitive. You can change this for each document in the Library."
+            "Beacon marks them as sensitive. You can change this for each document in the Library."
         ),
     )
 
@@ -252,7 +252,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _perform(row)
     else:
-        messages.info(request, _("This has already been done or is in progress."))
+        messages.info(request, _("This import is already done or in progress."))
     return _after(request, row)
 
 
@@ -274,7 +274,7 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:
-        messages.info(request, _("This was already imported, or has no preview yet."))
+        messages.info(request, _("This import is already done, or its preview isn’t ready yet."))
     return _after(request, row)
 
 
@@ -288,7 +288,7 @@ def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Stop fetching an import's web pages; those fetched so far are kept."""
     row = _row(request, pk)
     if not jobs.stop_pages(row):
-        messages.info(request, _("This is no longer in progress."))
+        messages.info(request, _("No pages are being fetched for this import."))
     row.refresh_from_db()
     return _after(request, row)
 
@@ -310,7 +310,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)
     if row.state == Archive.State.RUNNING:
-        messages.error(request, _("This is in progress. Try again when it’s done."))
+        messages.error(request, _("This is still in progress. Try again when it’s done."))
         return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
     messages.success(request, _("File for “%(name)s” deleted.") % {"name": row.name})

@@ -443,7 +443,7 @@ def _round(request: BeaconRequest) -> int:
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
-        messages.info(request, _("Tests can’t be sent again. Send a new one."))
+        messages.info(request, _("A test can’t be resent. Send a new one."))
     elif sending.again(row, seen=_round(request)):
         messages.success(request, _("Sending again."))
     else:

@@ -159,7 +159,7 @@ def test_an_agent_makes_so_many_topics_an_hour(agent: Program, person: Program) 
         assert agent.post("/topics", {"title": f"Topic {number}"}).status_code == 201
 
     late = agent.post("/topics", {"title": "One more"})
-    assert "which is the limit" in problem(late, 429)["detail"]
+    assert "reached the limit of" in problem(late, 429)["detail"]
     assert 3_500 < int(late["Retry-After"]) <= 3_600
     told = call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "One more"})
     assert told.data["error"] == "limit"

@@ -135,7 +135,7 @@ def test_refused_twice_it_is_refused_once(alice: Any):
 def test_so_many_are_refused_at_most(alice: Any, monkeypatch: Any):
     monkeypatch.setattr(blocking, "MOST", 1)
     blocking.refuse(alice, "domain", "volt.example", by=alice.actor)
-    with pytest.raises(LimitReached, match="which is the limit"):
+    with pytest.raises(LimitReached, match="reached the limit of"):
         blocking.refuse(alice, "domain", "other.example", by=alice.actor)
 
 

@@ -197,7 +197,7 @@ def test_marked_sensitive_no_agent_sees_it_and_nobody_vouched_for_it(
 def test_it_is_trashed_shown_in_the_trash_and_brought_back(browser: Client, item: ContentItem):
     browser.post(reverse("memory:record-trash", args=["contentitem", item.pk]))
     html = text_of(browser.get(item.get_absolute_url()))
-    assert "This is in Trash." in html
+    assert "This record is in Trash." in html
     browser.post(reverse("memory:record-restore", args=["contentitem", item.pk]))
     item.refresh_from_db()
     assert item.trashed_at is None

@@ -163,7 +163,7 @@ def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
 
     assert "not supported, so Beacon uses fallbacks" in body
     assert "couldn’t be tested" in body
-    assert "not reported (32,768 tokens are assumed)" in body
+    assert "not reported (Beacon assumes 32,768 tokens)" in body
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_there_is_a_limit_of_passkeys(browser: Client, monkeypatch: pytest.Monke
     monkeypatch.setattr(methods, "MOST_PASSKEYS", 1)
     added(browser)
 
-    assert "You can have 1 passkeys" in added(browser).told  # type: ignore[attr-defined]
+    assert "You’ve reached the limit of 1 passkeys" in added(browser).told  # type: ignore[attr-defined]
 
 
 def test_a_passkey_alone_asks_for_no_code(browser: Client, alice: User) -> None:

@@ -316,7 +316,7 @@ def test_number_and_rate_of_comments_are_limited(
 
     shown = text_of(reader.post(comments(run), {"text": "One too many"}))
 
-    assert "which is the limit" in shown and "One too many" in shown
+    assert "reached the limit of" in shown and "One too many" in shown
     monkeypatch.setattr(Comment, "MOST_AN_HOUR", 9)
     monkeypatch.setattr(Comment, "MOST", 1)
     assert "already has 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))

@@ -153,7 +153,7 @@ def _is_held(
             source=source_of(session.pk),
             before={},
             after=after,
-            why=_("saved from a session that ended"),
+            why=_("saved when its session ended"),
             held=why,
         )
     return bool(why)

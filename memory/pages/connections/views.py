@@ -119,7 +119,7 @@ def _embeddings(model: str, dimensions: int | None) -> Finding:
 
 def _context(tokens: int | None, assumed: int) -> Finding:
     if tokens is None:
-        words = _("not reported (%(count)s tokens are assumed)")
+        words = _("not reported (Beacon assumes %(count)s tokens)")
         return Finding(_("Context size"), UNKNOWN, words % {"count": grouped(assumed)})
     return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
 
@@ -230,7 +230,7 @@ def try_feed(url: str) -> ProbeResult:
         )
     except ProviderError as exc:
         return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
-    text = _("The feed is readable, but it has no entries.")
+    text = _("The feed can be read, but it has no entries.")
     if hits:
         text = ngettext(
             "The feed has 1 entry: “%(title)s”.",

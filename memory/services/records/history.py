@@ -318,7 +318,7 @@ def _not_changed_since(record: Remembered, after: dict[str, Any]) -> None:
     if names:
         raise ChangedSince(
             _(
-                "“%(label)s” was changed in the meantime (%(fields)s), so this change can’t be undone on its own. You can restore an earlier version from its history."
+                "“%(label)s” has changed since then (%(fields)s), so this change can’t be undone on its own. You can restore an earlier version from its history."
             )
             % {"label": record, "fields": ", ".join(field_words(record, names))}
         )

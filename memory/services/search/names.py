@@ -337,7 +337,7 @@ def put_back(owner: Any, was: State, now: State) -> None:
         rows = {row.key: [row.name, row.target] for row in NameAlias.objects.of(owner)}
         if any(rows.get(key) != (list(one) if one else None) for key, one in now.items()):
             raise InvalidValue(
-                _("These names were changed in the meantime, so this couldn’t be undone.")
+                _("These names have changed since then, so your change couldn’t be undone.")
             )
         _put(owner, was)
 

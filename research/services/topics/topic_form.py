@@ -527,7 +527,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Always include"),
         required=False,
         help_text=gettext_lazy(
-            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
+            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
     )
     depth = UsualChoiceField(
