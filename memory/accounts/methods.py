@@ -360,9 +360,7 @@ def add_passkey(request: BeaconRequest, answer: str, name: str) -> None:
         mine = Authenticator.objects.filter(user=person, type=Type.WEBAUTHN)
         if mine.count() >= MOST_PASSKEYS:
             raise InvalidValue(
-                _(
-                    "You’ve reached the limit of %(most)d passkeys. Remove one that you no longer use first."
-                )
+                _("You’ve reached the limit of %(most)d passkeys. Remove one first.")
                 % {"most": MOST_PASSKEYS}
             )
         row = auth.WebAuthn.add(person, name, read).instance

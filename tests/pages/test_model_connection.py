@@ -149,7 +149,7 @@ def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
         "“ready”",
         "you can read a report while it’s being written",
         "json_object (each response is checked)",
-        "it doesn’t call them",
+        "not called by the model",
         "e, 384 dimensions",
         "8,192 tokens",
     ):

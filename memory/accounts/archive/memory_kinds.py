@@ -674,7 +674,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "revisions",
-        gettext_lazy("revisions"),
+        gettext_lazy("record versions"),
         memory.Revision,
         key=("record_id", "version", "created"),
         problem=revision_problem,

@@ -103,8 +103,8 @@ def _structured(mode: str) -> Finding:
 
 def _tools(tools: bool | None) -> Finding:
     words = {
-        True: _("it calls them with valid arguments"),
-        False: _("it doesn’t call them"),
+        True: _("called with valid arguments"),
+        False: _("not called by the model"),
         None: _("couldn’t be tested"),
     }
     return Finding(_("Tools"), _look(tools), words[tools])

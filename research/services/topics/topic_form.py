@@ -549,8 +549,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         max_length=report_templates.LONGEST,
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave "
-            "empty to use the style. Works without a model."
+            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave empty to use the style’s layout. Works without a model."
         ),
     )
     report_most = _number(

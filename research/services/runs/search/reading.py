@@ -488,7 +488,7 @@ def _checked(address: str) -> str:
     """
     if not is_address(address.strip()):
         raise InvalidValue(
-            _("“%(text)s” isn’t a URL. Enter one that begins with http:// or https://.")
+            _("“%(text)s” isn’t a URL. Enter one that starts with http:// or https://.")
             % {"text": address[:200]}
         )
     page = page_from(one_line(clean(address)[0]))
