@@ -68,7 +68,9 @@ def backup_delete(request: BeaconRequest, pk: int) -> HttpResponse:
     """Delete a backup and its file permanently."""
     row = get_object_or_404(BackupFile, pk=pk)
     if row.state == BackupFile.State.RUNNING:
-        messages.error(request, _("This backup is in progress. Delete it when it’s done."))
+        messages.error(
+            request, _("This backup is still in progress. You can delete it when it’s done.")
+        )
         return _after(request)
     try:
         row.discard()

@@ -85,7 +85,7 @@ class ChannelForm(_TakesRefusals):
         label=gettext_lazy("Name"),
         required=False,
         max_length=LONGEST_NAME,
-        help_text=gettext_lazy("Shown in lists. Leave empty to show the address."),
+        help_text=gettext_lazy("The name shown in lists. Leave empty to show the address."),
     )
     reports = forms.ChoiceField(
         label=gettext_lazy("Reports"),
@@ -125,7 +125,7 @@ class ChannelForm(_TakesRefusals):
         if kind == Channel.Kind.BROWSER:
             field.widget = forms.HiddenInput(attrs={"data-push-subscription": ""})
             field.error_messages["required"] = _NO_SUBSCRIPTION
-            self.fields["name"].help_text = gettext_lazy("Shown in lists.")
+            self.fields["name"].help_text = gettext_lazy("The name shown in lists.")
             if channel is not None:
                 del self.fields["address"]
         elif channel is not None and channel.needs_secret:

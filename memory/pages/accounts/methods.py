@@ -160,7 +160,7 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
         request,
         form,
         title=_("New recovery codes"),
-        text=_("You’ll get 10 new codes. Your current ones stop working."),
+        text=_("You’ll get 10 new codes, and your current ones will stop working."),
         button=_("Create new codes"),
     )
 

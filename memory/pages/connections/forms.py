@@ -330,7 +330,7 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, otherwise the small model on this machine."
+                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, or else the small model on this machine."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 

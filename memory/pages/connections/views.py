@@ -234,7 +234,7 @@ def try_feed(url: str) -> ProbeResult:
     if hits:
         text = ngettext(
             "The feed has 1 entry: “%(title)s”.",
-            "The feed has %(count)d entries (at most 50 are read). The newest is “%(title)s”.",
+            "The feed has %(count)d entries (Beacon reads at most 50). The newest is “%(title)s”.",
             len(hits),
         ) % {"count": len(hits), "title": hits[0].title}
     return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))

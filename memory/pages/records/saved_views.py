@@ -91,7 +91,7 @@ def save_view(user: User, page: str, name: str, query: str) -> SavedView:
         others = SavedView.objects.of(user).filter(page=page).exclude(name=name)
         if others.count() >= SavedView.MOST:
             raise LimitReached(
-                _("You have reached the limit of %(most)d saved views. Delete one first.")
+                _("You’ve reached the limit of %(most)d saved views. Delete one first.")
                 % {"most": SavedView.MOST}
             )
         view, _made = SavedView.objects.update_or_create(

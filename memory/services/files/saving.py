@@ -410,8 +410,7 @@ def _section_locks(
         if not by.is_person and now != locked_text(file.content, path):
             raise Locked(
                 _(
-                    "The section “%(section)s” of %(path)s is locked. Only a person can change it. "
-                    "Nothing was saved. Leave its lines unchanged."
+                    "The section “%(section)s” of %(path)s is locked, so only a person can change it. Nothing was saved. Leave its lines unchanged."
                 )
                 % told
             )

@@ -375,7 +375,9 @@ def _python(record: Remembered, name: str, value: Any) -> Any:
         mine = rows.of(record.owner) if hasattr(rows, "of") else rows
         if not mine.filter(pk=value).exists():
             raise Gone(
-                _("That version of “%(label)s” refers to something that was permanently deleted.")
+                _(
+                    "That version of “%(label)s” can’t be restored because it refers to something that was permanently deleted."
+                )
                 % {"label": record}
             )
         return field.target_field.to_python(value)
