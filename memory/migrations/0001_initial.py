@@ -1250,8 +1250,8 @@ class Migration(InitialMigration):
                 ),
             ],
             options={
-                "verbose_name": "copy to publish",
-                "verbose_name_plural": "copies to publish",
+                "verbose_name": "topic to publish",
+                "verbose_name_plural": "topics to publish",
                 "ordering": ("id",),
                 "indexes": [models.Index(fields=["owner", "slug"], name="publish_due_of_slug")],
             },

@@ -43,8 +43,8 @@ class PublishDue(models.Model):
 
     class Meta:
         ordering = ("id",)
-        verbose_name = gettext_lazy("copy to publish")
-        verbose_name_plural = gettext_lazy("copies to publish")
+        verbose_name = gettext_lazy("topic to publish")
+        verbose_name_plural = gettext_lazy("topics to publish")
         indexes = [models.Index(fields=["owner", "slug"], name="publish_due_of_slug")]
 
     def __str__(self) -> str:

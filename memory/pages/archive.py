@@ -310,7 +310,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)
     if row.state == Archive.State.RUNNING:
-        messages.error(request, _("This is still in progress. Try again when it’s done."))
+        messages.error(request, _("This job is still in progress. Try again when it’s done."))
         return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
     messages.success(request, _("File for “%(name)s” deleted.") % {"name": row.name})

@@ -474,7 +474,7 @@ LOG_WORDS = {
     "app-secret-reused": _lazy("disconnected because a used code or refresh token was sent again"),
     "token-made": _lazy("token created"),
     "token-revoked": _lazy("token revoked"),
-    "trash-pruned": _lazy("deleted permanently after its time in Trash"),
+    "trash-pruned": _lazy("deleted permanently after 30 days in Trash"),
     "tool-called": _lazy("called a tool"),
     "upkeep-failed": _lazy("note maintenance failed"),
 }

@@ -60,7 +60,7 @@ class SentenceForm(AsksAboutSecrets):
         ),
     )
     wrong = CleanTextField(
-        label=gettext_lazy("What is wrong?"),
+        label=gettext_lazy("What’s wrong?"),
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,

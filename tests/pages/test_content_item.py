@@ -140,7 +140,7 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     assert ", step 7</a>" in html
     assert f'href="{run_url}#source-3"' in html
     assert "cited as [3] in the report for" in html
-    assert "in the prompt of" in html
+    assert "in the prompt for" in html
 
 
 def test_a_runs_hit_leads_to_the_text_that_was_read(browser: Client, alice: User):

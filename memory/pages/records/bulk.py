@@ -516,7 +516,8 @@ def begin(request: BeaconRequest, act: BulkAct) -> None:
     if is_large(act):
         act.wake_after_commit()
         messages.info(
-            request, _("This runs in the background. You can follow its progress on this page.")
+            request,
+            _("This action runs in the background. You can follow its progress on this page."),
         )
         return
     done = run_bulk_act(act.pk, seconds=IN_REQUEST_SECONDS)

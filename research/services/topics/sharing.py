@@ -452,7 +452,7 @@ def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run
             why = _("The owner has archived this topic, so no run was started.")
         elif exc.retry_after:
             why = _(
-                "The owner’s limit of runs per hour has been reached, so no run was started. Try again in %(minutes)d min."
+                "The owner has reached the limit of runs per hour, so no run was started. Try again in %(minutes)d min."
             ) % {"minutes": -(-exc.retry_after // 60)}
         else:
             why = _("Runs can’t be started manually on this server. No run was started.")
