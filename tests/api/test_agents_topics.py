@@ -133,9 +133,9 @@ def test_where_each_write_waits_topics_are_a_persons(agent: Program) -> None:
         agent.patch(f"{path}/sources", {"place": "a.example", "act": "block"}),
         agent.post("/topics", {"title": "New"}),
     ):
-        assert "Ask the user to do it" in problem(answer, 403)["detail"]
+        assert "Ask the user to create or change the topic" in problem(answer, 403)["detail"]
     told = call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "New"})
-    assert "Ask the user to do it" in told.text
+    assert "Ask the user to create or change the topic" in told.text
     assert Topic.objects.count() == 1
     assert agent.post("/topics", {"title": "Tea fares"}).status_code == 200
 

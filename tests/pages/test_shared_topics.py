@@ -319,7 +319,7 @@ def test_number_and_rate_of_comments_are_limited(
     assert "reached the limit of" in shown and "One too many" in shown
     monkeypatch.setattr(Comment, "MOST_AN_HOUR", 9)
     monkeypatch.setattr(Comment, "MOST", 1)
-    assert "already has 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
+    assert "limit of 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
     assert Comment.objects.count() == 1
 
 
@@ -461,7 +461,7 @@ def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(
 
     answer = reader.post(shared(run.topic, "run/"))
 
-    assert answer.status_code == 429 and "owner’s limit" in text_of(answer)
+    assert answer.status_code == 429 and "owner has reached the limit" in text_of(answer)
 
 
 @pytest.mark.parametrize("line", [LIBRARY, "https://", "\n".join("abcdef"), "\n".join("abcde")])
