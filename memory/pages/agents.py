@@ -600,7 +600,7 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
                 words = _("Pinned. A context includes only your %(most)d newest pinned records.")
                 return words % {"most": most}
             return _("Pinned. It’s in every context now.")
-        return _("Unpinned. It’s included only if it matches the message.")
+        return _("Unpinned. It’s now included only if it matches the message.")
     change = {"never": scope_excluding, "allow": scope_including}.get(act)
     if change is None:
         raise MemoryRefused(_("This action doesn’t exist. Nothing was changed."))

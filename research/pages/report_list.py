@@ -262,7 +262,7 @@ def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
         )
     if not count:
         raise InvalidValue(
-            _("These reports were changed in the meantime, so this couldn’t be undone.")
+            _("These reports have changed since then, so your change couldn’t be undone.")
         )
     messages.success(request, words % {"n": count})
     return reverse("research:reports")

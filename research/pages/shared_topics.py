@@ -383,7 +383,7 @@ def _undo_edit(
     comment = _comment(request, uuid.UUID(topic), run, uuid.UUID(key))
     if comment.text != expected:
         raise MemoryRefused(
-            _("This comment was changed in the meantime, so this couldn’t be undone.")
+            _("This comment has changed since then, so your change couldn’t be undone.")
         )
     sharing.edit_comment(comment, text, by=request.actor)
     messages.success(request, _("Change undone."))
@@ -429,7 +429,7 @@ class MemberForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
         help_text=gettext_lazy(
-            "The username they sign in with. Beacon doesn’t reveal whether it exists."
+            "The username this person signs in with. Beacon doesn’t reveal whether it exists."
         ),
     )
     role = forms.ChoiceField(
@@ -498,7 +498,9 @@ def member_role(
     """Change a member's role. An undo names the role that it expects."""
     member = _own_member(request, slug, pk)
     if expected and member.role != expected:
-        raise MemoryRefused(_("This role was changed in the meantime, so this couldn’t be undone."))
+        raise MemoryRefused(
+            _("This role has changed since then, so your change couldn’t be undone.")
+        )
     before, wanted = member.role, role or request.POST.get("role", "")
     said: dict[str, Any] = {"person": member}
     if sharing.set_role(member, wanted, by=request.actor):

@@ -206,7 +206,9 @@ def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = 
 def _check_unchanged(changed: source_rules.RuleChange, expected: str) -> None:
     """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
     if expected and changed.before != expected:
-        raise InvalidValue(_("This rule was changed in the meantime, so this couldn’t be undone."))
+        raise InvalidValue(
+            _("This rule has changed since then, so your change couldn’t be undone.")
+        )
 
 
 def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, slug: str) -> None:
@@ -224,7 +226,7 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
         NONE: _("Rule for %(place)s removed. This applies from the next run."),
     }[changed.act]
     if scope == ALL:
-        said += " " + _("This applies to all topics.")
+        said += " " + _("The rule applies to all topics.")
     back = f"{changed.before} {scope} {changed.place}"
     undo = offer(request, "source-rule", slug=slug, do=back, expected=changed.act)
     messages.success(request, said % {"place": place}, extra_tags=undo)

@@ -258,7 +258,7 @@ def test_a_cleared_checkbox_changes_the_preview_alone(browser: Client, alice: Us
     assert "fares are stale" not in preview.text
     assert preview.saved > 0
     assert [one.is_kept for one in preview.groups[0].lines if one.pk == str(fares.pk)] == [False]
-    assert "The prompt without 1 memory." in text_of(page)
+    assert "This prompt leaves out 1 memory." in text_of(page)
     assert "fares are stale" in shown(browser, message="fares").text
     assert Note.objects.get(pk=fares.pk).version == 1
 
@@ -378,7 +378,7 @@ def test_of_too_many_pinned_rules_the_newest_are_included_and_that_is_said(
 
     assert "A context includes only your 10 newest pinned records" in text_of(page)
     assert left_out(browser) == {
-        fares.content: "pinned, but only the 10 newest pinned ones are included"
+        fares.content: "pinned, but only the 10 newest pinned items are included"
     }
 
 

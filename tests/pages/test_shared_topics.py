@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memory.accounts import deletion
+from memory.accounts import people
 from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
 from research.models import Comment, Report, Run, TopicSettings
 from research.models.reports import source_lines
@@ -317,10 +317,10 @@ def test_number_and_rate_of_comments_are_limited(
 
     shown = text_of(reader.post(comments(run), {"text": "One too many"}))
 
-    assert "which is the limit" in shown and "One too many" in shown
+    assert "reached the limit of" in shown and "One too many" in shown
     monkeypatch.setattr(Comment, "MOST_AN_HOUR", 9)
     monkeypatch.setattr(Comment, "MOST", 1)
-    assert "already has 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
+    assert "limit of 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
     assert Comment.objects.count() == 1
 
 
@@ -376,7 +376,7 @@ def test_a_members_deleted_account_is_in_the_owners_log(
 ):
     topic = member.topic
 
-    deletion.delete_account(bob, typed="bob", by=bob)
+    people.delete_account(bob, typed="bob", by=bob)
 
     assert not topic.members.exists()
     line = Activity.objects.of(topic.owner).get(kind="topic-left")
@@ -488,7 +488,7 @@ def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(
 
     answer = reader.post(shared(run.topic, "run/"))
 
-    assert answer.status_code == 429 and "owner’s limit" in text_of(answer)
+    assert answer.status_code == 429 and "owner has reached the limit" in text_of(answer)
 
 
 @pytest.mark.parametrize("line", [LIBRARY, "https://", "\n".join("abcdef"), "\n".join("abcde")])

@@ -354,7 +354,9 @@ def test_a_token_for_a_topic_calls_only_its_tools_and_sees_only_its_reports(alic
     called = {name: server.call(bound, name, {}) for name in tools.REGISTRY}
 
     refused = {
-        name for name, one in called.items() if "only for some topics" in said(one) and one.is_error
+        name
+        for name, one in called.items()
+        if "limited to certain topics" in said(one) and one.is_error
     }
     callable_names = {one.name for one in server.listed(bound)}
     assert set(tools.REGISTRY) - refused == callable_names == {"research_topic", "get_report"}

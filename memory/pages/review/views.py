@@ -63,12 +63,12 @@ class LevelsForm(forms.Form):
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("as above")), *levels],
+                choices=[(USUAL, _("follow the default")), *levels],
                 initial=own.get(kind, USUAL),
             )
         usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("Unless set below, changes"), choices=levels, initial=usual
+            label=_("By default, changes"), choices=levels, initial=usual
         )
         self.order_fields([DEFAULT_LEVEL])
 
@@ -129,7 +129,7 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
     done = aside.undo_change(request.user, UUID(action), by=request.actor)
     if not done.number:
         raise MemoryRefused(
-            _("The records were changed in the meantime, so this couldn’t be undone.")
+            _("The records have changed since then, so your change couldn’t be undone.")
         )
     words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.number)
     undo = _undo_tag(request, done) if done.left else ""

@@ -79,8 +79,8 @@ class Allowance:
             return NotNow(_("You can’t start runs manually because the limit is 0 per hour."))
         wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
         started = ngettext(
-            "You’ve started %(most)d run in the last hour, which is the limit.",
-            "You’ve started %(most)d runs in the last hour, which is the limit.",
+            "You’ve reached the limit of %(most)d run per hour.",
+            "You’ve reached the limit of %(most)d runs per hour.",
             self.most,
         )
         next_one = _(
@@ -393,7 +393,7 @@ def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) ->
     )
     if why:
         words = _(
-            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to do it."
+            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to create or change the topic."
         )
         raise Locked(words % {"why": why})
 
@@ -412,7 +412,7 @@ def check_hour(owner: User, by: Actor) -> None:
     if len(moments) == MOST_AN_HOUR:
         wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
         words = _(
-            "This agent created %(most)d topics in the last hour, which is the limit. Try again in %(minutes)d min, or ask the user to create the topic."
+            "This agent has reached the limit of %(most)d new topics per hour. Try again in %(minutes)d min, or ask the user to create the topic."
         )
         told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
         raise NotNow(words % told, retry_after=wait)
