@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memory.accounts import people
+from memory.accounts.people import delete_account
 from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
 from research.models import Comment, Report, Run, TopicSettings
 from research.models.reports import source_lines
@@ -376,7 +376,7 @@ def test_a_members_deleted_account_is_in_the_owners_log(
 ):
     topic = member.topic
 
-    people.delete_account(bob, typed="bob", by=bob)
+    delete_account(bob, typed="bob", by=bob)
 
     assert not topic.members.exists()
     line = Activity.objects.of(topic.owner).get(kind="topic-left")
