@@ -86,7 +86,7 @@ def chromium(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     if not path or os.access(path, os.X_OK):
         return []
     text = _("BEACON_CHROMIUM is %(path)s, which isn’t an executable file.")
-    hint = _("Set it to the path of a Chromium executable, or leave it empty.")
+    hint = _("Set BEACON_CHROMIUM to the path of a Chromium executable, or leave it empty.")
     return [Warning(text % {"path": path}, hint=hint, id="beacon.W013")]
 
 

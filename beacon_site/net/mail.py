@@ -116,9 +116,7 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
     if settings.BEACON_MAIL == NONE:
         raise ProviderUnavailable(
             _(
-                "No mail server is set up, so Beacon can’t send email. Ask your admin to set "
-                "EMAIL_URL, such as smtp+tls://user:password@mail.example.org:587 "
-                "(docs/settings.md)."
+                "No mail server is set up, so Beacon can’t send email. Your admin can set EMAIL_URL, for example smtp+tls://user:password@mail.example.org:587 (see docs/settings.md)."
             )
         )
     message = EmailMultiAlternatives(

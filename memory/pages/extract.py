@@ -120,7 +120,7 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
 
 def _found(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
     if len(text.strip()) < LEAST:
-        least = _("Enter at least %(least)d characters. Beacon doesn’t search shorter text.")
+        least = _("Enter at least %(least)d characters.")
         return {"errors": [least % {"least": LEAST}]}
     items, by, warning = found_in(user, text, topic)
     return {

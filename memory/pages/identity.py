@@ -55,13 +55,13 @@ class PersonaForm(_NoteForm):
     personality = CleanTextField(
         label=gettext_lazy("Personality"),
         required=False,
-        help_text=gettext_lazy("Its values, and how it handles uncertainty."),
+        help_text=gettext_lazy("The agent’s values, and how it handles uncertainty."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     style = CleanTextField(
         label=gettext_lazy("Speaking style"),
         required=False,
-        help_text=gettext_lazy("How it writes: length, tone, language."),
+        help_text=gettext_lazy("How the agent writes: length, tone and language."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
 

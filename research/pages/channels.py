@@ -54,7 +54,10 @@ _ADDRESSES = {
             "Paste the webhook URL of a Discord, Slack or Teams channel. Other services have a URL such as ntfy://topic. Beacon encrypts it and never shows it again."
         ),
     ),
-    Channel.Kind.BROWSER: (gettext_lazy("Subscription"), gettext_lazy("A script fills it in.")),
+    Channel.Kind.BROWSER: (
+        gettext_lazy("Subscription"),
+        gettext_lazy("Your browser fills this in."),
+    ),
 }
 _NO_SUBSCRIPTION = gettext_lazy(
     "The browser didn’t subscribe, so nothing was saved. Allow notifications for this site, then try again."
@@ -190,7 +193,7 @@ class DigestForm(forms.Form):
     weekday = forms.TypedChoiceField(
         label=gettext_lazy("On"),
         coerce=int,
-        help_text=gettext_lazy("For a weekly digest."),
+        help_text=gettext_lazy("Only for a weekly digest."),
     )
     even_if_quiet = forms.BooleanField(
         label=gettext_lazy("Send even if nothing changed"), required=False

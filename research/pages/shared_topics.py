@@ -265,7 +265,9 @@ class CommentForm(AsksAboutSecrets):
         label=gettext_lazy("Comment"),
         max_length=Comment.LONGEST,
         widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
-        help_text=gettext_lazy("Everyone with access to the topic can read it. Markdown works."),
+        help_text=gettext_lazy(
+            "Everyone with access to the topic can read your comment. You can use Markdown."
+        ),
         error_messages={"required": gettext_lazy("Write a comment first.")},
     )
 

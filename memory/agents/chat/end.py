@@ -277,7 +277,7 @@ def _actions(said: list[Message]) -> str:
     words = ngettext("%(n)d message from the user", "%(n)d messages from the user", n) % {"n": n}
     if not tools:
         return words
-    return _("%(messages)s, called %(tools)s") % {
+    return _("%(messages)s. Tools used: %(tools)s") % {
         "messages": words,
         "tools": ", ".join(dict.fromkeys(tools)),
     }

@@ -283,9 +283,7 @@ class SupersedeForm(AsksAboutSecrets):
         label=gettext_lazy("New text"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy(
-            "Other fields stay the same. The old note stays readable in the history."
-        ),
+        help_text=gettext_lazy("Other fields stay the same. The old note remains in the history."),
     )
     why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)

@@ -229,7 +229,7 @@ class NoteChecks:
         needs_days = stability == Note.Stability.VOLATILE and not is_pinned
         if needs_days and ttl is None and "ttl_days" not in self.errors:
             message = _(
-                "A temporary (volatile) note needs “Expires after” (ttl_days), such as 30 days. Or make it stable."
+                "Set “Expires after” (ttl_days) for a temporary (volatile) note, for example to 30 days, or make the note stable."
             )
             self.refuse("ttl_days", message)
         if note["kind"] == Note.Kind.RULE:

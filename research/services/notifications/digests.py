@@ -276,7 +276,7 @@ class Content:
         if first := len(self.parts) - topics:
             said.append(ngettext("%(n)d first report", "%(n)d first reports", first) % {"n": first})
         if self.quiet:
-            said.append(_("%(n)d quiet") % {"n": len(self.quiet)})
+            said.append(_("%(n)d with nothing new") % {"n": len(self.quiet)})
         if self.failed:
             said.append(_("%(n)d failed") % {"n": len(self.failed)})
         if unread := sum(len(part.runs) for part in self.shared):

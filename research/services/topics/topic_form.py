@@ -535,7 +535,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep runs need a model that supports tools. Without one, the run is quick."
+            "Deep runs need a model that supports tools. Without one, Beacon does a quick run."
         ),
     )
     report_style = UsualChoiceField(
