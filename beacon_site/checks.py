@@ -101,7 +101,9 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     loader = MigrationLoader(connection)
     foreign = sorted(loader.applied_migrations.keys() - loader.disk_migrations.keys())
     if foreign:
-        text = _("A newer version of Beacon has migrated this database: %(names)s.")
+        text = _(
+            "A newer version of Beacon has changed this database. Unknown migrations: %(names)s."
+        )
         hint = _("Install that version, or restore a backup created by this version.")
         names = _few([f"{app}.{name}" for app, name in foreign])
         return [Warning(text % {"names": names}, hint=hint, id="beacon.W010")]

@@ -100,7 +100,9 @@ class SoulForm(_NoteForm):
         label=gettext_lazy("Why"),
         required=False,
         max_length=300,
-        help_text=gettext_lazy("Describe the change and the reason for it. Shown in the history."),
+        help_text=gettext_lazy(
+            "Describe the change and the reason for it. The history shows this text."
+        ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 

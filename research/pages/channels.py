@@ -39,7 +39,9 @@ from research.services.topics import page as topic_page
 _ADDRESSES = {
     Channel.Kind.EMAIL: (
         gettext_lazy("Email address"),
-        gettext_lazy("One address, such as desk@example.org. Every email has an unsubscribe link."),
+        gettext_lazy(
+            "One email address, such as desk@example.org. Every email has an unsubscribe link."
+        ),
     ),
     Channel.Kind.WEBHOOK: (
         gettext_lazy("URL"),
@@ -108,7 +110,7 @@ class ChannelForm(_TakesRefusals):
         required=False,
         initial=True,
         help_text=gettext_lazy(
-            "Sent when someone comments on your report, or on one that you commented on."
+            "Sent when someone comments on your report or on a report you commented on."
         ),
     )
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)

@@ -469,7 +469,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
             words = _(
-                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can as soon as the account is created."
+                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can read it once they have an account."
             )
             words %= {"person": member}
             messages.success(request, words, extra_tags=undo)

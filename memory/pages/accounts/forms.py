@@ -328,7 +328,7 @@ class InvitationForm(forms.Form):
     note = forms.CharField(
         label=gettext_lazy("Invitee"),
         max_length=150,
-        help_text=gettext_lazy("A name, shown only in this list."),
+        help_text=gettext_lazy("Shown only in this list."),
         error_messages={"required": gettext_lazy("Enter a name so you can tell your links apart.")},
     )
     makes_staff = forms.BooleanField(

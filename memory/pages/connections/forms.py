@@ -302,7 +302,9 @@ class FeedTestForm(forms.Form):
         try:
             urlsplit(url)
         except ValueError as exc:
-            raise ValidationError(_("Enter a valid URL. This one has no readable host.")) from exc
+            raise ValidationError(
+                _("Enter a valid URL. The host name in this one isn’t valid.")
+            ) from exc
         return url
 
 

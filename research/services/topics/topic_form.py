@@ -292,7 +292,7 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. Leave empty for 30 days, or 3 times the interval between runs "
+            "Days without a check. The default is 30 days, or 3 times the interval between runs "
             "if that’s longer."
         ),
     )
@@ -403,9 +403,7 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     if not isinstance(exc, NameTaken):
         return ValidationError(exc.errors.get("title", [str(exc)]))
     page = reverse("research:topic", args=[exc.slug])
-    return ValidationError(
-        format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open that topic"))
-    )
+    return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open topic")))
 
 
 @dataclass(frozen=True, slots=True)
