@@ -103,7 +103,7 @@ def _processes() -> Iterator[Part]:
         "worker": (_("Worker"), _("Runs wait in the queue until the worker is back.")),
         "upkeep": (
             _("Maintenance worker"),
-            _("Schedules, expiry and the library folder are paused."),
+            _("Schedules, expiry and checks of the library folder are paused."),
         ),
         "beat": (
             _("Scheduler"),

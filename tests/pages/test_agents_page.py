@@ -317,7 +317,7 @@ def test_a_poll_gets_the_answers_alone(
     ("query", "why"),
     [
         ("message=Fares", "Clear at least one memory’s checkbox first."),
-        ("without={pk}", "First enter a message for the model to answer."),
+        ("without={pk}", "Enter a message for the model to answer."),
     ],
 )
 def test_what_is_missing_for_the_answers_is_told(

@@ -150,7 +150,8 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
     """Replace the recovery codes and show the new ones once."""
     if not methods.has_second_step(request.user):
         messages.info(
-            request, _("Recovery codes are a backup for an authenticator app. Set up an app first.")
+            request,
+            _("Recovery codes are a backup for an authenticator app. Set up the app first."),
         )
         return redirect("memory:sign-ins")
     form = _confirmed(request)

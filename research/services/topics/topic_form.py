@@ -277,7 +277,7 @@ class MonthFields(forms.Form):
         max_digits=10,
         decimal_places=2,
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
-        help_text=gettext_lazy("Can’t be enforced for a model whose price is unknown."),
+        help_text=gettext_lazy("This limit can’t be enforced for a model whose price is unknown."),
     )
     over_limit = UsualChoiceField(
         label=gettext_lazy("If a scheduled run would exceed a limit"),
