@@ -290,7 +290,9 @@ def _library() -> Part:
         return Part(name, GOOD, _("No folder is watched because BEACON_LIBRARY_DIR isn’t set."))
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
-        todo = _("Restore the folder or its permissions. Its documents stay in Beacon for a day.")
+        todo = _(
+            "Restore the folder or its permissions within a day. Until then, its documents stay in Beacon."
+        )
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()
     if row is None or row.checked_at is None:

@@ -224,7 +224,7 @@ def test_undecided_it_waits_in_the_inbox_and_on_its_page(
     [made] = Observation.objects.of(alice)
     assert answer.headers["Location"] == made.get_absolute_url()
     html = browser.get(made.get_absolute_url()).content.decode()
-    assert "Keep this" in html
+    assert "Keep this text" in html
     assert OLD in html
     assert OLD in browser.get(reverse("research:inbox")).content.decode()
 

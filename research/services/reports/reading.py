@@ -161,7 +161,7 @@ class Strip:
     def title(self) -> str:
         """Return what is selected: `Since you last read`, or the runs."""
         if self.covers_unread and not self.is_chosen:
-            return _("Since you last read") if self.last_read else _("Not read yet")
+            return _("Since you last read") if self.last_read else _("Unread")
         if not self.is_chosen:
             return _("Latest changes")
         return runs_in_words(self.first.number, self.last.number)
