@@ -212,7 +212,7 @@ def _failure(exc: Exception) -> ProviderError:
             % {**names, "why": reason_of(exc).rstrip(".")}
         )
     if isinstance(exc, ssl.SSLError):
-        words = _("A secure connection to the mail server %(server)s isn’t possible: %(why)s.")
+        words = _("Beacon couldn’t connect securely to the mail server %(server)s: %(why)s.")
     else:
         words = _("The mail server %(server)s can’t be reached: %(why)s.")
     return ProviderUnavailable(words % {**names, "why": reason_of(exc).rstrip(".")})

@@ -268,7 +268,7 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
     if not found:
         return
     words = ngettext(
-        "Saved, but memory already says: “%(said)s”",
+        "Saved, but a memory contradicts it: “%(said)s”",
         "Saved, but %(n)d memories contradict it, such as “%(said)s”",
         len(found),
     )

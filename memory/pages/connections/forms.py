@@ -255,7 +255,7 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "For example, http://127.0.0.1:8888. The server’s settings.yml must allow JSON: add json to “formats” under “search”."
+            "For example, http://127.0.0.1:8888. In the server’s settings.yml, add json to “formats” under “search”."
         )
     if service.name == "wikipedia":
         return _(
