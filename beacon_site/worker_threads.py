@@ -23,7 +23,7 @@ import psutil
 import structlog
 from celery import bootsteps
 from celery.app.base import Celery
-from celery.beat import Service
+from celery.beat import PersistentScheduler, Service
 from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import beat_init
@@ -261,8 +261,24 @@ def end_if_unhealthy() -> None:
 # --- what Celery's worker is started with ---------------------------------------------------------
 
 
+# Task of the schedule -> whether it would find nothing. This is asked in the beat's thread, so it must be
+# quick. A message and a task that find nothing take 15 ms of processor time.
+FINDS_NOTHING: dict[str, Callable[[], bool]] = {}
+
+
+class _Scheduler(PersistentScheduler):  # type: ignore[misc]
+    """A schedule that leaves out tasks that would find nothing."""
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        """Send a due task."""
+        if entry.task not in FINDS_NOTHING or not FINDS_NOTHING[entry.task]():
+            super().apply_entry(entry, producer=producer)
+
+
 class _Beat(Service):  # type: ignore[misc]
     """A beat that can be stopped at any time. Celery's own wakes up every second to check."""
+
+    scheduler_cls = _Scheduler
 
     def start(self, embedded_process: bool = False) -> None:
         """Send what is due until it's stopped."""

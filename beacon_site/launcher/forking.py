@@ -97,39 +97,47 @@ def work(arguments: list[str]) -> None:
 
 
 class Fork:
-    """A child of this process that runs `main`, with the parts of subprocess.Popen that we use."""
+    """A child of this process, with the parts of subprocess.Popen that we use."""
 
-    def __init__(
-        self,
-        name: str,
-        main: Callable[[], None],
-        environment: dict[str, str],
-        back: int,
-        others: Sequence[IO[bytes] | None],
-    ) -> None:
-        """Start it as the head of a session, `back` steps nicer; it closes the pipes of `others`."""
-        reading, writing = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if not self.pid:
-            status = 1
-            try:
-                os.close(reading)
-                _become_head(writing, environment, back, others)
-                _rename(f"beacon {name}")
-                main()
-                status = 0
-            except SystemExit as exc:
-                status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
-            finally:
-                _end(status)
-        os.close(writing)
-        self.stdout: IO[bytes] = os.fdopen(reading, "rb")
+    def __init__(self, pid: int, output: int) -> None:
+        """`output` is the end of the pipe from which its output is read."""
+        self.pid = pid
+        self.stdout: IO[bytes] = os.fdopen(output, "rb")
 
     def wait(self) -> int:
         """Wait until it ends; return its status, negative after a signal."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def fork(
+    name: str,
+    main: Callable[[], None],
+    environment: dict[str, str],
+    back: int,
+    others: Sequence[IO[bytes] | None],
+) -> Fork:
+    """Start a child that runs `main` as the head of a session, `back` steps nicer.
+
+    It closes the pipes of `others`.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.close(reading)
+            _become_head(writing, environment, back, others)
+            _rename(f"beacon {name}")
+            main()
+            status = 0
+        except SystemExit as exc:
+            status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+        finally:
+            _end(status)
+    os.close(writing)
+    return Fork(pid, reading)
 
 
 def _become_head(
