@@ -216,3 +216,42 @@ def test_packages_that_are_left_out_are_in_no_lock(bootstrap):
         text = (ROOT / "requirements" / f"{name}.txt").read_text()
         assert [one for one in left_out if f"\n{one}==" in text] == []
         assert [one for one in left_out if f"\n# {one}\n" not in text] == []
+
+
+WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"PIL", "valkey", "google", "flatbuffers"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+"""
+WRITES_PDF = """
+from research.services.reports import pdf_document
+wanted = {"text": "# Batteries\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |", "title": "T", "subject": "S",
+          "domains": [], "language": "en", "note": ""}
+print(len(pdf_document._prepare()(wanted)["file"]) > 1_000)
+"""
+EMBEDS = """
+from beacon_site.providers.llm import minilm_child
+print(len(minilm_child.means(*minilm_child.loaded(), ["a battery"])) > 1_000)
+"""
+FINDS_VALKEY = """
+from pathlib import Path
+from beacon_site.embedded import binaries, processes
+print(binaries.valkey_server(Path("."), processes.Account()).is_file())
+"""
+
+
+@pytest.mark.parametrize("works", [WRITES_PDF, EMBEDS, FINDS_VALKEY])
+def test_beacon_works_without_the_packages_that_are_left_out(works: str):
+    if works is EMBEDS:
+        pytest.importorskip("onnxruntime")
+    told = subprocess.run(
+        [sys.executable, "-c", WITHOUT + works], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+    assert told.stdout == "True\n", told.stderr

@@ -183,9 +183,9 @@ def _register() -> None:
 @cache
 def _covered() -> frozenset[int]:
     """Return the code points that all three embedded fonts have."""
+    _register()
     from reportlab.pdfbase import pdfmetrics
 
-    _register()
     faces = [set(pdfmetrics.getFont(name).face.charToGlyph) for name in (SANS, BOLD, ITALIC)]
     return frozenset(set.intersection(*faces))
 
