@@ -346,6 +346,7 @@ def test_on_one_machine_two_commands_do_the_same(tmp_path: Path):
     assert "--queues=research,maintenance,reflect,background" in commands["worker"][0]
     assert f"--beat-schedule={tmp_path / 'schedule'}" in commands["worker"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
+    assert commands["worker"][1]["CELERY_SKIP_CHECKS"] == "1"
 
 
 @pytest.mark.parametrize(("gigabytes", "number"), [(1, 1), (8, 2)])
