@@ -1,4 +1,4 @@
-"""The browser extension saves a selection and a page, and explains what went wrong."""
+"""The browser extension saves a selection and a page, and Chromium can install Beacon as an app."""
 
 from __future__ import annotations
 
@@ -114,3 +114,19 @@ def test_what_goes_wrong_is_explained(chrome: BrowserContext, site: BrowserSite)
     assert "token" in _worker(chrome).evaluate(SAVE, False)
     page.goto("about:blank")
     assert "doesn't let extensions read" in _worker(chrome).evaluate(SAVE, False)
+
+
+def test_chromium_can_install_beacon(
+    site: BrowserSite, browser: Browser, tmp_path: Path, chromium_path: str
+):
+    with browser.browser_type.launch_persistent_context(
+        str(tmp_path / "profile"), executable_path=chromium_path, args=["--no-sandbox"]
+    ) as context:
+        page = context.new_page()
+        page.goto(f"{site.base}/accounts/sign-in/")
+        devtools = context.new_cdp_session(page)
+
+        found = devtools.send("Page.getAppManifest")
+        assert found["errors"] == []
+        assert found["manifest"]["shareTarget"]["action"] == f"{site.base}/library/add/"
+        assert devtools.send("Page.getInstallabilityErrors")["installabilityErrors"] == []
