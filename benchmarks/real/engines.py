@@ -39,7 +39,7 @@ def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
         outcome = rereading.outcome(known, ())
         found = [_as_item(change, str(change.status)) for change in outcome.changes]
     if added:
-        findings = selection.find(added, topic=topic.title, limit=MOST_NEW)
+        findings = selection.find(added, topic=topic.title, known_pages=known, limit=MOST_NEW)
         found += [_as_item(finding, "new") for finding in findings]
     return found
 
