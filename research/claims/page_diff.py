@@ -34,6 +34,7 @@ REWRITTEN_SHARE = 0.35  # share of long words from which two sentences are about
 SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
+FEW_SENTENCES = 3  # below a heading, which can be an answer that was replaced
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
 MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
 MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
@@ -48,6 +49,7 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
+_PADDED = re.compile(r"(?<![\d.,])0+(?=\d)")  # the zeros before a number
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
 
@@ -122,6 +124,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _take_rows(left, result, gained)
     _take_alike(left, result)
     _take_rewritten(left, result)
+    _take_replaced(left, result)
     gone = {id(entry) for entry in left.old}
     result.standing = {entry.order for entry in edited if id(entry) not in gone}
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -331,7 +334,8 @@ def _take_keyed(
         return (path, entry.key) if entry.key and entry.fields else None
 
     def anywhere(entry: Entry) -> Hashable | None:
-        return entry.key if entry.key and entry.fields and len(entry.key) > 2 else None
+        is_name = len(entry.key) > (1 if is_wide_text(entry.key) else 2)
+        return entry.key if is_name and entry.fields else None
 
     pairs = left.take(under, unique=True)
     result.columns = _renamed_columns(pairs)
@@ -417,8 +421,16 @@ def _alike_rows(
             a = beside[name]
             # A column that only one of them has doesn't distinguish them.
             larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
-            if weight >= SHARED * larger and _share_more_than_signs(a, b):
+            if weight >= SHARED * larger or _is_longer_name(a, b):
+                if not _share_more_than_signs(a, b):
+                    continue
                 yield -weight / larger, a.order, b.order, a, b
+
+
+def _is_longer_name(a: Entry, b: Entry) -> bool:
+    """Whether the subject of a row only gained or lost words: "Storage", "Storage (optional)"."""
+    ours, theirs = set(a.key.split()), set(b.key.split())
+    return bool(ours and theirs) and (ours <= theirs or theirs <= ours)
 
 
 def _share_more_than_signs(a: Entry, b: Entry) -> bool:
@@ -501,8 +513,8 @@ def _without_zeros(version: str) -> tuple[int, ...]:
 
 
 def _is_same_value(before: str, after: str) -> bool:
-    """Whether two cells have the same value, even with dates in different forms."""
-    if match_key(before) == match_key(after):
+    """Whether two cells have the same value, even with dates or numbers in different forms."""
+    if _PADDED.sub("", match_key(before)) == _PADDED.sub("", match_key(after)):
         are_signs = values.is_sign(before) or values.is_sign(after)
         return not are_signs or before.strip() == after.strip()
     if _is_spelling(match_key(before).split(), match_key(after).split()):
@@ -574,6 +586,34 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
             result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
+    """Match the few sentences below a heading of which nothing else is left, as a new answer."""
+    kept = {entry.path for entry in result.unchanged}
+    kept |= {one.new.path for one in result.differences if one.new is not None}
+    old, new = (_prose_below_headings(entries) for entries in (left.old, left.new))
+    taken: set[int] = set()
+    for path in (old.keys() & new.keys()) - kept:
+        if max(len(old[path]), len(new[path])) <= FEW_SENTENCES:
+            for a, b in zip(old[path], new[path], strict=False):
+                taken |= {id(a), id(b)}
+                result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+    left.old = [entry for entry in left.old if id(entry) not in taken]
+    left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _prose_below_headings(entries: Iterable[Entry]) -> dict[tuple[str, ...], list[Entry]]:
+    """Return the sentences by their headings, of headings with nothing else below them."""
+    found: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if entry.path:
+            found[entry.path].append(entry)
+    return {
+        path: below
+        for path, below in found.items()
+        if all(entry.kind == SENTENCE for entry in below)
+    }
 
 
 def _words_that_tell(entry: Entry) -> frozenset[str]:
