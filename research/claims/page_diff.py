@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -430,7 +430,8 @@ def _alike_rows(
 def _is_longer_name(a: Entry, b: Entry) -> bool:
     """Whether the subject of a row only gained or lost words: "Storage", "Storage (optional)"."""
     ours, theirs = set(a.key.split()), set(b.key.split())
-    return bool(ours and theirs) and (ours <= theirs or theirs <= ours)
+    is_longer = bool(ours and theirs) and (ours <= theirs or theirs <= ours)
+    return is_longer and values.numbers(a.subject) == values.numbers(b.subject)
 
 
 def _share_more_than_signs(a: Entry, b: Entry) -> bool:
@@ -589,22 +590,21 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
 
 
 def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
-    """Match the few sentences below a heading of which nothing else is left, as a new answer."""
+    """Match the short paragraph below a heading of which nothing else is left, as a new answer."""
     kept = {entry.path for entry in result.unchanged}
     kept |= {one.new.path for one in result.differences if one.new is not None}
-    old, new = (_prose_below_headings(entries) for entries in (left.old, left.new))
+    old, new = (_answers(entries) for entries in (left.old, left.new))
     taken: set[int] = set()
     for path in (old.keys() & new.keys()) - kept:
-        if max(len(old[path]), len(new[path])) <= FEW_SENTENCES:
-            for a, b in zip(old[path], new[path], strict=False):
-                taken |= {id(a), id(b)}
-                result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+        a, b = (_whole(below) for below in (old[path], new[path]))
+        taken |= {id(entry) for entry in (*old[path], *new[path])}
+        result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
 
 
-def _prose_below_headings(entries: Iterable[Entry]) -> dict[tuple[str, ...], list[Entry]]:
-    """Return the sentences by their headings, of headings with nothing else below them."""
+def _answers(entries: Iterable[Entry]) -> dict[tuple[str, ...], list[Entry]]:
+    """Return the sentences below each heading that has only a few, all in one paragraph."""
     found: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
     for entry in entries:
         if entry.path:
@@ -612,8 +612,17 @@ def _prose_below_headings(entries: Iterable[Entry]) -> dict[tuple[str, ...], lis
     return {
         path: below
         for path, below in found.items()
-        if all(entry.kind == SENTENCE for entry in below)
+        if len(below) <= FEW_SENTENCES
+        and {(entry.kind, entry.order) for entry in below} == {(SENTENCE, below[0].order)}
+        and [entry.part for entry in below] == list(range(len(below)))
     }
+
+
+def _whole(sentences: Sequence[Entry]) -> Entry:
+    """Return the sentences of a paragraph as one statement."""
+    space = "" if is_wide_text(sentences[0].text) else " "
+    said = (("", space.join(entry.text for entry in sentences)),)
+    return replace(sentences[0], fields=said, quote=space.join(entry.quote for entry in sentences))
 
 
 def _words_that_tell(entry: Entry) -> frozenset[str]:

@@ -496,8 +496,12 @@ def test_a_sentence_that_went_is_told_unless_it_was_rewritten():
         "# Terms\n\nWe answer each letter within three working days of its arrival.\n\n"
         "Passengers with a season ticket may bring a bicycle on all lines for free.\n\nTrams run every day.\n"
     )
-    without = old.replace("Passengers with a season ticket may bring a bicycle on all lines for free.\n\n", "")
-    rewritten = old.replace("may bring a bicycle on all lines for free", "bring their bicycle and pay nothing")
+    without = old.replace(
+        "Passengers with a season ticket may bring a bicycle on all lines for free.\n\n", ""
+    )
+    rewritten = old.replace(
+        "may bring a bicycle on all lines for free", "bring their bicycle and pay nothing"
+    )
 
     assert [status for status, _sentence in said(old, without, "Terms")] == ["gone"]
     assert "gone" not in [status for status, _sentence in said(old, rewritten, "Terms")]
@@ -1189,10 +1193,15 @@ def test_a_short_removed_sentence_is_part_of_an_edit():
 def test_an_answer_that_was_replaced_is_changed():
     text = "# Questions\n\n## Are trams faster on Sundays?\n\n{}\n\n## May dogs ride?\n\nDogs ride free.\n"
     old = "Yes, because fewer people board them and signals favour them on quiet days of rest."
-    new = "Speed is the same on every day of the week, as lines share one timetable."
+    new = "Speed is the same on every day of the week. All lines share one timetable."
 
     [change] = news(text.format(old), text.format(new))
-    assert (change.status, change.before) == ("changed", old)
+    assert (change.status, change.before, change.sentence, change.quote) == (
+        "changed",
+        old,
+        new,
+        new,
+    )
 
 
 def test_a_removed_copy_of_a_table_is_not_gone():
@@ -1221,3 +1230,22 @@ def test_a_short_chinese_name_finds_its_item_below_a_new_heading():
 
     [(status, text)] = said(old, new)
     assert status == "changed" and "US$10" in text and "US$4" in text
+
+
+def test_what_a_new_page_says_now_is_not_gone():
+    rule = "Passengers with a season ticket may bring a bicycle on all lines of the city for free."
+    old = f"# Terms\n\nTrams run every day.\n\n{rule}\n\nBuses run at night.\n"
+    terms = PageText(
+        1,
+        "https://city.example/terms",
+        "Terms",
+        "city.example",
+        old.replace(rule, ""),
+        previous=old,
+    )
+    bicycles = PageText(
+        2, "https://city.example/bicycles", "Bicycles", "city.example", f"# Bicycles\n\n{rule}\n"
+    )
+
+    assert [one.status for one in rereading.outcome([terms], ()).changes] == [Status.GONE]
+    assert rereading.outcome([terms, bicycles], ()).changes == []

@@ -198,7 +198,7 @@ def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pyte
     asked: dict[str, list] = {}
 
     def outcome(pages, facts, struck=()):
-        asked["known"] = [(page.text, page.previous, page.published_at) for page in pages]
+        asked["known"] = [(page.text, page.previous) for page in pages]
         return SimpleNamespace(
             changes=[SimpleNamespace(status="gone", sentence="Pears", quote="p")]
         )
@@ -226,7 +226,7 @@ def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pyte
 
     told = engines.beacon(_topic([]), versions)
 
-    assert asked["known"] == [("none", "pears", None)]
+    assert asked["known"] == [("none", "pears"), ("A shop", "")]
     assert asked["beside"] == ["none"]
     assert asked["added"] == [("A shop", "", "2026-01-02 00:00:00+00:00")]
     assert told == [("gone", "Pears", "p"), ("new", "Fruit: a shop opened.", "A shop opened.")]
