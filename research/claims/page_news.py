@@ -950,8 +950,8 @@ def _is_release(heading: str) -> bool:
 def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
     """Report a removed table or list by its first entries and the number of the rest.
 
-    A table isn't news if another one of the page has nearly all of its subjects: a copy in another
-    language, or one that was merged.
+    A table isn't news if another one that stayed has nearly all of its subjects, such as a copy in
+    another language.
     """
     remain = {entry.path for entry in diff.unchanged}
     remain |= {one.new.path for one in diff.differences if one.new is not None}
@@ -962,7 +962,8 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
     dropped: set[int] = set()
     last: dict[int, PageChange] = {}
     tables: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)  # by each of their subjects
-    for entry in (*diff.unchanged, *(one.new for one in diff.differences if one.new is not None)):
+    stayed = (one.new for one in diff.differences if one.new is not None and one.old is not None)
+    for entry in (*diff.unchanged, *stayed):
         if entry.kind == ROW and len(tables[entry.key]) < MOST_HOLDING:
             tables[entry.key].add(entry.path)
     for members in gone.values():
