@@ -73,7 +73,7 @@ class PageDiff:
     `kept` is the share of the old statements that are still there. `is_replaced` means that the
     page is too different to compare statements (a sign-in page, another text). `columns` has the
     old names of renamed columns. `standing` has the order of each edited paragraph of which a
-    sentence is left.
+    sentence is left. `pairs` are the statements of both versions that were matched.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -81,6 +81,7 @@ class PageDiff:
     columns: dict[str, str] = field(default_factory=dict)
     unchanged: list[Entry] = field(default_factory=list)
     standing: set[int] = field(default_factory=set)
+    pairs: list[tuple[Entry, Entry]] = field(default_factory=list)
     kept: float = 1.0
     is_replaced: bool = False
 
@@ -93,12 +94,14 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     """
     result = PageDiff()
     left = _Unmatched(list(old), list(new))
-    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
-    kept = len(result.unchanged)
+    result.pairs = left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    kept = len(result.pairs)
     left.split_paragraphs(language)
     edited = left.old
-    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
+    result.pairs += left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    result.unchanged = [b for _a, b in result.pairs]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
+    result.pairs += moved
     kept += len(result.unchanged[kept:]) + len(moved)
     compared = kept + len(left.old)  # paragraphs without sentences are dropped
     result.kept = kept / compared if compared else 1.0
@@ -342,6 +345,7 @@ def _take_keyed(
     for a, b in pairs:
         _add_changed(result, a, b, changed_columns)
     for a, b in left.take(anywhere, unique=True):
+        result.pairs.append((a, b))
         if a.path[-1:] == b.path[-1:] or is_renamed(a, b):
             _add_changed(result, a, b, changed_columns)
         else:
@@ -451,6 +455,7 @@ def _row_cells(entry: Entry) -> set[tuple[str, str]]:
 
 def _add_changed(result: PageDiff, a: Entry, b: Entry, changed_columns: set[str]) -> None:
     cells = differing_cells(a, b, result.columns, changed_columns)
+    result.pairs.append((a, b))
     if cells:
         result.differences.append(Difference(CHANGED, a, b, cells))
     else:
@@ -553,6 +558,7 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
     for path, ours in new.items():
         for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
             matched |= {id(a), id(b)}
+            result.pairs.append((a, b))
             if is_reworded(a.text, b.text):
                 result.unchanged.append(b)
             else:
@@ -584,42 +590,69 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
     for _share, _i, _j, a, b in sorted(pairs, key=lambda each: each[:3]):
         if id(a) not in taken and id(b) not in taken:
             taken |= {id(a), id(b)}
+            result.pairs.append((a, b))
             result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
 
 
 def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
-    """Match the short paragraph below a heading of which nothing else is left, as a new answer."""
-    kept = {entry.path for entry in result.unchanged}
-    kept |= {one.new.path for one in result.differences if one.new is not None}
-    old, new = (_answers(entries) for entries in (left.old, left.new))
+    """Match a statement with the only one in its place, if they share a word.
+
+    A statement is an item or a short paragraph, such as the answer below a question. Its place is
+    below its heading, between the same neighbors.
+    """
+    partners = {id(a): id(b) for a, b in result.pairs}
+    old_pairs, new_pairs = [a for a, _b in result.pairs], [b for _a, b in result.pairs]
+    old = _by_place(left.old, old_pairs, partners, result.renamed)
+    new = _by_place(left.new, new_pairs, {id(entry): id(entry) for entry in new_pairs}, {})
     taken: set[int] = set()
-    for path in (old.keys() & new.keys()) - kept:
-        a, b = (_whole(below) for below in (old[path], new[path]))
-        taken |= {id(entry) for entry in (*old[path], *new[path])}
-        result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+    for place in [place for place in new if place in old]:
+        if not (_is_one(old[place]) and _is_one(new[place])):
+            continue
+        a, b = (_whole(each) for each in (old[place], new[place]))
+        is_as_long = 2 * len(b.match) >= len(a.match)
+        if a.kind == b.kind and is_as_long and _words_that_tell(a) & _words_that_tell(b):
+            taken |= {id(entry) for entry in (*old[place], *new[place])}
+            result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
 
 
-def _answers(entries: Iterable[Entry]) -> dict[tuple[str, ...], list[Entry]]:
-    """Return the sentences below each heading that has only a few, all in one paragraph."""
-    found: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        if entry.path:
-            found[entry.path].append(entry)
-    return {
-        path: below
-        for path, below in found.items()
-        if len(below) <= FEW_SENTENCES
-        and {(entry.kind, entry.order) for entry in below} == {(SENTENCE, below[0].order)}
-        and [entry.part for entry in below] == list(range(len(below)))
-    }
+def _by_place(
+    unmatched: Sequence[Entry],
+    matched: Sequence[Entry],
+    partners: Mapping[int, int],
+    renamed: Mapping[tuple[str, ...], tuple[str, ...]],
+) -> dict[Hashable, list[Entry]]:
+    """Return unmatched statements by their headings and the matched one before them."""
+    found: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    before: dict[tuple[str, ...], int] = {}
+    for entry in sorted((*unmatched, *matched), key=lambda each: (each.order, each.part)):
+        path = renamed.get(entry.path, entry.path)
+        if (partner := partners.get(id(entry))) is not None:
+            before[path] = partner
+        elif path:
+            found[path, before.get(path)].append(entry)
+    return found
+
+
+def _is_one(entries: Sequence[Entry]) -> bool:
+    """Whether statements are one item, or the few sentences of one paragraph in a row."""
+    first = entries[0]
+    if first.kind == ITEM:
+        return len(entries) == 1 and len(first.match.split()) >= FEW_WORDS
+    return (
+        len(entries) <= FEW_SENTENCES
+        and {(entry.kind, entry.order) for entry in entries} == {(SENTENCE, first.order)}
+        and [entry.part - first.part for entry in entries] == list(range(len(entries)))
+    )
 
 
 def _whole(sentences: Sequence[Entry]) -> Entry:
-    """Return the sentences of a paragraph as one statement."""
+    """Return an item, or the sentences of a paragraph, as one statement."""
+    if len(sentences) == 1:
+        return sentences[0]
     space = "" if is_wide_text(sentences[0].text) else " "
     said = (("", space.join(entry.text for entry in sentences)),)
     return replace(sentences[0], fields=said, quote=space.join(entry.quote for entry in sentences))

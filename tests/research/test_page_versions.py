@@ -1192,8 +1192,8 @@ def test_a_short_removed_sentence_is_part_of_an_edit():
 
 def test_an_answer_that_was_replaced_is_changed():
     text = "# Questions\n\n## Are trams faster on Sundays?\n\n{}\n\n## May dogs ride?\n\nDogs ride free.\n"
-    old = "Yes, because fewer people board them and signals favour them on quiet days of rest."
-    new = "Speed is the same on every day of the week. All lines share one timetable."
+    old = "Yes, because fewer people board trams and signals favour them on quiet days of rest."
+    new = "Trams have one speed on every day of the week. All lines share a timetable."
 
     [change] = news(text.format(old), text.format(new))
     assert (change.status, change.before, change.sentence, change.quote) == (
@@ -1249,3 +1249,17 @@ def test_what_a_new_page_says_now_is_not_gone():
 
     assert [one.status for one in rereading.outcome([terms], ()).changes] == [Status.GONE]
     assert rereading.outcome([terms, bicycles], ()).changes == []
+
+
+def test_the_only_statement_in_the_place_of_another_has_replaced_it():
+    page = "# Rules\n\n- Bells ring at each stop.\n- {}\n- Doors close at night.\n"
+    old, new = (
+        "The council owns all depots of the city.",
+        "The council rents them from a bank instead.",
+    )
+
+    assert [one.status for one in news(page.format(old), page.format(new))] == ["changed"]
+    more = page.format(f"{new}\n- Ferries wait for late trams")
+    assert "changed" not in [one.status for one in news(page.format(old), more)]
+    names = page.format("Ada Lovelace"), page.format("Grace Hopper")
+    assert "changed" not in [one.status for one in news(*names)]
