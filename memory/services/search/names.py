@@ -8,7 +8,7 @@ sentence, and mostly with one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -275,7 +275,7 @@ def queries_of(owner: Any, group: Group) -> dict[str, str]:
 
 # --- merging and splitting ------------------------------------------------------------------------
 
-State = dict[str, Sequence[str] | None]  # by key: name and target; None without an alias
+State = Mapping[str, Sequence[str] | None]  # by key: name and target; None without an alias
 
 
 def checked(name: str) -> str:
@@ -343,7 +343,7 @@ def put_back(owner: Any, was: State, now: State, *, by: Actor) -> None:
                 _("These names were changed in the meantime, so this couldn’t be undone.")
             )
         _put(owner, was)
-        label = ", ".join(one[0] for one in (now | was).values() if one)
+        label = ", ".join(one[0] for one in {**now, **was}.values() if one)
         Activity.log(owner, by, "names-restored", label=label)
 
 
