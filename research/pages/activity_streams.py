@@ -455,7 +455,7 @@ LOG_WORDS = {
     "run-saved": _lazy("saved"),
     "schedule-skipped": _lazy("skipped"),
     "run-tried-now": _lazy("retried immediately"),
-    "run-stop-asked": _lazy("asked to stop and write its report"),
+    "run-stop-asked": _lazy("early stop requested, report will be written"),
     "schedule-paused": _lazy("schedule paused"),
     "schedule-resumed": _lazy("schedule resumed"),
     "schedule-set": _lazy("schedule set"),
