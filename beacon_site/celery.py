@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -20,6 +21,7 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.exceptions import OperationalError
 
 from beacon_site import worker_threads
+from beacon_site.embedded.processes import give_back_memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
@@ -59,6 +61,9 @@ def _write_heartbeats() -> None:
             connection.close()
         if not _woken.wait(ALIVE_SECONDS):
             worker_threads.end_if_unhealthy()
+            if worker_threads.rests_after_work():
+                gc.collect()
+                give_back_memory()
 
 
 def _begin(kinds: dict[str, str]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import gc
 import os
 import signal
 import threading
@@ -28,8 +27,6 @@ from celery.beat import PersistentScheduler, Service
 from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import beat_init
-
-from beacon_site.embedded.processes import give_back_memory
 
 logger = structlog.get_logger(__name__)
 
@@ -250,7 +247,7 @@ def wait_for_tasks(most: float) -> None:
 def end_if_unhealthy() -> None:
     """Stop an idle worker of threads that has grown or interrupted a task, so that another starts.
 
-    After work, it returns memory that it no longer needs.  A pool of processes replaces its children then.  An interrupted task can leave anything behind,
+    A pool of processes replaces its children then.  An interrupted task can leave anything behind,
     such as an advisory lock of a pooled connection.
     """
     if not _pools or any(pool.is_busy for pool in _pools):
@@ -260,11 +257,16 @@ def end_if_unhealthy() -> None:
         end_process("it has grown too large", megabytes=size // 10**6)
     elif any(pool.was_interrupted for pool in _pools):
         end_process("a task was interrupted at its time limit")
+
+
+def rests_after_work() -> bool:
+    """Return whether the threads are idle for the first time since a task that wasn't a tick."""
+    if any(pool.is_busy for pool in _pools):
+        return False
+    has_worked = any(pool.has_worked for pool in _pools)
     for pool in _pools:
-        if pool.has_worked:
-            pool.has_worked = False
-            gc.collect()
-            give_back_memory()
+        pool.has_worked = False
+    return has_worked
 
 
 # --- what Celery's worker is started with ---------------------------------------------------------

@@ -246,23 +246,15 @@ def test_a_stopping_worker_waits_for_running_tasks_and_no_longer(pool: TaskPool)
     ends.set()
 
 
-def test_an_idle_worker_returns_memory_once_after_work(
-    pool: TaskPool, monkeypatch: pytest.MonkeyPatch
-):
-    returned: list[int] = []
-    monkeypatch.setattr(worker_threads, "give_back_memory", lambda: returned.append(1))
-    monkeypatch.setattr(worker_threads, "MEMORY_LIMIT", float("inf"))
-
-    def idle_after(queue: str) -> list[int]:
+def test_a_worker_rests_once_after_work_that_was_no_tick(pool: TaskPool):
+    def rests_after(queue: str) -> list[bool]:
         done = give(pool, lambda: "done", queue=queue)
         assert eventually(lambda: done == ["done"] and not pool.is_busy)
-        for _look in range(2):
-            worker_threads.end_if_unhealthy()
-        return returned
+        return [worker_threads.rests_after_work() for _look in range(2)]
 
-    assert idle_after("maintenance") == []
-    assert idle_after("research") == [1]
-    assert idle_after("reflect") == [1, 1]
+    assert rests_after("maintenance") == [False, False]
+    assert rests_after("research") == [True, False]
+    assert rests_after("reflect") == [True, False]
 
 
 IN_ITS_OWN_PROCESS = """
