@@ -179,7 +179,7 @@ class SnapshotForm(forms.Form):
         words["owner"] = _("the shared scope")
         asked = str(self["scope"].value() or "owner")
         words.setdefault(asked, asked)
-        self.fields["scope"].widget.choices = [  # type: ignore[attr-defined]
+        self.fields["scope"].widget.choices = [
             (value, capfirst(said)) for value, said in words.items()
         ]
 

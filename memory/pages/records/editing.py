@@ -183,7 +183,7 @@ class NoteForm(RecordForm):
         ]
         if now not in dict(choices):
             choices.append((now, origins.of(owner, [now])[now].words))
-        self.fields["scope"].widget.choices = choices  # type: ignore[attr-defined]
+        self.fields["scope"].widget.choices = choices
 
     def clean_stability(self) -> str:
         """Return the selected stability, by default that of the kind."""
