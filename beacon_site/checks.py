@@ -133,7 +133,7 @@ def redis(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckM
     if not databases or not (problem := health.redis_problem()):
         return []
     text = _("Redis isn’t responding (%(why)s). Runs wait until it does.") % {"why": problem}
-    hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
+    hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one included with Beacon.")
     return [Warning(text, hint=hint % BY_HAND, id="beacon.W012")]
 
 

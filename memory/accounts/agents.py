@@ -260,7 +260,7 @@ def _by_compose(token: str) -> Setup:
         _("Over stdio, with Beacon in Docker Compose"),
         _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("This works while the containers are running."),
+        _("This works only while the containers are running."),
     )
 
 

@@ -22,7 +22,7 @@ from beacon_site.db.errors import SLOW, allow_long_transaction, failure_of
 from beacon_site.text.cleaning import normal_form, one_line
 from memory.accounts import sign_ins
 from memory.accounts.archive.kinds import in_order
-from memory.models import Activity, ApiToken, Archive, Invitation, SignIn, User
+from memory.models import Activity, ApiToken, Archive, Invitation, Membership, SignIn, User
 from memory.models.actors import SYSTEM
 from memory.models.errors import InvalidValue
 from memory.models.history import APPEND_ONLY
@@ -251,15 +251,26 @@ def _delete(person: User, by: User) -> None:
         raise InvalidValue(_("This account has already been deleted."))
     name = found.get_username()
     keys = list(SignIn.objects.of(found).values_list("session_key", flat=True))
+    _log_leaving(found)
     found.delete()
     BrowserSession.objects.filter(session_key__in=keys).delete()
     for failures in (AccessAttempt, AccessFailureLog, AccessLog):
         failures.objects.filter(username=name).delete()
-    # The account's name is kept only in the log of the admin who deleted it.
+    # Only the logs of the admin who deleted it and of owners of shared topics keep the account's name.
     if by.pk == person.pk:
         Activity.log(None, SYSTEM, "account-deleted")
     else:
         Activity.log(by, by.actor, "account-deleted", label=name)
+
+
+def _log_leaving(person: User) -> None:
+    """Tell the owners of topics shared with the account that it's no longer a member.
+
+    It reads as if the member had left, because sharing doesn't reveal which accounts exist.
+    """
+    for member in Membership.objects.filter(user=person).select_related("topic__owner"):
+        topic, name = member.topic, member.username
+        Activity.log(topic.owner, person.actor, "topic-left", subject=topic, member=name, role="")
 
 
 def sweep(person: User) -> None:

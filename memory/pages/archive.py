@@ -94,13 +94,13 @@ class ReadingForm(forms.Form):
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
-        help_text=gettext_lazy("They’re added to the Library, where you can search them."),
+        help_text=gettext_lazy("Beacon adds them to the Library, where you can search them."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Hide conversations and files from models and research"),
         required=False,
         help_text=gettext_lazy(
-            "They’re marked as sensitive. You can change this for each document in the Library."
+            "Beacon marks them as sensitive. You can change this for each document in the Library."
         ),
     )
 
@@ -265,7 +265,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _perform(row)
     else:
-        messages.info(request, _("This has already been done or is in progress."))
+        messages.info(request, _("This import is already done or in progress."))
     return _after(request, row)
 
 
@@ -287,7 +287,7 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:
-        messages.info(request, _("This was already imported, or has no preview yet."))
+        messages.info(request, _("This import is already done, or its preview isn’t ready yet."))
     return _after(request, row)
 
 
@@ -301,7 +301,7 @@ def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Stop fetching an import's web pages; those fetched so far are kept."""
     row = _row(request, pk)
     if not jobs.stop_pages(row):
-        messages.info(request, _("This is no longer in progress."))
+        messages.info(request, _("No pages are being fetched for this import."))
     row.refresh_from_db()
     return _after(request, row)
 
@@ -323,7 +323,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)
     if row.state == Archive.State.RUNNING:
-        messages.error(request, _("This is in progress. Try again when it’s done."))
+        messages.error(request, _("This job is still in progress. Try again when it’s done."))
         return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
     messages.success(request, _("File for “%(name)s” deleted.") % {"name": row.name})
@@ -390,7 +390,9 @@ def backup_delete(request: BeaconRequest, pk: int) -> HttpResponse:
     """Delete a backup and its file permanently."""
     row = get_object_or_404(BackupFile, pk=pk)
     if row.state == BackupFile.State.RUNNING:
-        messages.error(request, _("This backup is in progress. Delete it when it’s done."))
+        messages.error(
+            request, _("This backup is still in progress. You can delete it when it’s done.")
+        )
         return _after_backup(request)
     try:
         row.discard()

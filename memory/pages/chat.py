@@ -99,18 +99,6 @@ def examples(user: User) -> list[str]:
 # --- one session ---
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """A tool call and its answer in one line."""
-
-    words: str
-    tool: str
-    arguments: list[tuple[str, str]]
-    result: str
-    is_error: bool
-    proposal_url: str = ""
-
-
 # A line of an answer by recall: the passage, and the mark of its record.
 _FOUND = re.compile(r"- “(?P<said>.*)” \[(?P<mark>[^\]]+)\]")
 _AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>")
@@ -162,7 +150,7 @@ class MessageRow:
 
     message: Message
     html: SafeString
-    calls: list[CallRow] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
     cites: Sequence[Mapping[str, str]] = ()
     rating: RatingControl | None = None
     disputes: Sequence[Conflict] = ()
@@ -310,17 +298,17 @@ def with_ratings(session: Session, rows: Sequence[MessageRow]) -> list[MessageRo
     return [replace(row, rating=found.get(row.message.position)) for row in rows]
 
 
-def _call(call: Mapping[str, Any]) -> CallRow:
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
     proposal = call.get("proposal", "")
-    return CallRow(
-        call_in_words(call, held=bool(proposal)),
-        call["tool"],
-        arguments,
-        call["result"],
-        bool(call["is_error"]),
-        reverse("memory:proposal", args=[proposal]) if proposal else "",
-    )
+    return {
+        "words": call_in_words(call, held=bool(proposal)),
+        "tool": call["tool"],
+        "arguments": arguments,
+        "result": call["result"],
+        "is_error": call["is_error"],
+        "proposal_url": reverse("memory:proposal", args=[proposal]) if proposal else "",
+    }
 
 
 def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:

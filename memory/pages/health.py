@@ -255,7 +255,9 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
         return Part(name, GOOD, text)
     line = _("These services failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
-    todo = _("Test them in Models and search. If all fail, check this machine’s network.")
+    todo = _(
+        "Test them in Models and search. If all of them fail, check this machine’s network connection."
+    )
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
     outside = set(usual) - {"library", "sample", "feeds"}
     if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):

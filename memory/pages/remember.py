@@ -241,28 +241,16 @@ def new_lines(before: str, after: str) -> str:
     return "\n".join(line for line in after.splitlines() if line not in known)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRow:
-    """A known statement as people read it."""
-
-    known: Known
-    who: str
-    choice: str = ""
-
-    @property
-    def can_be_replaced(self) -> bool:
-        return self.known.type != "section"
-
-
 def _known_rows(user: User, found: Sequence[Known], data: Any) -> dict[str, Any]:
     """Return the known statements, the first few apart, with what was chosen in the form."""
     told = origins.of(user, [one.record.source for one in found])
     rows = [
-        KnownRow(
-            one,
-            told[one.record.source].words if one.record.source in told else "",
-            data.get(f"known-{one.record.pk}", ""),
-        )
+        {
+            "known": one,
+            "who": told[one.record.source].words if one.record.source in told else "",
+            "choice": data.get(f"known-{one.record.pk}", ""),
+            "can_be_replaced": one.type != "section",
+        }
         for one in found
     ]
     return {"known": rows[:FEW_KNOWN], "known_more": rows[FEW_KNOWN:]}

@@ -385,7 +385,7 @@ def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, in
                 _update_topic_copies(batch)
         count += review_acts.reject_from(owner, source, by=by, why=f"forget:{key}")
         if not count:
-            problem = _("There’s nothing from “%(source)s”, or it’s already in Trash.")
+            problem = _("There are no records from “%(source)s”, or they’re already in Trash.")
             raise InvalidValue(problem % {"source": source})
         Activity.log(owner, by, "forgot-source", label=source, records=count, key=str(key))
     return key, count

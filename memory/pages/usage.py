@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -136,24 +136,11 @@ class MonthBar:
         return self.y - 14
 
 
-@dataclass(slots=True)
-class UsageChart:
-    """A chart of money or tokens: a bar for each month."""
-
-    title: str
-    words: str
-    pillars: list[MonthBar] = field(default_factory=list)
-    limit_y: int | None = None  # of the line for the monthly limit
-
-    @property
-    def width(self) -> int:
-        return STEP * len(self.pillars) + 8
-
-
-def of_months(months: Sequence[Month], limits: User | None = None) -> list[UsageChart]:
+def of_months(months: Sequence[Month], limits: User | None = None) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
-    A person's limits are lines, unless they are far above all months. The last 12 months, including those without calls in between; nothing if there were no calls.
+    The last 12 months, including those without calls in between; nothing if there were no calls.
+    A person's limits are lines, unless they are far above all months.
     """
     if not any(month.spent.calls for month in months):
         return []
@@ -217,7 +204,7 @@ def _months(
     *,
     knows_unknown: bool = False,
     limit: Decimal | int | None = None,
-) -> UsageChart:
+) -> dict[str, Any]:
     spents = [by_first.get(first, UsageTotals()) for first in shown]
     most = max(amount_of(spent) for spent in spents)
     if limit is not None and limit > 2 * most:
@@ -238,8 +225,13 @@ def _months(
     ]
     ends = {"first": date_format(shown[0], "F Y"), "last": date_format(shown[-1], "F Y")}
     words = _("%(title)s, %(first)s to %(last)s") % {"title": title, **ends}
-    limit_y = FOOT - _part(limit, most, HIGH) if limit is not None else None
-    return UsageChart(title, words, pillars=pillars, limit_y=limit_y)
+    return {
+        "title": title,
+        "words": words,
+        "pillars": pillars,
+        "width": STEP * len(pillars) + 8,
+        "limit_y": FOOT - _part(limit, most, HIGH) if limit is not None else None,
+    }
 
 
 def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:

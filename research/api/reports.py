@@ -139,7 +139,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     key = report_text.sentence_key(report_sentences.plain_words(told.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
-        problem = _("The report doesn’t contain this sentence.")
+        problem = _("This sentence isn’t in the report.")
         raise Problem(422, problem, errors={"sentence": [problem]})
     facts = correcting.facts_of(report, sentence)
     seen = {one.id: one.version for one in told.facts or []}

@@ -93,7 +93,7 @@ class ChannelForm(_TakesRefusals):
         label=gettext_lazy("Name"),
         required=False,
         max_length=LONGEST_NAME,
-        help_text=gettext_lazy("Shown in lists. Leave empty to show the address."),
+        help_text=gettext_lazy("The name shown in lists. Leave empty to show the address."),
     )
     reports = forms.ChoiceField(
         label=gettext_lazy("Reports"),
@@ -133,7 +133,7 @@ class ChannelForm(_TakesRefusals):
         if kind == Channel.Kind.BROWSER:
             field.widget = forms.HiddenInput(attrs={"data-push-subscription": ""})
             field.error_messages["required"] = _NO_SUBSCRIPTION
-            self.fields["name"].help_text = gettext_lazy("Shown in lists.")
+            self.fields["name"].help_text = gettext_lazy("The name shown in lists.")
             if channel is not None:
                 del self.fields["address"]
         elif channel is not None and channel.needs_secret:
@@ -451,7 +451,7 @@ def _round(request: BeaconRequest) -> int:
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
-        messages.info(request, _("Tests can’t be sent again. Send a new one."))
+        messages.info(request, _("A test can’t be resent. Send a new one."))
     elif sending.again(row, seen=_round(request)):
         messages.success(request, _("Sending again."))
     else:

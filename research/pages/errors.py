@@ -47,7 +47,8 @@ def problem(
 def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
     """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
     status = 429 if exc.retry_after else 409
-    response = render(request, f"{status}.html", {"why": str(exc)}, status=status)
+    told = {"why": str(exc), "heading": _("The run wasn’t started")}
+    response = render(request, f"{status}.html", told, status=status)
     if exc.retry_after:
         response["Retry-After"] = str(exc.retry_after)
     return in_notice(request, response)

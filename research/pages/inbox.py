@@ -538,7 +538,7 @@ def _delivery_waits_again(request: BeaconRequest, pk: str, state: str) -> str:
     rows = Delivery.objects.of(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
     if not rows.update(state=state):
         raise MemoryRefused(
-            _("This message was changed in the meantime, so this couldn’t be undone.")
+            _("This message has changed since then, so your change couldn’t be undone.")
         )
     messages.success(request, _("Back in the Inbox."))
     return reverse("research:inbox")

@@ -320,8 +320,8 @@ def _pin(request: BeaconRequest, what: str, on: bool) -> str:
         was_pinned, rest = what in user.pinned, [one for one in user.pinned if one != what]
         if on and not was_pinned and len(_found(user, rest)) >= MOST_PINNED:
             words = ngettext(
-                "You can pin %(n)d item. Unpin it first.",
-                "You can pin %(n)d items. Unpin one first.",
+                "You can pin at most %(n)d item. Unpin it first.",
+                "You can pin at most %(n)d items. Unpin one first.",
                 MOST_PINNED,
             )
             raise MemoryRefused(words % {"n": MOST_PINNED})

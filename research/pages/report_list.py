@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -53,19 +53,6 @@ class Filters:
         return cls(words, query.get("show") == "unread", topic)
 
 
-@dataclass(slots=True)
-class ReportRow:
-    """One report with its counts of listed changes by status."""
-
-    report: Report
-    counts: list[tuple[str, int]] = field(default_factory=list)
-
-    @property
-    def summary(self) -> str:
-        """Return the start of the report as plain text, without citation marks."""
-        return shorten(bare(self.report.summary), 180)
-
-
 def found(user: User, wanted: Filters) -> ReportQuerySet:
     """Return the user's reports that match `wanted`, of topics outside Trash."""
     mine: ReportQuerySet = Report.objects.of(user).live()
@@ -81,7 +68,9 @@ def found(user: User, wanted: Filters) -> ReportQuerySet:
     return rows
 
 
-def page_of_reports(user: User, wanted: Filters, cursor: str = "") -> tuple[list[ReportRow], Page]:
+def page_of_reports(
+    user: User, wanted: Filters, cursor: str = ""
+) -> tuple[list[dict[str, Any]], Page]:
     """Return a page of the list, unread first, then newest first: two queries."""
     rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
@@ -92,7 +81,16 @@ def page_of_reports(user: User, wanted: Filters, cursor: str = "") -> tuple[list
         size=PAGE_SIZE,
     )
     counts = counts_of([report.run_id for report in shown.rows])
-    return [ReportRow(report, counts[report.run_id]) for report in shown.rows], shown
+    return [row_of(report, counts[report.run_id]) for report in shown.rows], shown
+
+
+def row_of(report: Report, counts: list[tuple[str, int]]) -> dict[str, Any]:
+    """Return a report with its counts of listed changes by status, and its beginning as plain text."""
+    return {
+        "report": report,
+        "counts": counts,
+        "summary": shorten(bare(report.summary), 180),
+    }
 
 
 def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
@@ -264,7 +262,7 @@ def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
         )
     if not count:
         raise InvalidValue(
-            _("These reports were changed in the meantime, so this couldn’t be undone.")
+            _("These reports have changed since then, so your change couldn’t be undone.")
         )
     messages.success(request, words % {"n": count})
     return reverse("research:reports")

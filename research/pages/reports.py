@@ -60,7 +60,7 @@ class SentenceForm(AsksAboutSecrets):
         ),
     )
     wrong = CleanTextField(
-        label=gettext_lazy("What is wrong?"),
+        label=gettext_lazy("What’s wrong?"),
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
@@ -354,5 +354,5 @@ def _undo_correction(request: BeaconRequest, key: uuid.UUID) -> str:
     if correcting.undo_change(made, by=request.actor):
         messages.success(request, _("Correction undone."))
     else:
-        messages.info(request, _("That correction has already been undone."))
+        messages.info(request, _("This correction has already been undone."))
     return reverse("research:topic-corrections", args=[made.report.run.topic.slug])

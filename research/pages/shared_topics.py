@@ -27,7 +27,7 @@ from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
 from research.pages import topic_list
 from research.pages.errors import not_now
-from research.pages.report_list import ReportRow, counts_of
+from research.pages.report_list import counts_of, row_of
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
 from research.services.topics import sharing
@@ -91,7 +91,7 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     member = _member(request, pk)
     page = sharing.page_of_reports(member.topic, request.GET.get("cursor", ""))
     counts = counts_of([report.run_id for report in page.rows])
-    rows = [ReportRow(report, counts[report.run_id]) for report in page.rows]
+    rows = [row_of(report, counts[report.run_id]) for report in page.rows]
     return _show(
         request, "shared_topic_reports", member, "reports", rows=rows, next_cursor=page.next_cursor
     )
@@ -383,7 +383,7 @@ def _undo_edit(
     comment = _comment(request, uuid.UUID(topic), run, uuid.UUID(key))
     if comment.text != expected:
         raise MemoryRefused(
-            _("This comment was changed in the meantime, so this couldn’t be undone.")
+            _("This comment has changed since then, so your change couldn’t be undone.")
         )
     sharing.edit_comment(comment, text, by=request.actor)
     messages.success(request, _("Change undone."))
@@ -429,7 +429,7 @@ class MemberForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
         help_text=gettext_lazy(
-            "The username they sign in with. Beacon doesn’t reveal whether it exists."
+            "The username this person signs in with. Beacon doesn’t reveal whether it exists."
         ),
     )
     role = forms.ChoiceField(
@@ -498,7 +498,9 @@ def member_role(
     """Change a member's role. An undo names the role that it expects."""
     member = _own_member(request, slug, pk)
     if expected and member.role != expected:
-        raise MemoryRefused(_("This role was changed in the meantime, so this couldn’t be undone."))
+        raise MemoryRefused(
+            _("This role has changed since then, so your change couldn’t be undone.")
+        )
     before, wanted = member.role, role or request.POST.get("role", "")
     said: dict[str, Any] = {"person": member}
     if sharing.set_role(member, wanted, by=request.actor):

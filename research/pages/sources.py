@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -29,7 +27,7 @@ from memory.pages import trash
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import act, offer, undoes
-from research.models.reports import Link, link_of
+from research.models.reports import link_of
 from research.models.topics import everywhere
 from research.pages import topic_list
 from research.services.runs.search import reading
@@ -90,53 +88,23 @@ class RuleForm(forms.Form):
 # --- standing rules on a topic's pages ---
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """One rule: as stored, as shown, and its link."""
-
-    kind: Kind
-    rule: str
-
-    @property
-    def shown(self) -> str:
-        """Return the rule in readable form."""
-        return standing_rules.shown(self.rule)
-
-    @property
-    def link(self) -> Link:
-        """Return the link of a URL, or an empty one for words and domains."""
-        return link_of(standing_rules.address_of(self.rule))
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A topic's standing rules with their two forms."""
-
-    checks: Sequence[RuleRow]
-    places: Sequence[RuleRow]
-    check_form: RuleForm
-    stop_form: RuleForm
-
-    @property
-    def most(self) -> int:
-        """Return the limit of rules to always check."""
-        return standing_rules.MOST_CHECKS
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the limit of rules to always check is reached."""
-        return len(self.checks) >= self.most
-
-
-def rules_of(topic: Any, form: RuleForm | None = None) -> Rules:
+def rules_of(topic: Any, form: RuleForm | None = None) -> dict[str, Any]:
     """Return the rules of a topic from `topics_of`, with `form` if the person typed in it."""
     settings = topic.settings
-    return Rules(
-        checks=[RuleRow(CHECK, rule) for rule in settings.always_check],
-        places=[RuleRow(STOP, rule) for rule in standing_rules.places_of(settings)],
-        check_form=form if form is not None and form.kind == CHECK else RuleForm(CHECK),
-        stop_form=form if form is not None and form.kind == STOP else RuleForm(STOP),
-    )
+    return {
+        "checks": [_row_of(CHECK, rule) for rule in settings.always_check],
+        "places": [_row_of(STOP, rule) for rule in standing_rules.places_of(settings)],
+        "check_form": form if form is not None and form.kind == CHECK else RuleForm(CHECK),
+        "stop_form": form if form is not None and form.kind == STOP else RuleForm(STOP),
+        "most": standing_rules.MOST_CHECKS,
+        "is_full": len(settings.always_check) >= standing_rules.MOST_CHECKS,
+    }
+
+
+def _row_of(kind: Kind, rule: str) -> dict[str, Any]:
+    """Return a rule as stored and as shown. The link is empty for words and domains."""
+    link = link_of(standing_rules.address_of(rule))
+    return {"kind": kind, "rule": rule, "shown": standing_rules.shown(rule), "link": link}
 
 
 # --- a topic's sources ---
@@ -238,7 +206,9 @@ def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = 
 def _check_unchanged(changed: source_rules.RuleChange, expected: str) -> None:
     """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
     if expected and changed.before != expected:
-        raise InvalidValue(_("This rule was changed in the meantime, so this couldn’t be undone."))
+        raise InvalidValue(
+            _("This rule has changed since then, so your change couldn’t be undone.")
+        )
 
 
 def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, slug: str) -> None:
@@ -256,7 +226,7 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
         NONE: _("Rule for %(place)s removed. This applies from the next run."),
     }[changed.act]
     if scope == ALL:
-        said += " " + _("This applies to all topics.")
+        said += " " + _("The rule applies to all topics.")
     back = f"{changed.before} {scope} {changed.place}"
     undo = offer(request, "source-rule", slug=slug, do=back, expected=changed.act)
     messages.success(request, said % {"place": place}, extra_tags=undo)

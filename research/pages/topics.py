@@ -347,7 +347,7 @@ def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
         said = _("Removed. Similar changes won’t be linked to this line of your memory.")
         messages.success(request, said, extra_tags=undo)
     else:
-        messages.info(request, _("This was already removed."))
+        messages.info(request, _("The change was already removed."))
     return reverse("research:topic", args=[slug])
 
 
@@ -356,9 +356,13 @@ def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
     """Show that a change affects a line again."""
     if affected.restore(_affected(request, slug, pk)):
         undo = offer(request, "affects-dismiss", slug=slug, pk=pk)
-        messages.success(request, _("Shown again."), extra_tags=undo)
+        messages.success(
+            request,
+            _("Restored. The change is linked to this line of your memory again."),
+            extra_tags=undo,
+        )
     else:
-        messages.info(request, _("This is already shown."))
+        messages.info(request, _("The change is already linked to this line."))
     return reverse("research:topic", args=[slug])
 
 

@@ -74,7 +74,7 @@ def test_what_was_changed_since_is_not_taken_back_and_that_is_said(browser: Clie
 
     shown = text_of(undone(browser, page))
 
-    assert "changed in the meantime" in shown
+    assert "has changed since then" in shown
     assert "- by sea" in read_file(alice, MEMORY).content
     assert Proposal.objects.get().state == "accepted"
 

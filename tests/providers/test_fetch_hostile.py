@@ -46,7 +46,7 @@ def test_a_byte_at_a_time_is_dropped_as_too_slow(step: bytes, extractor: Extract
 
     with RawServer(drip) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderUnavailable, match="less than 1024 bytes per second"):
+        with pytest.raises(ProviderUnavailable, match="fewer than 1024 bytes per second"):
             fetch(server, extractor, QUICK)
         assert time.monotonic() - started < 1.2
 

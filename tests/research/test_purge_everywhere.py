@@ -430,6 +430,6 @@ def test_a_short_quote_of_a_long_text_is_gone_where_the_text_was_read(
 
     assert found(part) == set()
     waiting.refresh_from_db()
-    assert waiting.content == "I see.\n\n[deleted]\n\nNothing else."
+    assert waiting.content == "I see.\n\n[…]\n\nNothing else."
     assert not Proposal.objects.filter(pk=proposal.pk).exists()
-    assert Step.objects.get().output == {"note": "[deleted]"}
+    assert Step.objects.get().output == {"note": "[…]"}

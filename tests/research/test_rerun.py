@@ -179,5 +179,5 @@ def test_it_is_one_start_like_any_other(first: Run, topic: Topic, settings: Any)
         starting.rerun(first, by=topic.owner.actor)
 
     settings.BEACON_RUNS_PER_HOUR = 2
-    with pytest.raises(NotNow, match="You’ve started 2 runs"):
+    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
         starting.rerun(first, by=topic.owner.actor)

@@ -88,8 +88,7 @@ _ALL = (
             "prompt."
         ),
         context=gettext_lazy(
-            "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in the model’s "
-            "Modelfile. Requests can’t set it."
+            "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in the model’s Modelfile. It can’t be set per request."
         ),
     ),
     Kind(

@@ -89,7 +89,7 @@ def finish(reflection_id: int) -> bool:
     rows = Session.objects.select_related("owner", "agent")
     session = rows.filter(pk=row.source.partition(":")[2]).first()
     if session is None or session.trashed_at is not None:
-        _skip(row, _("the session is in Trash, so nothing was saved"))
+        _skip(row, _("the conversation is in Trash, so nothing was saved"))
     elif blocked := _why_blocked(session):
         _skip(row, blocked)
     else:
@@ -152,7 +152,7 @@ def _is_held(
             source=source_of(session.pk),
             before={},
             after=after,
-            why=_("saved from a session that ended"),
+            why=_("saved when the conversation ended"),
             held=why,
         )
     return bool(why)

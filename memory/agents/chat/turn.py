@@ -299,7 +299,7 @@ def answer(message_id: int) -> bool:
         except SoftTimeLimitExceeded:
             message.end(Message.State.FAILED, notice=_("The answer took too long."))
         except Exception:
-            said = _("Something went wrong. The error is in the worker’s log. Try again.")
+            said = _("Something went wrong. Try again. The worker’s log has the details.")
             message.end(Message.State.FAILED, notice=said)
             raise
     return True

@@ -322,7 +322,7 @@ class _Loop:
         return self._out_of_rounds(rounds)
 
     def _out_of_rounds(self, rounds: int) -> LoopResult:
-        words = _("Stopped after %(n)d rounds of tool calls, which is the limit.")
+        words = _("Stopped at the limit of %(n)d rounds of tool calls.")
         return self._result(rounds, ROUNDS, words % {"n": rounds})
 
     def _failed(self, rounds: int, exc: ProviderError | BudgetReached) -> LoopResult:

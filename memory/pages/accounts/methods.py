@@ -160,7 +160,7 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
         request,
         form,
         title=_("New recovery codes"),
-        text=_("You’ll get 10 new codes. Your current ones stop working."),
+        text=_("You’ll get 10 new codes, and your current ones will stop working."),
         button=_("Create new codes"),
     )
 
@@ -192,7 +192,9 @@ def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
             "You’ll need only your password to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
         )
     else:
-        text = _("You can no longer sign in with this passkey. Also delete it from your device.")
+        text = _(
+            "You’ll no longer be able to sign in with this passkey. Also delete it from your device."
+        )
     title = _("Remove %(name)s") % {"name": methods.name_of(row)}
     return _confirm_page(request, form, title=title, text=text, button=_("Remove"), is_risky=True)
 
@@ -277,7 +279,7 @@ def single_sign_on_unlink(request: BeaconRequest) -> HttpResponse:
         request,
         form,
         title=_("Unlink %(name)s") % {"name": name},
-        text=_("You can no longer sign in to Beacon with your account at %(name)s.")
+        text=_("You’ll no longer be able to sign in to Beacon with your account at %(name)s.")
         % {"name": name},
         button=_("Unlink"),
         is_risky=True,

@@ -66,7 +66,7 @@ class ConsentForm(LimitToTopics):
         max_length=LONGEST_NAME,
         error_messages={"required": gettext_lazy("Enter a name. It shows who wrote what.")},
         help_text=gettext_lazy(
-            "Shown on everything the app writes. If you enter the name of an existing agent, the app shares that agent’s working data."
+            "This name appears on everything the app writes. If you enter the name of an existing agent, the app shares that agent’s working data."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )

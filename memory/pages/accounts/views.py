@@ -371,7 +371,7 @@ def _undo_access(request: BeaconRequest, pk: int, *, was_active: bool) -> str:
         raise PermissionDenied
     if get_object_or_404(User, pk=pk).is_active == was_active:
         raise InvalidValue(
-            _("This account’s access was changed in the meantime, so this couldn’t be undone.")
+            _("This account’s access has changed since then, so your change couldn’t be undone.")
         )
     _set_active(request, pk, active=was_active)
     return reverse("memory:people")

@@ -165,7 +165,7 @@ class ConnectionForm(forms.Form):
             for name, field in self.fields.items()
             if name in given and self._is_others(name, given[name])
         ]
-        told = _("Someone else has changed this. Your changes haven’t been saved yet.")
+        told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
         todo = _("Save again to replace theirs with the values below.")
         if theirs:
             told = _("%(told)s Theirs: %(theirs)s.") % {
@@ -330,7 +330,7 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, otherwise the small model on this machine."
+                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, or else the small model on this machine."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 
@@ -403,7 +403,7 @@ def _other_fields() -> dict[str, forms.Field]:
             widget=forms.TextInput(attrs=attrs),
         ),
         "tasks": forms.MultipleChoiceField(
-            label=gettext_lazy("Use it for"),
+            label=gettext_lazy("Use this model for"),
             required=False,
             choices=TASK_LABELS,
             widget=forms.CheckboxSelectMultiple,

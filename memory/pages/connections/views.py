@@ -110,8 +110,8 @@ def _structured(mode: str) -> Finding:
 
 def _tools(tools: bool | None) -> Finding:
     words = {
-        True: _("it calls them with valid arguments"),
-        False: _("it doesn’t call them"),
+        True: _("called with valid arguments"),
+        False: _("not called by the model"),
         None: _("couldn’t be tested"),
     }
     return Finding(_("Tools"), _look(tools), words[tools])
@@ -126,7 +126,7 @@ def _embeddings(model: str, dimensions: int | None) -> Finding:
 
 def _context(tokens: int | None, assumed: int) -> Finding:
     if tokens is None:
-        words = _("not reported (%(count)s tokens are assumed)")
+        words = _("not reported (Beacon assumes %(count)s tokens)")
         return Finding(_("Context size"), UNKNOWN, words % {"count": grouped(assumed)})
     return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
 
@@ -237,11 +237,11 @@ def try_feed(url: str) -> ProbeResult:
         )
     except ProviderError as exc:
         return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
-    text = _("The feed is readable, but it has no entries.")
+    text = _("The feed can be read, but it has no entries.")
     if hits:
         text = ngettext(
             "The feed has 1 entry: “%(title)s”.",
-            "The feed has %(count)d entries (at most 50 are read). The newest is “%(title)s”.",
+            "The feed has %(count)d entries (Beacon reads at most 50). The newest is “%(title)s”.",
             len(hits),
         ) % {"count": len(hits), "title": hits[0].title}
     return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))

@@ -656,7 +656,7 @@ def _restore(request: BeaconRequest, at: str) -> str:
     number = restore_state(request.user, exact_moment(at), by=request.actor)
     if not number:
         raise MemoryRefused(
-            _("These items were changed in the meantime, so this couldn’t be undone.")
+            _("These items have changed since then, so your change couldn’t be undone.")
         )
     words = ngettext("%(n)s item restored.", "%(n)s items restored.", number)
     messages.success(request, words % {"n": grouped(number)})

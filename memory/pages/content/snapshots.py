@@ -138,7 +138,7 @@ def undo_change(before: Any, *, by: Actor, state: str) -> int:
     with transaction.atomic():
         if _state_of(before.owner, before.scope) != state:
             problem = _(
-                "The items in %(scope)s were changed in the meantime, so this couldn’t be undone. The previous items are in the snapshot “%(name)s”."
+                "The items in %(scope)s have changed since then, so your change couldn’t be undone. The previous items are in the snapshot “%(name)s”."
             )
             raise InvalidValue(problem % {"scope": before.scope, "name": named(before)})
         items = restore_snapshot(before, by=by)

@@ -488,7 +488,7 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Task"),
         widget=forms.Textarea(attrs={"rows": 2}),
         error_messages={"required": gettext_lazy("Enter the task.")},
-        help_text=gettext_lazy("The goal of the work."),
+        help_text=gettext_lazy("The goal of the task."),
     )
     findings = CleanTextField(
         label=gettext_lazy("Findings"), required=False, widget=forms.Textarea(attrs={"rows": 3})

@@ -158,7 +158,7 @@ class NoteForm(RecordForm):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "The basis for this note, one item per line. Optional for rules you write."
+            "Reasons, quotes or sources that support this note, one per line. Optional for rules you write."
         ),
     )
     scope = _RawField(
@@ -369,7 +369,7 @@ class Conflict(MemoryRefused):
     def __init__(self, record: Any, seen: int, mine: Mapping[str, Any]) -> None:
         super().__init__(
             _(
-                "This changed after you opened it, so nothing has been saved yet. Your edits are below, merged with the newer version."
+                "This record changed after you opened it, so nothing has been saved yet. Your edits are below, merged with the newer version."
             )
         )
         self.theirs = record

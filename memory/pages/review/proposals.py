@@ -167,7 +167,7 @@ def preview(
         return Preview(problem=str(exc))
     except OperationalError:
         words = _(
-            "Someone is changing this right now. Reload the page to see what accepting it would do."
+            "Someone is changing this record right now. Reload the page to see what accepting the proposal would do."
         )
         return Preview(problem=words)
     return Preview(tuple(found), applied.merged, tuple(map(str, applied.warnings)))

@@ -61,15 +61,15 @@ class LevelsForm(forms.Form):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
         usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
-        as_above = _("as above: %(level)s") % {"level": LABELS[usual]}
+        by_default = _("default: %(level)s") % {"level": LABELS[usual]}
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, as_above), *levels],
+                choices=[(USUAL, by_default), *levels],
                 initial=own.get(kind, USUAL),
             )
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("Unless set below, changes"), choices=levels, initial=usual
+            label=_("By default, changes"), choices=levels, initial=usual
         )
         self.order_fields([DEFAULT_LEVEL])
 
@@ -130,7 +130,7 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
     done = aside.undo_change(request.user, UUID(action), by=request.actor)
     if not done.number:
         raise MemoryRefused(
-            _("The records were changed in the meantime, so this couldn’t be undone.")
+            _("The records have changed since then, so your change couldn’t be undone.")
         )
     words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.number)
     undo = _undo_tag(request, done) if done.left else ""

@@ -235,7 +235,7 @@ def _restore_settings(
     now = settings_now(request.user, name, target)
     if any(now.get(key) != value for key, value in after.items()):
         raise MemoryRefused(
-            _("These settings were changed in the meantime, so this couldn’t be undone.")
+            _("These settings have changed since then, so your change couldn’t be undone.")
         )
     _SETTINGS[name][1](request.user, target, before, request.actor)
     redo = offer(request, "settings", name=name, target=target, before=after, after=before)

@@ -96,7 +96,7 @@ class NoteChecks:
             self.refuse(
                 "content",
                 _(
-                    "The text can be at most %(most)s bytes (64 KiB), but it’s %(have)s, which is %(over)s too many. Shorten or split it."
+                    "The text is %(have)s bytes, %(over)s over the limit of %(most)s (64 KiB). Shorten or split it."
                 )
                 % told,
             )
@@ -177,7 +177,7 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": grouped(len(entries))}
-            self.refuse(field, _("Use at most %(most)d (currently %(have)s).") % told)
+            self.refuse(field, _("Use at most %(most)d items (currently %(have)s).") % told)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of a run, session or agent."""

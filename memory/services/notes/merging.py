@@ -110,9 +110,7 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
         raise _refused(_("Select at least two notes to merge."))
     if len(keys) > MOST:
         told = {"most": MOST, "have": len(keys)}
-        raise _refused(
-            _("You can merge at most %(most)d notes at once, but there are %(have)d.") % told
-        )
+        raise _refused(_("You can merge at most %(most)d notes at once, not %(have)d.") % told)
     return keys
 
 
@@ -137,7 +135,7 @@ def _mergeable(
         note.check_may_change(by)
         problem = ""
         if note.kind in Note.IDENTITY:
-            problem = _("“%(note)s” is a soul, agent or user note. These can’t be merged.")
+            problem = _("“%(note)s” can’t be merged because it’s a soul, agent or user note.")
         elif note.trashed_at is not None:
             problem = _("“%(note)s” is in Trash. Restore it first.")
         elif note.superseded_by_id is not None:

@@ -50,7 +50,7 @@ class MergeConflict(MemoryRefused):
     def __init__(self, label: str, merge: Merge, *, token: str) -> None:
         super().__init__(
             _(
-                "The same lines of “%(label)s” changed after this was proposed. Nothing was saved. Compare both texts, then save the one you want."
+                "The same lines of “%(label)s” have changed since the proposal. Nothing was saved. Compare both texts, then save the one you want."
             )
             % {"label": label}
         )
@@ -306,7 +306,7 @@ def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
     if target is None or target.content != proposal.before.get("content"):
         raise InvalidValue(
             _(
-                "The note changed after this was proposed, or it’s already in Trash. Nothing was changed. Reject the proposal, or move the note to Trash yourself."
+                "The note has changed since the proposal, or it’s already in Trash. Nothing was changed. Reject the proposal, or move the note to Trash yourself."
             )
         )
     target.trash(by=by, why=why_of(proposal))
@@ -318,7 +318,9 @@ def _standing(proposal: Proposal) -> Note:
     target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:
         raise InvalidValue(
-            _("The note that this would replace was permanently deleted. Reject this proposal.")
+            _(
+                "The note that this proposal would replace was permanently deleted. Reject the proposal."
+            )
         )
     links = [target] if target.superseded_by_id is None else chain(target)
     for link in links:
@@ -326,7 +328,7 @@ def _standing(proposal: Proposal) -> Note:
             return link
     raise InvalidValue(
         _(
-            "The note that this would replace is in Trash. Restore it first, or reject this proposal."
+            "The note that this proposal would replace is in Trash. Restore it first, or reject the proposal."
         )
     )
 

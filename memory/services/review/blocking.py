@@ -182,7 +182,7 @@ def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> Re
     if kind not in Kind.values or not name or len(name) > LONGEST_NAME:
         raise InvalidValue(_("This source can’t be blocked. Choose one from the list."))
     if RefusedSource.objects.of(owner).count() >= MOST:
-        problem = _("You’ve blocked %(most)d sources, which is the limit. Unblock one first.")
+        problem = _("You’ve reached the limit of %(most)d blocked sources. Unblock one first.")
         raise LimitReached(problem % {"most": MOST})
     with transaction.atomic():
         try:

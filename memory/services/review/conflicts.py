@@ -564,7 +564,7 @@ def _undo_fact(change: Revision, by: Actor) -> None:
         told = {"label": change.label}
         raise record_history.ChangedSince(
             _(
-                "“%(label)s” was changed in the meantime. Restore the version you want from its history."
+                "“%(label)s” has changed since then, so this can’t be undone. Restore the version you want from its history."
             )
             % told
         )

@@ -214,7 +214,7 @@ def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
     if size > MOST_BYTES:
         told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
         problem = _(
-            "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
+            "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Split it into smaller proposals."
         )
         raise LimitReached(problem % told)
     return kept

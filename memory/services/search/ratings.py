@@ -154,7 +154,7 @@ def rate(
         if held is None and mine.count() >= MOST_RATINGS:
             told = {"most": grouped(MOST_RATINGS)}
             raise LimitReached(
-                _("There are already %(most)s ratings. Clear some of them first.") % told
+                _("You’ve reached the limit of %(most)s ratings. Clear some of them first.") % told
             )
         rating = held or Rating(
             owner=owner, key=key, record_type=record_type, record_id=record_id, position=position

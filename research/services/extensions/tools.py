@@ -90,7 +90,13 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
         topic = topic or _new_topic(context, title, asked.objective)
-        run = starting.start_run(topic, trigger=Run.Trigger.AGENT, by=context.by, depth=asked.depth)
+        run = starting.start_run(
+            topic,
+            trigger=Run.Trigger.AGENT,
+            by=context.by,
+            depth=asked.depth,
+            may_search_library=not context.only_topics,
+        )
     except RunAlreadyActive as exc:
         return _in_the_way(exc)
     except NotNow as exc:

@@ -488,7 +488,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     _kind(
         "share",
-        gettext_lazy("share or rate"),
+        gettext_lazy("percentage or rate"),
         "percentage percent rate rates proportion statistics statistic",
         figures=r"\d\s?%|\d\s(?:percent|per\s+cent|percentage\s+points?)\b",
     ),

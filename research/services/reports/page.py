@@ -348,16 +348,16 @@ def _groups(hits: Sequence[Hit], most: int | None) -> list[dict[str, Any]]:
     """
     groups = []
     for state, label in GROUPS.items():
-        rows = [presenters.hit_row(hit) for hit in hits if hit.state == state]
-        if rows:
+        found = [hit for hit in hits if hit.state == state]
+        if found:
             groups.append(
                 {
                     "label": label,
-                    "rows": rows[:most],
-                    "line": _line(state, rows),
-                    "count": len(rows),
-                    "is_long": len(rows) > MOST_HITS,
-                    "left_out": len(rows) - len(rows[:most]),
+                    "rows": [presenters.hit_row(hit) for hit in found[:most]],
+                    "line": _line(state, found),
+                    "count": len(found),
+                    "is_long": len(found) > MOST_HITS,
+                    "left_out": len(found) - len(found[:most]),
                 }
             )
     return groups
@@ -368,16 +368,16 @@ def _was_found(hit: Hit) -> bool:
     return hit.service != known_pages.SERVICE
 
 
-def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
+def _line(state: str, hits: Sequence[Hit]) -> str:
     """Return the summary of a group's hits: `9 read · 1 could not be read`."""
-    counts = Counter(row.hit.reading for row in rows)
+    counts = Counter(hit.reading for hit in hits)
     same = counts[Hit.Reading.NEAR_DUPLICATE]
     failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
     if state == Hit.State.KNOWN:
-        found = sum(_was_found(row.hit) for row in rows)
+        found = sum(map(_was_found, hits))
         words: tuple[tuple[int, str], ...] = (
             (found, _("found by search")),
-            (len(rows) - found, _("not found this time")),
+            (len(hits) - found, _("not found this time")),
             (counts[Hit.Reading.READ], _("read again")),
             failed,
         )

@@ -387,16 +387,6 @@ _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # the maximum of an integer column, rounded
 
 
-_USUAL = (
-    TopicSettings.Depth.QUICK,
-    TopicSettings.TimeFrame.ANY,
-    TopicSettings.Style.STANDARD,
-    TopicSettings.Reading.NORMAL,
-    TopicSettings.PlanReview.NO,
-    TopicSettings.OverLimit.SKIP,
-)
-
-
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     widget = forms.NumberInput(attrs={"inputmode": "numeric"})
     return forms.IntegerField(
@@ -533,7 +523,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Always include"),
         required=False,
         help_text=gettext_lazy(
-            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
+            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
     )
     depth = UsualChoiceField(
@@ -555,8 +545,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         max_length=report_templates.LONGEST,
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave "
-            "empty to use the style. Works without a model."
+            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave empty to use the style’s layout. Works without a model."
         ),
     )
     report_most = _number(

@@ -507,7 +507,7 @@ def _next_steps(work: RunContext, topic: Topic) -> list[str]:
         at = date_format(timezone.localtime(schedule.next_run_at), "j F Y, H:i")
         steps.append(_("The next run is due on %(at)s.") % {"at": at})
     else:
-        steps.append(_("Start the next run manually. None is scheduled."))
+        steps.append(_("No run is scheduled. Start the next one manually."))
     return steps
 
 
