@@ -86,7 +86,7 @@ def chromium(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     if not path or os.access(path, os.X_OK):
         return []
     text = _("BEACON_CHROMIUM is %(path)s, which isn’t an executable file.")
-    hint = _("Set it to the path of a Chromium executable, or leave it empty.")
+    hint = _("Set BEACON_CHROMIUM to the path of a Chromium executable, or leave it empty.")
     return [Warning(text % {"path": path}, hint=hint, id="beacon.W013")]
 
 
@@ -101,7 +101,9 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     loader = MigrationLoader(connection)
     foreign = sorted(loader.applied_migrations.keys() - loader.disk_migrations.keys())
     if foreign:
-        text = _("A newer version of Beacon has migrated this database: %(names)s.")
+        text = _(
+            "A newer version of Beacon has changed this database. Unknown migrations: %(names)s."
+        )
         hint = _("Install that version, or restore a backup created by this version.")
         names = _few([f"{app}.{name}" for app, name in foreign])
         return [Warning(text % {"names": names}, hint=hint, id="beacon.W010")]

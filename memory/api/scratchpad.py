@@ -71,7 +71,7 @@ def list_entries(
     """List entries, sorted by key."""
     caller, scope = request.auth, _scope(request.auth, wanted.session)
     if wanted.q and wanted.prefix:
-        words = _("Send either prefix or q.")
+        words = _("Send either prefix or q, not both.")
         raise Problem(422, words, errors={"q": [words]})
     if wanted.q:
         rows = scratchpad.search(caller.owner, wanted.q, scope=scope)

@@ -113,7 +113,7 @@ def purge_trashed(
     try:
         record_acts.purge(record, typed=record_acts.typed_name(record), by=caller.by)
     except RestrictedError as exc:
-        words = _("Nothing was deleted because something outside Trash needs this record.")
+        words = _("Nothing was deleted because another record outside Trash depends on this one.")
         raise Problem(409, words) from exc
     return Status(204, None)
 

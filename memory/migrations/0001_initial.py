@@ -3397,7 +3397,7 @@ class Migration(InitialMigration):
                             ("unreadable", "The folder can’t be read."),
                             (
                                 "read-only",
-                                "Beacon can’t write to the folder. Edits in Beacon will be written once it can.",
+                                "Beacon can’t write to the folder. It saves your edits there as soon as it can.",
                             ),
                             (
                                 "unmounted",

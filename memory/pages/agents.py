@@ -599,13 +599,13 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
             if same.count() > most:
                 words = _("Pinned. A context includes only your %(most)d newest pinned records.")
                 return words % {"most": most}
-            return _("Pinned. It’s in every context now.")
+            return _("Pinned. Every context now includes it.")
         return _("Unpinned. It’s now included only if it matches the message.")
     change = {"never": scope_excluding, "allow": scope_including}.get(act)
     if change is None:
         raise MemoryRefused(_("This action doesn’t exist. Nothing was changed."))
     if act == "never" and note.scope.startswith(("agent:", "session:", "run:")):
-        words = _("Only %(scope)s can read this memory. Change its scope on its page.")
+        words = _("Only %(scope)s can read this memory. Open the memory to change its scope.")
         raise MemoryRefused(words % {"scope": note.scope})
     scope = checked_scope(change(note.scope, agent))
     note.change(by=request.actor, why=_("changed which agents can see it"), scope=scope)

@@ -52,7 +52,7 @@ class UploadForm(forms.Form):
         allow_empty_file=True,  # the importer reports an empty file
         error_messages={"required": gettext_lazy("Select a file.")},
         help_text=gettext_lazy(
-            "A Beacon archive, a data export from ChatGPT, Claude or another app, Markdown, JSON Lines or bookmarks. At most 512 MiB."
+            "Select a Beacon archive, an export from ChatGPT, Claude or another app, or a Markdown, JSON Lines or bookmarks file. At most 512 MiB."
         ),
     )
 
@@ -64,7 +64,7 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("I created this archive myself"),
         required=False,
         help_text=gettext_lazy(
-            "Keeps authors and trust levels. Otherwise, everything is marked as external and schedules are paused."
+            "Select this to keep authors and trust levels. Otherwise, Beacon marks everything as external and pauses schedules."
         ),
     )
     bullets = forms.ChoiceField(

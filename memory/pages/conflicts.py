@@ -258,12 +258,12 @@ def whole(owner: User, conflict: Conflict) -> Row:
 # --- pages ---
 
 SAID = {
-    "left": gettext_lazy("Kept the earlier one. The other moved to Trash."),
-    "right": gettext_lazy("Kept the newer one. The other moved to Trash."),
+    "left": gettext_lazy("Kept the earlier text. The newer text moved to Trash."),
+    "right": gettext_lazy("Kept the newer text. The earlier text moved to Trash."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
-    "left-line": gettext_lazy("Kept the earlier one. The other line was removed from its file."),
-    "right-line": gettext_lazy("Kept the newer one. The other line was removed from its file."),
+    "left-line": gettext_lazy("Kept the earlier text. The newer line was removed from its file."),
+    "right-line": gettext_lazy("Kept the newer text. The earlier line was removed from its file."),
 }
 
 
@@ -335,13 +335,13 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
     if done.settled_how == Conflict.How.GONE and text.strip():
-        problem = _("Already resolved: one of the two no longer exists.")
+        problem = _("Already resolved: one of the two texts no longer exists.")
         return _page(request, _conflict(request, pk), problem=problem, typed=text)
     if others and done.settled_at is not None and how in ("right", "both"):
         for problem in _resolve_others(request, others, how, done.settled_at):
             messages.warning(request, problem)
     if done.settled_how == Conflict.How.GONE:
-        messages.info(request, _("Already resolved: one of the two no longer exists."))
+        messages.info(request, _("Already resolved: one of the two texts no longer exists."))
     else:
         is_line = {"left": found.right_type, "right": found.left_type}.get(how) == "memoryfile"
         said = SAID[f"{how}-line" if is_line else how]

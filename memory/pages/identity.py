@@ -55,13 +55,13 @@ class PersonaForm(_NoteForm):
     personality = CleanTextField(
         label=gettext_lazy("Personality"),
         required=False,
-        help_text=gettext_lazy("Its values, and how it handles uncertainty."),
+        help_text=gettext_lazy("The agent’s values, and how it handles uncertainty."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     style = CleanTextField(
         label=gettext_lazy("Speaking style"),
         required=False,
-        help_text=gettext_lazy("How it writes: length, tone, language."),
+        help_text=gettext_lazy("How the agent writes: length, tone and language."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
 
@@ -100,7 +100,9 @@ class SoulForm(_NoteForm):
         label=gettext_lazy("Why"),
         required=False,
         max_length=300,
-        help_text=gettext_lazy("Describe the change and the reason for it. Shown in the history."),
+        help_text=gettext_lazy(
+            "Describe the change and the reason for it. The history shows this text."
+        ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 

@@ -103,7 +103,7 @@ class AddDocumentForm(AsksAboutSecrets):
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "If you leave the text empty, Beacon saves the page’s text. Otherwise, it stores the URL only as the origin."
+            "If you leave the text empty, Beacon saves the page’s text. If you enter text, Beacon stores the URL only as its origin."
         ),
     )
     file = ManyFilesField(
@@ -152,9 +152,7 @@ class AddDocumentForm(AsksAboutSecrets):
         elif is_typed and data["file"]:
             self.add_error(
                 "file",
-                _(
-                    "Add text, a web page or files, but only one of these. To add more, create another document."
-                ),
+                _("Add either text, a web page or files. To add more, create another document."),
             )
         return data
 

@@ -262,7 +262,7 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
     if not found:
         return
     words = ngettext(
-        "Saved, but memory already says: “%(said)s”",
+        "Saved, but a memory contradicts it: “%(said)s”",
         "Saved, but %(n)d memories contradict it, such as “%(said)s”",
         len(found),
     )
@@ -362,7 +362,7 @@ def extract_page(request: BeaconRequest) -> HttpResponse:
 
 def _found(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
     if len(text.strip()) < LEAST:
-        least = _("Enter at least %(least)d characters. Beacon doesn’t search shorter text.")
+        least = _("Enter at least %(least)d characters.")
         return {"errors": [least % {"least": LEAST}]}
     items, by, warning = found_in(user, text, topic)
     return {

@@ -274,8 +274,8 @@ def _say(request: BeaconRequest, done: trash_listing.EmptyTrashResult) -> None:
         words += " " + more % {"n": done.left}
     if done.kept:
         more = ngettext(
-            "%(n)d is still in Trash because something outside Trash needs it.",
-            "%(n)d are still in Trash because something outside Trash needs them.",
+            "%(n)d is still in Trash because a record outside Trash depends on it.",
+            "%(n)d are still in Trash because records outside Trash depend on them.",
             done.kept,
         )
         words += " " + more % {"n": done.kept}

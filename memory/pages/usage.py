@@ -32,7 +32,9 @@ else:
     _OfUser = forms.ModelForm
 
 MOST_TOKENS = 2_000_000_000  # what the column can store
-_NEGATIVE = gettext_lazy("A limit can’t be negative. 0 blocks all calls. Empty means no limit.")
+_NEGATIVE = gettext_lazy(
+    "A limit can’t be negative. Enter 0 to block all calls, or leave it empty for no limit."
+)
 
 
 class LimitsForm(_OfUser):

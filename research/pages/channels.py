@@ -47,7 +47,9 @@ from research.services.schedules.scheduling import weekday_names
 _ADDRESSES = {
     Channel.Kind.EMAIL: (
         gettext_lazy("Email address"),
-        gettext_lazy("One address, such as desk@example.org. Every email has an unsubscribe link."),
+        gettext_lazy(
+            "One email address, such as desk@example.org. Every email has an unsubscribe link."
+        ),
     ),
     Channel.Kind.WEBHOOK: (
         gettext_lazy("URL"),
@@ -62,7 +64,10 @@ _ADDRESSES = {
             "Paste the webhook URL of a Discord, Slack or Teams channel. Other services have a URL such as ntfy://topic. Beacon encrypts it and never shows it again."
         ),
     ),
-    Channel.Kind.BROWSER: (gettext_lazy("Subscription"), gettext_lazy("A script fills it in.")),
+    Channel.Kind.BROWSER: (
+        gettext_lazy("Subscription"),
+        gettext_lazy("Your browser fills this in."),
+    ),
 }
 _NO_SUBSCRIPTION = gettext_lazy(
     "The browser didn’t subscribe, so nothing was saved. Allow notifications for this site, then try again."
@@ -113,7 +118,7 @@ class ChannelForm(_TakesRefusals):
         required=False,
         initial=True,
         help_text=gettext_lazy(
-            "Sent when someone comments on your report, or on one that you commented on."
+            "Sent when someone comments on your report or on a report you commented on."
         ),
     )
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
@@ -198,7 +203,7 @@ class DigestForm(forms.Form):
     weekday = forms.TypedChoiceField(
         label=gettext_lazy("On"),
         coerce=int,
-        help_text=gettext_lazy("For a weekly digest."),
+        help_text=gettext_lazy("Only for a weekly digest."),
     )
     even_if_quiet = forms.BooleanField(
         label=gettext_lazy("Send even if nothing changed"), required=False

@@ -119,7 +119,7 @@ class CorrectionForm(FactForm):
         label=gettext_lazy("True from"),
         required=False,
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text=gettext_lazy("Only if the source says when this is true."),
+        help_text=gettext_lazy("Enter a date only if the source gives one."),
     )
     true_until = forms.DateField(
         label=gettext_lazy("True until"),

@@ -56,7 +56,7 @@ class SentenceForm(AsksAboutSecrets):
         max_length=MOST_WORDS,
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=gettext_lazy(
-            "Replaces the first fact selected below. If left empty, those facts are marked as wrong."
+            "Replaces the first fact selected below. If you leave this empty, the selected facts are marked as wrong."
         ),
     )
     wrong = CleanTextField(

@@ -265,7 +265,9 @@ class CommentForm(AsksAboutSecrets):
         label=gettext_lazy("Comment"),
         max_length=Comment.LONGEST,
         widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
-        help_text=gettext_lazy("Everyone with access to the topic can read it. Markdown works."),
+        help_text=gettext_lazy(
+            "Everyone with access to the topic can read your comment. You can use Markdown."
+        ),
         error_messages={"required": gettext_lazy("Write a comment first.")},
     )
 
@@ -467,7 +469,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
             words = _(
-                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can as soon as the account is created."
+                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can read it once they have an account."
             )
             words %= {"person": member}
             messages.success(request, words, extra_tags=undo)

@@ -245,7 +245,7 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
 @undoes("url-forgotten")
 def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
     url = trash.remember_url(_topic(request, slug), line, by=request.actor)
-    messages.success(request, _("%(url)s is marked as seen again.") % {"url": shorten(url, 120)})
+    messages.success(request, _("Undone. %(url)s is marked as seen.") % {"url": shorten(url, 120)})
     return _desk(slug)
 
 

@@ -101,7 +101,7 @@ TEMPLATES = (
         services=(*AT_LARGE, "hackernews", "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Each week, find out what happened, who did it, and what to watch next."
+                "Each week, find out what happened, who was involved, and what to watch next."
             ),
             "focus": gettext_lazy("Launches, prices, rules, funding, studies."),
             "time_frame": Frame.WEEK.value,

@@ -269,7 +269,7 @@ class SentenceNoteForm(AsksAboutSecrets):
         if not words.get("sentence"):
             self.add_error(
                 None,
-                _("Each note belongs to a sentence. To add one, select a sentence in the report."),
+                _("To add a note, select a sentence in the report."),
             )
         return words
 

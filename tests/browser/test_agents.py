@@ -77,7 +77,7 @@ def test_a_memory_is_left_out_and_pinned_by_keyboard(
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator("#toasts")).to_contain_text("Pinned. It’s in every context now.")
+    expect(page.locator("#toasts")).to_contain_text("Pinned. Every context now includes it.")
     expect(row.locator(".why")).to_contain_text("pinned")
     page.locator("#toasts button", has_text="Undo").click()
     expect(page.locator("#toasts")).not_to_contain_text("Pinned.")

@@ -223,7 +223,7 @@ def test_it_tells_its_models_and_its_window(server: Llama):
 def test_a_wrong_path_is_told_from_a_missing_model(server: Llama):
     wrong = replace(server.profile, base_url=f"{server.origin}/wrong")
 
-    with pytest.raises(ProviderRejected, match="nothing at this URL"):
+    with pytest.raises(ProviderRejected, match="the base URL is wrong"):
         OpenAIModel(wrong).ask(SEA)
 
 

@@ -255,7 +255,7 @@ def test_several_lines_are_not_merged_and_the_typed_text_stays(
     sync(root, claude=RULES)
     sync(root, api=RULES)
     [pair] = open_of("near-duplicate")
-    with pytest.raises(InvalidValue, match="can’t be merged at once"):
+    with pytest.raises(InvalidValue, match="can’t merge several lines at once"):
         conflict_services.settle(pair, "merged", by=alice.actor, text="One for all.")
     client.force_login(alice)
     sent: dict[str, Any] = {"left_version": 1, "right_version": 1, "lines": pair.lines_digest}

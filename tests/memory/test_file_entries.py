@@ -213,7 +213,7 @@ def test_a_purge_takes_its_words_from_the_history_too_and_says_so(
 ):
     client, address = client_of(alice), reverse("memory:record-purge", args=["fileentry", lost.pk])
     page = client.get(address)
-    assert "show [purged] in its place" in page.content.decode()
+    assert "show [purged] in place of this entry" in page.content.decode()
 
     client.post(address, {"name": page.context["name"]})
 

@@ -317,7 +317,7 @@ def test_a_poll_gets_the_answers_alone(
     ("query", "why"),
     [
         ("message=Fares", "Clear at least one memory’s checkbox first."),
-        ("without={pk}", "First enter a message for the model to answer."),
+        ("without={pk}", "Enter a message for the model to answer."),
     ],
 )
 def test_what_is_missing_for_the_answers_is_told(
@@ -360,7 +360,7 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
 
     page = decide(browser, f"pin:{fares.pk}")
 
-    assert "Pinned. It’s in every context now." in text_of(page)
+    assert "Pinned. Every context now includes it." in text_of(page)
     first = group(browser, "rules", message="Trains on rail").lines[0]
     assert (first.text, first.why) == (fares.content, "pinned")
     undone(browser, page)

@@ -332,7 +332,7 @@ def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
 
     text = text_of(browser.post(url("run-plan", run), form))
 
-    assert "A new plan has been created" in text
+    assert "A newer plan exists" in text
     assert "for the old plan</textarea>" in text and "PostgreSQL 18 faults</textarea>" in text
 
 

@@ -75,7 +75,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
     [
         ({"content": " "}, "Enter the text"),
         ({"kind": "poem"}, "is not one of the available choices"),
-        ({"stability": "volatile"}, "note needs “Expires after”"),
+        ({"stability": "volatile"}, "Set “Expires after”"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
         (
             {"kind": "rule", "evidence": "x", "confidence": "0.5"},

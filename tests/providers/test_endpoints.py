@@ -232,7 +232,7 @@ def test_a_wrong_address_is_told_from_a_missing_model(chat):
     chat.enqueue(status(404, "404 page not found"))
     chat.pages["/v1/models"] = status(404)
 
-    with pytest.raises(ProviderRejected, match="has nothing at this URL"):
+    with pytest.raises(ProviderRejected, match="or the base URL is wrong"):
         OpenAIModel(LlmProfile(chat.base_url, "tiny")).ask(HELLO)
 
 

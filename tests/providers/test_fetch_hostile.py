@@ -222,7 +222,7 @@ def test_a_certificate_that_is_not_to_be_trusted_is_refused(
 def test_plain_text_where_tls_was_expected_is_refused(extractor: Extractor):
     with RawServer(http(b"<p>x</p>")) as server:
         fetcher = GuardedFetcher(allow_hosts=frozenset({server.host}), extractor=extractor)
-        with pytest.raises(ProviderRejected, match="secure connection"):
+        with pytest.raises(ProviderRejected, match="connect securely"):
             fetcher.fetch(f"https://{server.host}/")
 
 

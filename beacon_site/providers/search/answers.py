@@ -169,7 +169,9 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
     elif 300 <= status < 400:
         text = _("%(name)s redirects to another URL (HTTP %(status)d). Correct its base URL.")
     elif status == HTTPStatus.NOT_FOUND:
-        text = _("%(name)s isn’t at this URL (HTTP %(status)d: %(why)s). Check the base URL.")
+        text = _(
+            "%(name)s wasn’t found at this URL (HTTP %(status)d: %(why)s). Check the base URL."
+        )
     else:
         # This is about the query.  All failures above affect every query.
         return ProviderRejected(
@@ -188,7 +190,7 @@ def refused_key(http: ServiceHttp, reply: Reply, why: str) -> ServiceRefused:
 def used_up(http: ServiceHttp, why: str) -> ServiceRefused:
     """Return the failure for a used-up plan, where a retry doesn't help."""
     return ServiceRefused(
-        _("%(name)s has no searches left on this plan (%(why)s).")
+        _("Your %(name)s plan has no searches left (%(why)s).")
         % {"name": http.name, "why": why or _("no reason given")}
     )
 

@@ -200,7 +200,7 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     if parsed is None:
         raise ProviderRejected(
             _(
-                "Reading the feed at %(url)s exceeded the limits on time or memory, which can be a sign of an attack."
+                "Reading the feed at %(url)s exceeded the time or memory limit. This can be a sign of an attack."
             )
             % {"url": url}
         )

@@ -209,7 +209,7 @@ def _log_requests(session: Session) -> None:
     if not requests or _written(session, Note.Kind.LOG, TAG):
         return
     told = {"title": session.title, "day": _day(session)}
-    head = _("Asked in the session “%(title)s”, %(day)s:") % told
+    head = _("Asked in the conversation “%(title)s”, %(day)s:") % told
     lines = "\n".join(f"- {text}" for text in requests[:MOST_REQUESTS])
     trust = words_trust(session)
     if trust != Trust.OWNER and injection_reason(lines):
@@ -262,7 +262,7 @@ def _summarise(session: Session) -> None:
         _("Result"): " " + (shorten(result, LONGEST_RESULT) or _("no answer was given")),
         _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MOST_STEPS]),
     }
-    title = _("Session “%(title)s”, %(day)s") % told
+    title = _("Conversation “%(title)s”, %(day)s") % told
     content = "\n\n".join([title, *(f"**{k}:**{v}" for k, v in parts.items() if v)])
     trust = lowest_trust([Trust.AGENT, trust_of(session)])
     if injection_reason(content):
@@ -276,7 +276,7 @@ def _actions(said: list[Message]) -> str:
     words = ngettext("%(n)d message from the user", "%(n)d messages from the user", n) % {"n": n}
     if not tools:
         return words
-    return _("%(messages)s, called %(tools)s") % {
+    return _("%(messages)s. Tools used: %(tools)s") % {
         "messages": words,
         "tools": ", ".join(dict.fromkeys(tools)),
     }

@@ -109,7 +109,7 @@ class AskedAnswers:
 def ask(owner: User, query: ContextQuery) -> AskedAnswers:
     """Have a worker ask the model twice. Raises CannotAsk if that isn't possible."""
     if not query.message:
-        raise CannotAsk(_("First enter a message for the model to answer."))
+        raise CannotAsk(_("Enter a message for the model to answer."))
     if not query.without:
         raise CannotAsk(_("Clear at least one memory’s checkbox first."))
     if connections.llm_profile() is None:

@@ -150,7 +150,8 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
     """Replace the recovery codes and show the new ones once."""
     if not methods.has_second_step(request.user):
         messages.info(
-            request, _("Recovery codes are a backup for an authenticator app. Set up an app first.")
+            request,
+            _("Recovery codes are a backup for an authenticator app. Set up the app first."),
         )
         return redirect("memory:sign-ins")
     form = _confirmed(request)
@@ -367,7 +368,7 @@ class PasskeyForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=60,
         help_text=gettext_lazy(
-            "A name to recognize it by, such as the device or password manager."
+            "A name that helps you recognize the passkey, such as the device or password manager."
         ),
         error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),

@@ -619,7 +619,7 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
     if tokens.revoke(token, by=request.actor):
         text = _("Token revoked. To give %(name)s access again, create a new token.")
         if hasattr(token, "grant"):
-            text = _("Access revoked. To give %(name)s access again, connect the app again.")
+            text = _("Access revoked. To restore it, connect %(name)s again.")
         messages.success(request, text % {"name": token.agent})
     else:
         messages.info(request, _("This token has already been revoked."))

@@ -588,9 +588,9 @@ def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
     """Mark an item sensitive, or remove the mark, with an Undo in the toast."""
     item = _item(request, pk)
     wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
-    said = _("Marked sensitive. Agents can’t see it, and it’s never sent to outside services.")
+    said = _("Marked as sensitive. Agents can’t see it, and it’s never sent to outside services.")
     if wanted == Sensitivity.NORMAL:
-        said = _("No longer sensitive. Agents with its scope can read it.")
+        said = _("No longer sensitive. Agents with access to its scope can read it.")
     before = item.version
     try:
         item.change(by=request.actor, sensitivity=wanted)

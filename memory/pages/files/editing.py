@@ -506,6 +506,6 @@ class EpisodeForm(AsksAboutSecrets):
         if not any(data.get(name) for name in ("findings", "decision", "lesson")):
             self.add_error(
                 "findings",
-                gettext_lazy("Enter at least one of findings, decision or lesson."),
+                gettext_lazy("Enter findings, a decision or a lesson."),
             )
         return data

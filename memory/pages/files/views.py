@@ -388,7 +388,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         messages.warning(
             request,
             _(
-                "Nothing was restored because %(path)s has changed and is now at version %(version)d. See below what restoring version %(wanted)d would change now."
+                "Nothing was restored because %(path)s has changed and is now at version %(version)d. The changes below show what restoring version %(wanted)d would do now."
             )
             % {"path": path, "version": exc.version, "wanted": wanted},
         )

@@ -137,7 +137,7 @@ class NoteForm(RecordForm):
         required=False,
         choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
         help_text=gettext_lazy(
-            "By default, logs expire after 30 days and summaries after 7. Rules are stable. Permanent notes never expire."
+            "By default, logs expire after 30 days, summaries after 7 days, and rules never. Permanent notes can’t expire."
         ),
     )
     ttl_days = _RawField(
@@ -301,9 +301,7 @@ class SupersedeForm(AsksAboutSecrets):
         label=gettext_lazy("New text"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy(
-            "Other fields stay the same. The old note stays readable in the history."
-        ),
+        help_text=gettext_lazy("Other fields stay the same. The old note remains in the history."),
     )
     why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)

@@ -317,7 +317,7 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     number, problems = review_acts.restore_state(request.user, key, by=request.actor)
     if not number:
         why = " ".join(problems[: review_acts.MOST_TOLD])
-        raise MemoryRefused(why or _("Another decision was made in the meantime."))
+        raise MemoryRefused(why or _("The proposals have since been decided again."))
     words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
     messages.success(request, words % {"n": number})
     if problems:

@@ -169,7 +169,7 @@ class NoteChecks:
             if len(entry) > LONGEST_EVIDENCE:
                 told = {"most": grouped(LONGEST_EVIDENCE), "have": grouped(len(entry))}
                 message = _(
-                    "A piece of evidence can have at most %(most)s characters, but one has %(have)s."
+                    "Each piece of evidence can have at most %(most)s characters, but one has %(have)s."
                 )
                 self.refuse("evidence", message % told)
         return entries
@@ -229,7 +229,7 @@ class NoteChecks:
         needs_days = stability == Note.Stability.VOLATILE and not is_pinned
         if needs_days and ttl is None and "ttl_days" not in self.errors:
             message = _(
-                "A temporary (volatile) note needs “Expires after” (ttl_days), such as 30 days. Or make it stable."
+                "Set “Expires after” (ttl_days) for a temporary (volatile) note, for example to 30 days, or make the note stable."
             )
             self.refuse("ttl_days", message)
         if note["kind"] == Note.Kind.RULE:
@@ -239,7 +239,7 @@ class NoteChecks:
         if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
             told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
             message = _(
-                "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Keep it as a log until you’re more certain."
+                "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Save it as a log until you’re more certain."
             )
             self.refuse("confidence", message % told)
         if not by_person and not note["evidence"] and "evidence" not in self.errors:

@@ -107,7 +107,7 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
     except ValueError:
         raise _refused(_("This note doesn’t exist.")) from None
     if len(keys) < LEAST:
-        raise _refused(_("Select at least two notes to merge."))
+        raise _refused(_("Select at least 2 notes to merge."))
     if len(keys) > MOST:
         told = {"most": MOST, "have": len(keys)}
         raise _refused(_("You can merge at most %(most)d notes at once, not %(have)d.") % told)

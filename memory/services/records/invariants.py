@@ -308,7 +308,7 @@ INVARIANTS: list[Invariant] = [
         sentence=_("All triggers that protect histories and maintain counts are installed."),
     ),
     Invariant(
-        "admin", _NO_ADMIN, _("Create one with “%(manage)s createsuperuser”."),
+        "admin", _NO_ADMIN, _("Create an admin with “%(manage)s createsuperuser”."),
         sentence=_("At least one active account is an admin."),
     ),
     Invariant(

@@ -575,7 +575,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
     messages = messages.filter(is_index=False, session__agent=None).exclude(session=record.pk)
     told = messages.filter(traces.find("content", ids=False)).values("session")
     found = [
-        (_("Session “%(title)s”") % {"title": shorten(str(one), 80)}, one.get_absolute_url())
+        (_("Conversation “%(title)s”") % {"title": shorten(str(one), 80)}, one.get_absolute_url())
         for one in Session.objects.filter(pk__in=told).order_by("-created")[:MOST_LISTED]
     ]
     for name, column in (("note", "content"), ("observation", "content"), ("topicfact", "text"),

@@ -128,7 +128,7 @@ def _based_on(proposal: Proposal, path: str) -> int:
         told = {"path": path}
         raise InvalidValue(
             _(
-                "%(path)s, which this would change, is in Trash. Restore it first, or reject this proposal."
+                "This proposal would change %(path)s, which is in Trash. Restore the file first, or reject the proposal."
             )
             % told
         )

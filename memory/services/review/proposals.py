@@ -130,7 +130,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
     """
     if not by.is_person and level_of(owner, kind, by) == ReviewLevel.Level.HOLD_ALL:
         words = _(
-            "%(act)s can’t be held for review, but the user reviews everything that agents write. Nothing was changed. Ask the user to do this."
+            "%(act)s isn’t allowed because the user reviews all agent writes and this one can’t be held for review. Nothing was changed. Ask the user to do it."
         )
         raise Locked(words % {"act": act})
 

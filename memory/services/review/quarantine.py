@@ -45,7 +45,7 @@ def reason_in(texts: Iterable[Any]) -> str:
     for text in filter(None, texts):
         if smell := injection_reason(str(text)):
             return _("Prompt injection: it %(smell)s.") % {"smell": smell}
-    return _("It’s based on something in quarantine, or was imported as quarantined.")
+    return _("This record is based on something in quarantine, or was imported as quarantined.")
 
 
 MOST = 1_000  # records per action

@@ -142,7 +142,7 @@ def rate(
     language = language_of(owner)
     key = key_of_text(words, language)
     if not can_be_rated(words) or not key:
-        problem = _("Enter a question of 1 to %(most)d characters. Operators don’t count.")
+        problem = _("Enter a question of 1 to %(most)d characters, not counting operators.")
         problem %= {"most": LONGEST_QUESTION}
         raise InvalidValue(problem, errors={"question": [problem]})
     record_type, record_id, position = named(record)

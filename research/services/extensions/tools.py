@@ -145,7 +145,7 @@ def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
 def _in_the_way(exc: RunAlreadyActive) -> ToolResult:
     if exc.run is None:
         return refused("conflict", str(exc))
-    told = _("%(what)s It’s run %(run)d. To check its progress, call get_report with run %(run)d.")
+    told = _("%(what)s To check its progress, call get_report with run %(run)d.")
     text = told % {"what": exc, "run": exc.run.pk}
     return ToolResult(text, data=_run_data(exc.run))
 

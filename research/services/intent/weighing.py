@@ -90,7 +90,7 @@ def weigh(
             verdicts += found
             warnings += [warning] if warning else []
     except (ProviderError, BudgetReached) as exc:
-        words = _("No filter applied because the model couldn’t judge the changes. %(why)s")
+        words = _("No filter was applied because the model couldn’t judge the changes. %(why)s")
         return everything, words % {"why": shorten(str(exc), 300)}, model.profile.model
     return verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model
 
@@ -104,7 +104,7 @@ def _by_rule(
     asked = read(intent, about=about)
     if not asked:
         words = _(
-            "No filter applied. Without a model, the filter needs keywords such as “prices” or a company name."
+            "No filter was applied. Without a model, the filter needs keywords such as “prices” or a company name."
         )
         return [Verdict(True)] * len(items), words, ""
     verdicts = [

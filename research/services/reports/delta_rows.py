@@ -236,9 +236,9 @@ class DeltaRow:
         words = {
             old: _("Resolved: the old sentence was kept."),
             new: _("Resolved: the new sentence was kept."),
-            Conflict.How.BOTH: _("Resolved: both were kept."),
-            Conflict.How.MERGED: _("Resolved: the two were merged."),
-            Conflict.How.GONE: _("Resolved: one of the two no longer exists."),
+            Conflict.How.BOTH: _("Resolved: both sentences were kept."),
+            Conflict.How.MERGED: _("Resolved: the two sentences were merged."),
+            Conflict.How.GONE: _("Resolved: one of the two sentences no longer exists."),
         }
         return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
 

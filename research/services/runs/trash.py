@@ -396,7 +396,7 @@ def _held(report: Report) -> tuple[Topic, Run, Report]:
     run = Run.objects.select_related("topic__owner").filter(pk=report.run_id).first()
     found = Report.objects.select_related("owner").filter(pk=report.pk).first()
     if topic is None or run is None or found is None:
-        raise InvalidValue(_("It has already been permanently deleted."))
+        raise InvalidValue(_("This item has already been permanently deleted."))
     return topic, run, found
 
 

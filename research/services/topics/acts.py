@@ -99,7 +99,7 @@ def _revive(topic: Topic, by: Actor) -> str | None:
     with transaction.atomic():
         topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
         Activity.log(topic.owner, by, "memory-revived", subject=topic)
-    return _("It %(expires)s.") % {"expires": memory_words(topic)}
+    return _("The memory %(expires)s.") % {"expires": memory_words(topic)}
 
 
 ACTS: dict[str, TopicAct] = {

@@ -283,7 +283,7 @@ class MonthFields(forms.Form):
         max_digits=10,
         decimal_places=2,
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
-        help_text=gettext_lazy("Can’t be enforced for a model whose price is unknown."),
+        help_text=gettext_lazy("This limit can’t be enforced for a model whose price is unknown."),
     )
     over_limit = UsualChoiceField(
         label=gettext_lazy("If a scheduled run would exceed a limit"),
@@ -298,7 +298,7 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. Leave empty for 30 days, or 3 times the interval between runs "
+            "Days without a check. The default is 30 days, or 3 times the interval between runs "
             "if that’s longer."
         ),
     )
@@ -399,9 +399,7 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     if not isinstance(exc, NameTaken):
         return ValidationError(exc.errors.get("title", [str(exc)]))
     page = reverse("research:topic", args=[exc.slug])
-    return ValidationError(
-        format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open that topic"))
-    )
+    return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open topic")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,7 +529,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep runs need a model that supports tools. Without one, the run is quick."
+            "Deep runs need a model that supports tools. Without one, Beacon does a quick run."
         ),
     )
     report_style = UsualChoiceField(

@@ -154,7 +154,7 @@ def _usable(work: RunContext, asked: QueryResult) -> list[SearchHit]:
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
         work.run.warn(
-            _("%(service)s returned results without a usable URL. They were left out.")
+            _("Results from %(service)s without a usable URL were left out.")
             % {"service": asked.service}
         )
     return usable

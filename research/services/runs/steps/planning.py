@@ -371,7 +371,7 @@ def plan_outcome(run: Run) -> str:
     """Return what happened to a plan that no longer waits."""
     run.refresh_from_db(fields=["status", "waiting_since", "number"])
     if run.waiting_since is not None:
-        return _("A new plan has been created in the meantime. Review that one instead.")
+        return _("A newer plan exists. Review that plan instead.")
     if run.status == Run.Status.CANCELLED:
         return _("The run was cancelled in the meantime.")
     step = Step.objects.filter(run=run, name="plan", part=0).first()
