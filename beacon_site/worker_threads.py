@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import os
 import signal
 import threading
@@ -23,10 +24,12 @@ import psutil
 import structlog
 from celery import bootsteps
 from celery.app.base import Celery
-from celery.beat import Service
+from celery.beat import PersistentScheduler, Service
 from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.signals import beat_init
+
+from beacon_site.embedded.processes import give_back_memory
 
 logger = structlog.get_logger(__name__)
 
@@ -86,7 +89,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self._waiting: dict[bool, deque[Job]] = {True: deque(), False: deque()}
         self._running: dict[int, Job] = {}  # by thread
         self._stopped = False
-        self.was_interrupted = False
+        self.was_interrupted = self.has_worked = False
         _pools.append(self)
         for is_research, number in ((True, self.limit - OTHER_THREADS), (False, OTHER_THREADS)):
             for n in range(number):
@@ -145,6 +148,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
             try:
                 try:
                     if job := self._next(is_research):
+                        self.has_worked |= job.queue != "maintenance"  # ticks, nearly always
                         own = _own(job.callbacks)
                         apply_target(job.callbacks["target"], job.arguments, {}, **own)
                 finally:
@@ -246,7 +250,7 @@ def wait_for_tasks(most: float) -> None:
 def end_if_unhealthy() -> None:
     """Stop an idle worker of threads that has grown or interrupted a task, so that another starts.
 
-    A pool of processes replaces its children then.  An interrupted task can leave anything behind,
+    After work, it returns memory that it no longer needs.  A pool of processes replaces its children then.  An interrupted task can leave anything behind,
     such as an advisory lock of a pooled connection.
     """
     if not _pools or any(pool.is_busy for pool in _pools):
@@ -256,13 +260,34 @@ def end_if_unhealthy() -> None:
         end_process("it has grown too large", megabytes=size // 10**6)
     elif any(pool.was_interrupted for pool in _pools):
         end_process("a task was interrupted at its time limit")
+    for pool in _pools:
+        if pool.has_worked:
+            pool.has_worked = False
+            gc.collect()
+            give_back_memory()
 
 
 # --- what Celery's worker is started with ---------------------------------------------------------
 
 
+# Task of the schedule -> whether it would find nothing. This is asked in the beat's thread, so it must be
+# quick. A message and a task that find nothing take 15 ms of processor time.
+FINDS_NOTHING: dict[str, Callable[[], bool]] = {}
+
+
+class _Scheduler(PersistentScheduler):  # type: ignore[misc]
+    """A schedule that leaves out tasks that would find nothing."""
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        """Send a due task."""
+        if entry.task not in FINDS_NOTHING or not FINDS_NOTHING[entry.task]():
+            super().apply_entry(entry, producer=producer)
+
+
 class _Beat(Service):  # type: ignore[misc]
     """A beat that can be stopped at any time. Celery's own wakes up every second to check."""
+
+    scheduler_cls = _Scheduler
 
     def start(self, embedded_process: bool = False) -> None:
         """Send what is due until it's stopped."""
