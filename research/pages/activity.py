@@ -509,13 +509,10 @@ def _log(row: Any, user: User) -> Line:
     if row.kind == activity_words.TOOL_CALLED:
         is_done = row.detail.get("outcome", "") in ("", "held")
         # What was done says the path or the question, and how it ended. The source is the line's run.
-        said = ("path", "query", "outcome", "source") if is_done else ("source",)
-        told = {name: value for name, value in row.detail.items() if name not in said}
-        line.label, line.tool, line.details = (
-            "",
-            row.label,
-            activity_words.of_detail(told, row.actor),
-        )
+        known = ("path", "query", "outcome", "source") if is_done else ("source",)
+        told = {name: value for name, value in row.detail.items() if name not in known}
+        line.label, line.tool = "", row.label
+        line.details = activity_words.of_detail(told, row.actor)
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
     if row.subject_type == "proposal" and row.label:
