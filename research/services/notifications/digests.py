@@ -335,7 +335,7 @@ def content(digest: Digest) -> Content:
             told = rows.get(run.pk, [])
             part.runs.append(run)
             part.withheld += sum(bool(row.withheld) and row.is_listed for row in told)
-            # Of a first report. A later one that found something replaces it.
+            # A first report has a summary. That of a later one with news replaces it.
             if not report.delta or (part.summary and report.summary and not report.is_quiet):
                 part.summary = without_citations(report.summary)
     # A digest also leaves Beacon, so it doesn't quote sensitive records.

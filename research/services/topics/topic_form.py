@@ -424,14 +424,14 @@ def _readable(name: str, value: Any) -> str:
     except InvalidOperation:
         return ""
     if name in ("max_money", "month_money"):
-        words = {"max_money": _("%(money)s per run"), "month_money": _("%(money)s a month")}
+        words = {"max_money": _("%(money)s per run"), "month_money": _("%(money)s per month")}
         return words[name] % {"money": f"${number:,.2f}"}
     said = {
         "stale_days": ngettext("stale after %(n)s day", "stale after %(n)s days", int(number)),
         "max_pages": ngettext("%(n)s page per run", "%(n)s pages per run", int(number)),
         "max_minutes": ngettext("%(n)s minute per run", "%(n)s minutes per run", int(number)),
         "max_tokens": ngettext("%(n)s token per run", "%(n)s tokens per run", int(number)),
-        "month_tokens": ngettext("%(n)s token a month", "%(n)s tokens a month", int(number)),
+        "month_tokens": ngettext("%(n)s token per month", "%(n)s tokens per month", int(number)),
     }
     return said[name] % {"n": grouped(int(number))} if name in said else ""
 
