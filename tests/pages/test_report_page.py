@@ -211,7 +211,9 @@ def test_what_is_zero_has_no_row(browser: Client, topic: Topic):
 
     shown = page(browser, run)
     assert "Known pages" in shown
-    assert not [words for words in ("New pages", "Queries", "Tokens", "Cost") if f">{words}<" in shown]
+    assert not [
+        words for words in ("New pages", "Queries", "Tokens", "Cost") if f">{words}<" in shown
+    ]
 
 
 @pytest.mark.requirement("R48")

@@ -83,7 +83,14 @@ def unfinished_runs(topic: Topic, *, calls: int = 4) -> Run:
 
 def saved(topic: Topic) -> Run:
     """Return a deep run with its report."""
-    run = make_run(topic, depth="deep", new_count=4, prompt_tokens=61_400, completion_tokens=3_900)
+    run = make_run(
+        topic,
+        depth="deep",
+        new_count=4,
+        prompt_tokens=61_400,
+        completion_tokens=3_900,
+        money="0.041",
+    )
     make_report(run, written_by="gpt-5-mini", is_extractive=False)
     make_steps(run, done=9)
     make_tracks(run)

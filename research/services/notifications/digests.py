@@ -335,13 +335,14 @@ def content(digest: Digest) -> Content:
             told = rows.get(run.pk, [])
             part.runs.append(run)
             part.withheld += sum(bool(row.withheld) and row.is_listed for row in told)
-            # A first report has a summary. That of a later one with news replaces it.
-            if not report.delta or (part.summary and report.summary and not report.is_quiet):
+            if not report.delta:
                 part.summary = without_citations(report.summary)
     # A digest also leaves Beacon, so it doesn't quote sensitive records.
     met = affected.of_items((row.pk for of in rows.values() for row in of), is_private=False)
     for part in parts.values():
         part.items = _merged_changes(part.runs, rows)
+        if part.items and part.summary:
+            part.summary = _newest_summary(part.runs)
         part.affects = _affects(part.runs, rows, met)
     ordered = sorted(parts.values(), key=lambda part: part.topic.title.casefold())
     return Content(
@@ -392,6 +393,12 @@ def _affects(
                 one.found.item = row
                 found[one.found.record_id, one.found.line_key] = one
     return list(found.values())
+
+
+def _newest_summary(runs: list[Run]) -> str:
+    """Return the summary of the last report with news, "" if it only repeats its first changes."""
+    last = [run.report for run in runs if not run.report.is_quiet][-1:]
+    return "".join(without_citations(one.summary) for one in last if not one.is_extractive)
 
 
 def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
