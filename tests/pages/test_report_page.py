@@ -277,8 +277,8 @@ def test_it_says_what_wrote_it(browser: Client, topic: Topic):
     make_report(first)
     make_report(second, written_by="a-model", is_extractive=False)
 
-    assert "extractive, written without a model" in page(browser, first)
-    assert "written by a-model" in page(browser, second)
+    assert "Extractive, written without a model" in page(browser, first)
+    assert "Written by a-model" in page(browser, second)
 
 
 def test_a_partial_report_says_why_at_its_head(browser: Client, topic: Topic):
