@@ -86,7 +86,7 @@ def chromium(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     if not path or os.access(path, os.X_OK):
         return []
     text = _("BEACON_CHROMIUM is %(path)s, which isn’t an executable file.")
-    hint = _("Set it to the path of a Chromium executable, or leave it empty.")
+    hint = _("Set BEACON_CHROMIUM to the path of a Chromium executable, or leave it empty.")
     return [Warning(text % {"path": path}, hint=hint, id="beacon.W013")]
 
 
@@ -101,7 +101,9 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     loader = MigrationLoader(connection)
     foreign = sorted(loader.applied_migrations.keys() - loader.disk_migrations.keys())
     if foreign:
-        text = _("A newer version of Beacon has migrated this database: %(names)s.")
+        text = _(
+            "A newer version of Beacon has changed this database. Unknown migrations: %(names)s."
+        )
         hint = _("Install that version, or restore a backup created by this version.")
         names = _few([f"{app}.{name}" for app, name in foreign])
         return [Warning(text % {"names": names}, hint=hint, id="beacon.W010")]
@@ -133,7 +135,7 @@ def redis(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckM
     if not databases or not (problem := health.redis_problem()):
         return []
     text = _("Redis isn’t responding (%(why)s). Runs wait until it does.") % {"why": problem}
-    hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
+    hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one included with Beacon.")
     return [Warning(text, hint=hint % BY_HAND, id="beacon.W012")]
 
 

@@ -18,7 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from beacon_site import __version__, embedded, env, logs
 from beacon_site.db.advisory_locks import release_all_locks
 from beacon_site.embedded import places
-from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE
+from beacon_site.providers.search.base import BY_NAME, CATALOGUE
 
 BASE_DIR = places.PROJECT
 BEACON_VERSION = __version__
@@ -133,7 +133,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "beacon_site.embedded.places.by_hand",
-                "research.pages.context_processors.frame",
+                "research.pages.places.frame",
             ],
             "builtins": ["beacon_site.web.template_tags"],
         },

@@ -89,11 +89,11 @@ def _filled(asked: argparse.Namespace) -> tuple[list[str], str]:
     call_command("migrate", verbosity=0)
     texts, owner, token = _made(asked.size, asked.texts)
     if asked.vectors:
-        _give_vectors(owner, texts)
+        give_vectors(owner, texts)
     return texts, token
 
 
-def _give_vectors(owner: Any, texts: list[str]) -> None:
+def give_vectors(owner: Any, texts: list[str]) -> None:
     """Give each note a mix of two of EMBEDDED real vectors, since making all takes half an hour."""
     import numpy as np
     from django.core.management import call_command

@@ -132,10 +132,10 @@ def _measure(owner: Any) -> int:
 
 def _catch_up() -> None:
     """Count what is stale, as ticks do, and tell how long that takes."""
-    from research.services.reports import topic_news
+    from research.services.reports import since_read
 
     began, ticks, counted = time.perf_counter(), 0, 0
-    while done := topic_news.catch_up():
+    while done := since_read.catch_up():
         ticks, counted = ticks + 1, counted + done
     print(f"{counted} topics counted by {ticks} ticks in {time.perf_counter() - began:.1f} s")
 

@@ -18,7 +18,7 @@ class MemoryConfig(AppConfig):
         accounts.
         """
         from beacon_site import checks as checks
-        from memory.accounts import deletion
+        from memory.accounts import people
         from memory.accounts.archive import jobs, memory_kinds
         from memory.models import accounts, files, remembered, search_index, topics
         from memory.services import topic_memory
@@ -43,6 +43,6 @@ class MemoryConfig(AppConfig):
             topic_memory.delete_copies,
             jobs.forget_owner,
             mirror_folder.forget,
-            deletion.sweep,
+            people.sweep,
         ]
         memory_kinds.register_kinds()

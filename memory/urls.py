@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
+from beacon_site.web.responses import moved
 from memory.models.errors import InvalidValue
 from memory.models.file_format import checked_path
 from memory.pages import (
     agents,
     archive,
-    backups,
     chat,
     conflicts,
-    extract,
     health,
     identity,
     library,
@@ -21,21 +20,19 @@ from memory.pages import (
     recall,
     remember,
     scratchpad,
+    trash,
     usage,
 )
 from memory.pages.accounts import methods as methods_views
 from memory.pages.accounts import oauth
 from memory.pages.accounts import views as accounts_views
 from memory.pages.connections import views as connections_views
-from memory.pages.content import snapshots
-from memory.pages.content import views as content_views
+from memory.pages.content import items, snapshots
 from memory.pages.files import views as file_views
 from memory.pages.records import bulk, editing, saved_views
 from memory.pages.records import views as record_views
 from memory.pages.review import views as review_views
 from memory.pages.shared import undo
-from memory.pages.shared.responses import moved
-from memory.pages.trash import views as trash_views
 from memory.services.records.acts import ACTS
 
 app_name = "memory"
@@ -150,9 +147,9 @@ _staff = [
         accounts_views.revoke_invitation,
         name="invitation-revoke",
     ),
-    path("settings/backups/", backups.backup_list, name="backups"),
-    path("settings/backups/now/", backups.backup_now, name="backup-now"),
-    path("settings/backups/<int:pk>/delete/", backups.backup_delete, name="backup-delete"),
+    path("settings/backups/", archive.backup_list, name="backups"),
+    path("settings/backups/now/", archive.backup_now, name="backup-now"),
+    path("settings/backups/<int:pk>/delete/", archive.backup_delete, name="backup-delete"),
     path("settings/health/", health.health_page, name="health"),
     path("settings/connections/", connections_views.connection_list, name="connections"),
     path("settings/connections/feeds/test/", connections_views.test_feed, name="feed-test"),
@@ -215,20 +212,18 @@ _CONTENT_ONE = "content/<uuid:pk>/"
 _SNAPSHOT = "content/snapshots/<uuid:pk>/"
 
 _content = [
-    path("content/", content_views.content_list_page, name="content"),
-    path("content/bulk/", content_views.content_bulk, name="content-bulk"),
-    path("content/clear/", content_views.content_clear, name="content-clear"),
+    path("content/", items.content_list_page, name="content"),
+    path("content/bulk/", items.content_bulk, name="content-bulk"),
+    path("content/clear/", items.content_clear, name="content-clear"),
     path("content/snapshots/", snapshots.snapshot_list, name="content-snapshots"),
     path("content/snapshots/take/", snapshots.snapshot_create, name="content-snapshot-take"),
     path("content/snapshots/upload/", snapshots.snapshot_upload, name="content-snapshot-upload"),
     path(_SNAPSHOT, snapshots.snapshot, name="content-snapshot"),
     path(_SNAPSHOT + "restore/", snapshots.snapshot_restore, name="content-snapshot-restore"),
     path(_SNAPSHOT + "snapshot.json", snapshots.snapshot_json, name="content-snapshot-json"),
-    path(_CONTENT_ONE, content_views.content_item, name="content-item"),
-    path(_CONTENT_ONE + "raw/", content_views.content_raw, name="content-raw"),
-    path(
-        _CONTENT_ONE + "sensitivity/", content_views.content_sensitivity, name="content-sensitivity"
-    ),
+    path(_CONTENT_ONE, items.content_item, name="content-item"),
+    path(_CONTENT_ONE + "raw/", items.content_raw, name="content-raw"),
+    path(_CONTENT_ONE + "sensitivity/", items.content_sensitivity, name="content-sensitivity"),
 ]
 
 # --- one record ---
@@ -268,7 +263,7 @@ _records_more = [
         record_views.restore_revision,
         name="record-restore-revision",
     ),
-    path("forget/", trash_views.forget, name="source-forget"),
+    path("forget/", trash.forget, name="source-forget"),
 ]
 
 _records = [*_records_pages, *_records_acts, *_records_more]
@@ -323,7 +318,7 @@ _trust = [
     path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
     path("memory/", recall.recall, name="recall"),
     path("remember/", remember.remember_page, name="remember"),
-    path("remember/extract/", extract.extract_page, name="extract"),
+    path("remember/extract/", remember.extract_page, name="extract"),
     path("remember/known/", remember.also_known, name="also-known"),
     path("memory/names/", names.name_list, name="names"),
     path("memory/names/merge/", names.merge, name="names-merge"),
@@ -335,9 +330,9 @@ _trust = [
     path("memory/<str:kind>", recall.recall_file, name="recall-file"),
     path("undo/<uuid:pk>/", undo.undo, name="undo"),
     path("undo/<str:act>/<str:key>/", undo.undo, name="undo-of"),
-    path("trash/", trash_views.trash, name="trash"),
-    path("trash/restore/", trash_views.trash_restore, name="trash-restore"),
-    path("trash/empty/", trash_views.trash_empty, name="trash-empty"),
+    path("trash/", trash.trash, name="trash"),
+    path("trash/restore/", trash.trash_restore, name="trash-restore"),
+    path("trash/empty/", trash.trash_empty, name="trash-empty"),
     path("records/<str:kind>/<uuid:pk>/", record_views.record_open, name="record-open"),
 ]
 

@@ -36,7 +36,6 @@ class ResearchConfig(AppConfig):
         topic_block.TASKS.append(inputs.task_of)
         connections.MODEL_OF_TOPIC.append(editing.model_of)
         acts.register_record_moves()
-        acts.register_settings()
         content.register_recall_kinds()
         content.register_dates()
         presenters.register()

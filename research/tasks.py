@@ -13,7 +13,7 @@ from django.utils import timezone
 from beacon_site.db import leased_jobs
 from research.models import Worker
 from research.services.notifications import digests, sending
-from research.services.reports import topic_news
+from research.services.reports import since_read
 from research.services.runs.execution import pipeline, starting
 from research.services.runs.steps import planning
 from research.services.schedules import scheduling
@@ -73,7 +73,7 @@ def _parts_of_a_tick() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "make digests", digests.make_due
     yield from ((f"dispatch {name}", jobs.dispatch) for name, jobs in _unfinished_jobs())
     yield "pause failing", scheduling.pause_failing
-    yield "catch up news", topic_news.catch_up
+    yield "catch up news", since_read.catch_up
     yield "forget old processes", _forget_old_processes
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
+from beacon_site.web.responses import moved
 from memory.api import chat_completions
-from memory.pages.shared.responses import moved
 from research.api.joined import api
 from research.pages import (
     activity,

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from beacon_site import embedded
-from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.providers.search.base import CATALOGUE
 
 SERVICES = tuple(f"{service.name.upper()}_" for service in CATALOGUE)
 OURS = ("BEACON_", "OPENAI_", "DJANGO_SUPERUSER_", *SERVICES)

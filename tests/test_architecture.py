@@ -27,8 +27,8 @@ LAYERS = {
         models
         services
         accounts agents
-        admin apps management pages
-        api tasks urls
+        admin api apps management pages
+        tasks urls
     """,
     "research": """
         claims models
@@ -226,8 +226,10 @@ def test_outside_services_read_settings_only_inside_functions(folder: str):
 
 
 @pytest.mark.parametrize("app", ["memory", "research"])
-def test_models_import_neither_tasks_nor_pages(app: str):
-    assert _offenders(f"{app}/models", (f"{app}.tasks", f"{app}.pages", f"{app}.api")) == []
+@pytest.mark.parametrize("folder", ["models", "services"])
+def test_models_and_services_import_neither_tasks_nor_pages(app: str, folder: str):
+    above = ("memory.tasks", "memory.pages", "memory.api", f"{app}.tasks", f"{app}.pages")
+    assert _offenders(f"{app}/{folder}", above) == []
 
 
 def test_every_advisory_lock_has_its_own_number():

@@ -70,7 +70,7 @@ TOO_LONG = Failure(
     5,
     _("This took too long"),
     _(
-        "The database stopped this change because it was idle for too long. Nothing was changed. Try again."
+        "The database cancelled this change because its connection was idle for too long. Nothing was changed. Try again."
     ),
 )
 SLOW = Failure(

@@ -431,7 +431,7 @@ def restore_database(backup: Backup, scratch: str = "") -> None:
     schema = backup.manifest.database_schema
     if schema != (current := current_schema()):
         raise BackupError(
-            _("The backup uses the schema “%(schema)s”, but the tables here are in “%(current)s”.")
+            _("The backup uses the schema “%(schema)s”, but this database uses “%(current)s”.")
             % {"schema": schema, "current": current}
         )
     before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';"]
@@ -527,7 +527,7 @@ def try_restore(backup: Backup) -> list[str]:
                 server.execute(drop.format(sql.Identifier(scratch)))
     except psycopg.Error as exc:
         raise BackupError(
-            _("The scratch database failed: %(why)s.") % {"why": str(exc).strip()}
+            _("The restore into a scratch database failed: %(why)s.") % {"why": str(exc).strip()}
         ) from exc
     wanted = backup.manifest.tables
     return sorted(name for name in wanted | found if wanted.get(name) != found.get(name))

@@ -208,8 +208,7 @@ class Meter:
     def _too_slow(self) -> ProviderUnavailable:
         return ProviderUnavailable(
             _(
-                "The server sent less than %(rate)d bytes per second for %(seconds)g seconds, "
-                "so Beacon stopped reading."
+                "The server sent fewer than %(rate)d bytes per second for %(seconds)g seconds, so Beacon stopped reading."
             )
             % {"rate": self.limits.slow_bytes_per_second, "seconds": self.limits.slow_seconds}
         )

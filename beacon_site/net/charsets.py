@@ -1,4 +1,4 @@
-"""Decoding a document's bytes, even if it declares no charset or a wrong one.
+"""Decoding a document's bytes, even if it declares no charset or a wrong one; media types.
 
 The order: byte order mark, UTF-8 if the bytes are valid UTF-8 beyond ASCII, the server's
 header, the document's own declaration, and otherwise detection by the letters.
@@ -155,3 +155,19 @@ def _detected(content: bytes) -> str:
 def _is_western(sample: bytes) -> bool:
     high = {char for char in sample.decode("cp1252", "replace") if char > "~"}
     return high <= WESTERN
+
+
+# --- media types ---
+
+
+MARKDOWN, PLAIN = "text/markdown", "text/plain"
+HTML, PDF = "text/html", "application/pdf"
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+DOCX = _OFFICE + "wordprocessingml.document"
+PPTX = _OFFICE + "presentationml.presentation"
+XLSX = _OFFICE + "spreadsheetml.sheet"
+EPUB = "application/epub+zip"
+EML = "message/rfc822"
+SRT, VTT = "application/x-subrip", "text/vtt"
+
+OFFICE_KINDS = frozenset({DOCX, PPTX, XLSX, EPUB, EML, SRT, VTT})  # for extract_office.py

@@ -15,10 +15,9 @@ import pypdf
 from pypdf.errors import PyPdfError
 
 from beacon_site.net import extract_office
-from beacon_site.net.charsets import decode
+from beacon_site.net.charsets import OFFICE_KINDS, decode
 from beacon_site.net.child_loop import Answer, serve
 from beacon_site.net.extract_html import READER_ERRORS, HostileMarkup, language_of, read_html
-from beacon_site.net.media_types import OFFICE_KINDS
 from beacon_site.net.reflow import join_hard_wraps
 
 MOST_ENTRIES = 500  # the first ones of a feed

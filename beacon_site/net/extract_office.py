@@ -23,7 +23,7 @@ from zlib import error as ZlibError
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
-from beacon_site.net.charsets import decode
+from beacon_site.net.charsets import DOCX, EML, EPUB, PPTX, SRT, VTT, XLSX, decode
 from beacon_site.net.extract_html import (
     READER_ERRORS,
     HostileMarkup,
@@ -31,7 +31,6 @@ from beacon_site.net.extract_html import (
     language_of,
     text_of_tree,
 )
-from beacon_site.net.media_types import DOCX, EML, EPUB, PPTX, SRT, VTT, XLSX
 
 MOST_PARTS = 5_000  # files in a zip
 MOST_PART = 16 * 1024 * 1024  # bytes of one, unpacked

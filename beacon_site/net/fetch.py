@@ -295,7 +295,7 @@ def _without_browser(failure: NoText) -> NoText:
         return PartNotFound(words % {"why": failure}, has_scripts=True)
     return NeedsJavaScript(
         _(
-            "This page needs JavaScript. An admin can install Chromium and set BEACON_CHROMIUM to read such pages."
+            "This page needs JavaScript. To read such pages, an admin can install Chromium and set BEACON_CHROMIUM."
         ),
         has_scripts=True,
     )

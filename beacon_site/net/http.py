@@ -304,7 +304,7 @@ def tls_failure(host: str, exc: Exception) -> ProviderError:
         )
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         return ProviderRejected(
-            _("A secure connection to “%(host)s” isn’t possible: %(why)s.")
+            _("Beacon couldn’t connect securely to “%(host)s”: %(why)s.")
             % {"host": host, "why": cause.reason or plain(exc)}
         )
     return ProviderUnavailable(

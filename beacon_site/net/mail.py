@@ -116,9 +116,7 @@ def send(mail: Mail, *, handing_over: Callable[[], None]) -> str:
     if settings.BEACON_MAIL == NONE:
         raise ProviderUnavailable(
             _(
-                "No mail server is set up, so Beacon can’t send email. Ask your admin to set "
-                "EMAIL_URL, such as smtp+tls://user:password@mail.example.org:587 "
-                "(docs/settings.md)."
+                "No mail server is set up, so Beacon can’t send email. Your admin can set EMAIL_URL, for example smtp+tls://user:password@mail.example.org:587 (see docs/settings.md)."
             )
         )
     message = EmailMultiAlternatives(
@@ -214,7 +212,7 @@ def _failure(exc: Exception) -> ProviderError:
             % {**names, "why": reason_of(exc).rstrip(".")}
         )
     if isinstance(exc, ssl.SSLError):
-        words = _("A secure connection to the mail server %(server)s isn’t possible: %(why)s.")
+        words = _("Beacon couldn’t connect securely to the mail server %(server)s: %(why)s.")
     else:
         words = _("The mail server %(server)s can’t be reached: %(why)s.")
     return ProviderUnavailable(words % {**names, "why": reason_of(exc).rstrip(".")})

@@ -123,13 +123,15 @@ def sign_in_setups() -> list[Setup]:
         Setup(
             "claude-code-sign-in",
             "Claude Code",
-            _("Run once in a terminal, then enter /mcp in Claude Code and select Authenticate:"),
+            _(
+                "Run this once in a terminal, then enter /mcp in Claude Code and select Authenticate:"
+            ),
             f"claude mcp add --transport http beacon {url}",
         ),
         Setup(
             "codex",
             "Codex",
-            _("Run once in a terminal. Your browser opens:"),
+            _("Run this once in a terminal. Your browser opens:"),
             f"codex mcp add beacon --url {url}\ncodex mcp login beacon",
         ),
         Setup(
@@ -197,7 +199,7 @@ def _by_address(token: str) -> list[Setup]:
         Setup(
             "claude-code",
             "Claude Code",
-            _("Run once in a terminal:"),
+            _("Run this once in a terminal:"),
             f'claude mcp add --transport http beacon {url} --header "Authorization: {bearer}"',
         ),
         Setup(
@@ -260,7 +262,7 @@ def _by_compose(token: str) -> Setup:
         _("Over stdio, with Beacon in Docker Compose"),
         _("Add this to claude_desktop_config.json on the machine that runs the containers:"),
         _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
-        _("This works while the containers are running."),
+        _("This works only while the containers are running."),
     )
 
 

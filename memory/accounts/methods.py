@@ -344,7 +344,7 @@ def add_passkey(request: BeaconRequest, answer: str, name: str) -> None:
     person = request.user
     confirmed = request.session.pop(CONFIRMED_FIELD, 0)
     if confirmed < time.time() - FRESH.total_seconds():
-        raise InvalidValue(_("This took too long, so nothing was added. Start again."))
+        raise InvalidValue(_("Adding the passkey took too long. Start again."))
     try:
         read = _read(answer)
         if auth.parse_registration_response(read).response.client_data.origin != _origin():
@@ -360,7 +360,7 @@ def add_passkey(request: BeaconRequest, answer: str, name: str) -> None:
         mine = Authenticator.objects.filter(user=person, type=Type.WEBAUTHN)
         if mine.count() >= MOST_PASSKEYS:
             raise InvalidValue(
-                _("You can have %(most)d passkeys. Remove one that you no longer use first.")
+                _("You’ve reached the limit of %(most)d passkeys. Remove one first.")
                 % {"most": MOST_PASSKEYS}
             )
         row = auth.WebAuthn.add(person, name, read).instance

@@ -165,7 +165,7 @@ def check_redirect(uri: str) -> None:
         )
     if not fits:
         words = _(
-            "A redirect URI must be an https URL, an http URL on this computer such as http://127.0.0.1/callback, or a URI with an app’s private scheme. It can’t have a fragment, username or password."
+            "A redirect URI must use https, http on this computer (such as http://127.0.0.1/callback) or an app’s private scheme. It can’t have a fragment, username or password."
         )
         raise OAuthError("invalid_redirect_uri", words)
 
@@ -564,7 +564,7 @@ def _check_wanted(grant: OAuthGrant, form: Mapping[str, str]) -> None:
         words = _("The resource must be the one that access was granted for.")
         raise OAuthError("invalid_target", words)
     if not set(form.get("scope", "").split()) <= set(grant.token.scopes):
-        words = _("The scope can’t exceed the scope that was granted.")
+        words = _("The scope can’t exceed the granted scope.")
         raise OAuthError("invalid_scope", words)
 
 

@@ -68,7 +68,7 @@ def issue(
         raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
-        text = _("The expiration date is in the past. Choose a later date, or none.")
+        text = _("The expiry date is in the past. Choose a later date, or none.")
         raise _invalid("expires_at", text)
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():

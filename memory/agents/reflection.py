@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from django.db.models import TextField, Value
+from django.db.models.functions import Cast
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
@@ -59,7 +62,7 @@ from memory.services.files import reading
 from memory.services.files.saving import facts_budget
 from memory.services.files.texts import size_in_words
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached, Meter
+from memory.services.llm.asking import BudgetReached, Meter
 
 MOST_FINDINGS = 3
 LONGEST_TITLE, LONGEST_TASK, LONGEST_FINDING = 120, 300, 300
@@ -557,3 +560,96 @@ def changes_in_words(reflection: Reflection) -> str:
         )
         parts.append(words % {"n": held})
     return ", ".join(parts) or _("nothing changed")
+
+
+# --- how a reflection is shown ---
+
+
+def shown_of(owner: User, source: str) -> dict[str, Any] | None:
+    """Return the context of `memory/_reflection.html`, None without a reflection: two queries."""
+    reflection = Reflection.objects.of(owner).filter(source=source).first()
+    if reflection is None or reflection.is_unfinished:
+        return None
+    changes = _changes(owner, reflection.changes)
+    return {
+        "state": reflection.state,
+        "tag": _tag(reflection),
+        "assessment": reflection.assessment,
+        "why": reflection.why,
+        "changes": changes,
+        "waiting_words": _waiting_words(sum(one["waits"] for one in changes)),
+        "calls": [call | {"arguments": _arguments(call["arguments"])} for call in reflection.calls],
+    }
+
+
+def _waiting_words(n: int) -> str:
+    if not n:
+        return ""
+    words = ngettext(
+        "%(n)d write is waiting for your approval. The file hasn’t changed yet.",
+        "%(n)d writes are waiting for your approval. The files haven’t changed yet.",
+        n,
+    )
+    return words % {"n": n}
+
+
+def _tag(reflection: Reflection) -> str:
+    if reflection.state == Reflection.State.DONE:
+        return _("without a model") if reflection.by == RULES else _("by the model")
+    return str(reflection.get_state_display())
+
+
+def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each change's file, its outcome, and where to see it (`url` can be empty)."""
+    states = _proposal_states(owner, changes)
+    return [
+        _held(one, states.get(one["proposal"], ""))
+        if one["act"] == "held"
+        else _written(one, is_there=one["path"] in states)
+        for one in changes
+    ]
+
+
+def _proposal_states(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the state of each proposal by its key, and each existing file by its path."""
+    ids = [one["proposal"] for one in changes if one["act"] == "held"]
+    paths = {one["path"] for one in changes if one["act"] != "held"}
+    if not changes:
+        return {}
+    key = Cast("pk", TextField())
+    held = Proposal.objects.of(owner).filter(pk__in=ids).order_by().values_list(key, "state")
+    files = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by()
+    there = files.values_list("path", Value("there"))
+    return dict(held.union(there, all=True))
+
+
+def _change(path: str, words: str, url: str = "", *, waits: bool = False) -> dict[str, Any]:
+    return {"path": path, "words": words, "url": url, "waits": waits}
+
+
+def _held(change: dict[str, Any], state: str) -> dict[str, Any]:
+    if not state:
+        return _change(change["path"], _("proposed, then deleted"))
+    url = reverse("memory:proposal", args=[change["proposal"]])
+    if state == Proposal.State.WAITING:
+        return _change(change["path"], _("waiting for you"), url, waits=True)
+    words = {
+        Proposal.State.ACCEPTED.value: _("proposed and accepted"),
+        Proposal.State.REJECTED.value: _("proposed and rejected"),
+    }
+    said = words.get(state, _("proposed, but expired"))
+    return _change(change["path"], said, url)
+
+
+def _written(change: dict[str, Any], *, is_there: bool) -> dict[str, Any]:
+    words = _("version %(n)d") % {"n": change["version"]}
+    if not is_there:
+        return _change(change["path"], _("%(version)s, since deleted") % {"version": words})
+    return _change(change["path"], words, reverse("memory:file", args=[change["path"]]))
+
+
+def _arguments(arguments: dict[str, Any]) -> str:
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+    )

@@ -111,7 +111,7 @@ class Caller:
         named = match.kwargs.get(_NAMES_TOPIC.get(place, ""))
         if place not in _NAMES_TOPIC or (named is None and request.method != "GET"):
             words = _(
-                "This token is only for the topics %(topics)s. It can’t be used for anything else. Ask the user for a token without this limit."
+                "This token is limited to the topics %(topics)s, so it can’t be used for anything else. Ask the user for a token without this limit."
             )
             known = Topic.objects.of(self.owner).live().filter(pk__in=only)
             slugs = ", ".join(known.order_by("slug").values_list("slug", flat=True)) or "-"

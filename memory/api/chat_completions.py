@@ -48,8 +48,7 @@ from memory.api.problems import Problem, in_openais_form
 from memory.models import ModelCall, Trust, Use, User
 from memory.services.context.layers import MOST_RECALLED, Context, build_context, with_recalled
 from memory.services.llm import connections
-from memory.services.llm.asking import paid, redacted_value
-from memory.services.llm.booking import BudgetReached, MonthMeter
+from memory.services.llm.asking import BudgetReached, MonthMeter, paid, redacted_value
 from memory.services.notes.saving import lowest_trust
 from memory.services.search.query import FOR_AGENTS, Question
 from memory.services.search.recall import recall

@@ -18,7 +18,7 @@ from memory.api.frame import Body, located, router
 from memory.api.notes import Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem, not_found
-from memory.api.proposals import check_unreviewed, source_of
+from memory.api.review import check_unreviewed, source_of
 from memory.api.shown import Moment, RecordOut, Textless, moment, shows, used
 from memory.models import ContentItem, Snapshot, Trust
 from memory.models.remembered import OWNER_SCOPE

@@ -269,7 +269,7 @@ def trash_file(request: ApiRequest, path: str) -> Status[None]:
     Requires a token with the `admin` scope. Fact files can't be deleted (422).
     """
     caller = request.auth
-    words = _("Only a person can move a file to Trash, with a token that has the “admin” scope.")
+    words = _("Only a person can move a file to Trash. Use a token with the “admin” scope.")
     only_people(caller, words)
     take_in(caller.owner)
     with transaction.atomic():

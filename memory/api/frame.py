@@ -48,7 +48,7 @@ from memory.api.shown import bare_text, current, shows
 from memory.api.versions import one_transaction
 from memory.models import ApiAnswer, ApiToken
 from memory.models.accounts import LONGEST_KEY
-from memory.services.llm.booking import kept_booked
+from memory.services.llm.asking import kept_booked
 
 MOST_BODY = 1024 * 1024  # bytes in a request
 MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, escaped as JSON

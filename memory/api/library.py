@@ -18,7 +18,7 @@ from memory.api.auth import READ, WRITE, ApiRequest
 from memory.api.frame import Body, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
-from memory.api.proposals import check_unreviewed
+from memory.api.review import check_unreviewed
 from memory.api.shown import RecordOut, open_to_agents, used
 from memory.api.versions import tagged
 from memory.models import LibraryDocument

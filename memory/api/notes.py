@@ -17,7 +17,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, located, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
-from memory.api.proposals import check_unreviewed, reviewed, source_of
+from memory.api.review import check_unreviewed, reviewed, source_of
 from memory.api.shown import Textless, is_persons, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note

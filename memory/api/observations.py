@@ -17,21 +17,22 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Body, Held, router
 from memory.api.notes import Content, Lock, Sensitivity, Tags
 from memory.api.paging import Listing, PageParams, listing
-from memory.api.proposals import reviewed_lines, source_of
+from memory.api.review import reviewed_lines, source_of
 from memory.api.shown import Moment, Textless, moment, one_of, shows, topic_of, used, visible
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Observation, Topic
-from memory.services.llm.booking import MonthMeter
+from memory.services.llm.asking import MonthMeter
 from memory.services.observations.extraction import Extracted, extract
-from memory.services.observations.lines import (
+from memory.services.observations.saving import (
     MOST_LINES,
     Line,
     batch,
     checked,
     checked_size,
+    edit_observation,
+    remember_lines,
     single,
 )
-from memory.services.observations.saving import edit_observation, remember_lines
 from memory.services.records import acts as record_acts
 
 Category = Literal["finding", "insight", "lesson"]

@@ -237,6 +237,6 @@ def _in_words(status: int) -> Problem:
     if status == 503:
         return of_failure(GONE)
     server = _(
-        "Something went wrong in Beacon, and the change may not be stored. The server log has the details."
+        "Something went wrong, and your change may not have been saved. The server log has the details."
     )
     return Problem(status, told.get(status, server if status >= 500 else HTTPStatus(status).phrase))

@@ -18,7 +18,7 @@ from memory.api.frame import Body, router
 from memory.api.observations import Category
 from memory.api.paging import PageParams, closed, opened
 from memory.api.problems import Problem, not_found
-from memory.api.proposals import check_unreviewed
+from memory.api.review import check_unreviewed
 from memory.api.shown import Moment, as_it_was, moment, one_of, shows
 from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS

@@ -16,13 +16,13 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import Listing, PageParams, listing
 from memory.api.problems import Problem
-from memory.api.proposals import check_unreviewed
+from memory.api.review import check_unreviewed
 from memory.api.shown import RecordOut, open_to_agents, used
 from memory.api.versions import tagged
 from memory.models import ScratchpadEntry
+from memory.models.content import MOST_VALUE
 from memory.models.errors import NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
-from memory.models.scratchpad import MOST_VALUE
 from memory.services import scratchpad
 
 api = router("scratchpad", is_held=True)
@@ -71,7 +71,7 @@ def list_entries(
     """List entries, sorted by key."""
     caller, scope = request.auth, _scope(request.auth, wanted.session)
     if wanted.q and wanted.prefix:
-        words = _("Send either prefix or q.")
+        words = _("Send either prefix or q, not both.")
         raise Problem(422, words, errors={"q": [words]})
     if wanted.q:
         rows = scratchpad.search(caller.owner, wanted.q, scope=scope)

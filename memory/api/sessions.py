@@ -22,10 +22,12 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
 from memory.api.observations import IdsOut
 from memory.api.problems import Problem, not_found
-from memory.api.proposals import reviewed_lines
-from memory.api.shown import shows
+from memory.api.review import reviewed_lines
+from memory.api.shown import as_it_was, shows, topic_of
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
+from memory.models.as_of import AS_OF_WORDS
+from memory.services.context.layers import build_context, context_data
 from memory.services.notes.saving import lowest_trust
 from memory.services.observations.consolidation import (
     Turn,
@@ -35,7 +37,7 @@ from memory.services.observations.consolidation import (
     trust_in_answers,
     turns_of,
 )
-from memory.services.observations.lines import checked_size
+from memory.services.observations.saving import checked_size
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"
@@ -246,3 +248,64 @@ def _stored(caller: Caller, key: str) -> Session | None:
     if wanted is not None and Session.objects.filter(pk=wanted).exists():
         return _session(caller, wanted)
     return None
+
+
+# --- context ---
+
+
+context_api = router("context")
+
+
+class ContextIn(Body):
+    """What the context is for. Without a message, the newest rules and summaries are used."""
+
+    message: str = Field("", max_length=10_000)
+    topic: str | None = Field(
+        None, max_length=500, description="A slug. Notes on other topics are left out."
+    )
+    as_of: str = Field("", max_length=40, description=AS_OF_WORDS)
+    external: bool = Field(
+        True,
+        description="False leaves out records whose text comes from the web. After reading such text, an agent’s writes wait for approval.",
+    )
+
+
+class LayerOut(BaseModel):
+    """One of the six layers, with its size and the number of records left out."""
+
+    name: str
+    title: str
+    lines: int
+    left_out: int
+    bytes: int
+    tokens: int
+    text: str
+
+
+class ContextOut(BaseModel):
+    """The layers in order, the list of memory files, and both joined, as sent to a model."""
+
+    layers: list[LayerOut]
+    system: str
+    index: str
+    text: str
+    bytes: int
+    tokens: int
+    tokens_are: str = Field(description="How the tokens were counted.")
+
+
+@context_api.post("", auth=READ, response=ContextOut)
+def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
+    """Read the context for a message. It never includes sensitive, quarantined or expired records."""
+    caller = request.auth
+    with as_it_was(caller, asked.as_of):
+        built = build_context(
+            caller.owner,
+            message=asked.message,
+            topic=topic_of(caller, asked.topic),
+            place=caller.place,
+            scopes=caller.context().scopes,
+            with_external=asked.external,
+        )
+        shows(*built.records, *built.files)
+        return ContextOut(**context_data(built))

@@ -10,13 +10,13 @@ from django.forms.models import model_to_dict
 from django.utils.translation import gettext as _
 from pydantic import Field
 
+from memory.accounts.forms import ProfileForm
 from memory.api.auth import ADMIN, READ, ApiRequest
 from memory.api.frame import Body, router
 from memory.api.shown import Textless
 from memory.models import Activity, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
-from memory.pages.accounts.forms import ProfileForm
 from memory.services.context import identity
 from memory.services.review.proposals import levels_of, set_levels
 

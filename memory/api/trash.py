@@ -22,9 +22,9 @@ from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import item, shows
 from memory.models.errors import InvalidValue
-from memory.pages.trash import listing as trash_page
 from memory.services.records import acts as record_acts
 from memory.services.records import kinds as record_kinds
+from memory.services.records import trash as trash_page
 
 api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"
@@ -113,7 +113,7 @@ def purge_trashed(
     try:
         record_acts.purge(record, typed=record_acts.typed_name(record), by=caller.by)
     except RestrictedError as exc:
-        words = _("Nothing was deleted because something outside Trash needs this record.")
+        words = _("Nothing was deleted because another record outside Trash depends on this one.")
         raise Problem(409, words) from exc
     return Status(204, None)
 

@@ -565,7 +565,7 @@ class Migration(InitialMigration):
                             ("time", "different time"),
                             ("amount", "different amount"),
                             ("number", "different number"),
-                            ("polarity", "the opposite"),
+                            ("polarity", "opposite meaning"),
                             ("similar", "almost the same wording"),
                             ("replaces", "possible update"),
                             ("sources", "disputed by a source"),
@@ -770,7 +770,7 @@ class Migration(InitialMigration):
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("token_hash", models.CharField(max_length=64, unique=True)),
-                ("note", models.CharField(blank=True, max_length=150, verbose_name="who it’s for")),
+                ("note", models.CharField(blank=True, max_length=150, verbose_name="recipient")),
                 (
                     "makes_staff",
                     models.BooleanField(
@@ -1250,8 +1250,8 @@ class Migration(InitialMigration):
                 ),
             ],
             options={
-                "verbose_name": "copy to publish",
-                "verbose_name_plural": "copies to publish",
+                "verbose_name": "topic to publish",
+                "verbose_name_plural": "topics to publish",
                 "ordering": ("id",),
                 "indexes": [models.Index(fields=["owner", "slug"], name="publish_due_of_slug")],
             },
@@ -1274,7 +1274,7 @@ class Migration(InitialMigration):
                     ),
                 ),
                 ("name", models.CharField(max_length=255, verbose_name="name")),
-                ("reason", models.TextField(blank=True, verbose_name="why")),
+                ("reason", models.TextField(blank=True, verbose_name="reason")),
                 ("refused", models.PositiveIntegerField(default=0)),
                 ("last_refused_at", models.DateTimeField(blank=True, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
@@ -1951,7 +1951,7 @@ class Migration(InitialMigration):
                     models.CharField(
                         choices=[("block", "block"), ("boost", "boost"), ("mute", "mute")],
                         max_length=5,
-                        verbose_name="act",
+                        verbose_name="action",
                     ),
                 ),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
@@ -3397,7 +3397,7 @@ class Migration(InitialMigration):
                             ("unreadable", "The folder can’t be read."),
                             (
                                 "read-only",
-                                "Beacon can’t write to the folder. Edits in Beacon will be written once it can.",
+                                "Beacon can’t write to the folder. It saves your edits there as soon as it can.",
                             ),
                             (
                                 "unmounted",

@@ -13,11 +13,10 @@ from memory.models.accounts import (
     SignIn,
     User,
 )
-from memory.models.archive import Archive
-from memory.models.backups import BackupFile, BackupPlan
-from memory.models.chat import Message, Session
+from memory.models.archive import Archive, BackupFile, BackupPlan
+from memory.models.chat import Message, Reflection, Session
 from memory.models.conflicts import Conflict
-from memory.models.content import ContentItem, Snapshot, SnapshotItem
+from memory.models.content import ContentItem, ScratchpadEntry, Snapshot, SnapshotItem
 from memory.models.files import (
     FileDraft,
     FileEntry,
@@ -35,9 +34,7 @@ from memory.models.observations import Observation
 from memory.models.proposals import Proposal, RefusedSource, ReviewLevel
 from memory.models.ratings import Rating
 from memory.models.records import BulkAct, NameAlias, SavedView
-from memory.models.reflection import Reflection
 from memory.models.remembered import Lock, Remembered, Sensitivity, TrashedRows, Trust
-from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search_index import (
     Embedding,
     EmbeddingDue,

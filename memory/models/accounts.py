@@ -294,7 +294,7 @@ class Invitation(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     token_hash = models.CharField(max_length=64, unique=True)
-    note = models.CharField(_("who it’s for"), max_length=150, blank=True)
+    note = models.CharField(_("recipient"), max_length=150, blank=True)
     makes_staff = models.BooleanField(_("admin (can manage users and connections)"), default=False)
     is_first = models.BooleanField(default=False)
     invited_by = models.ForeignKey(User, models.CASCADE, null=True, related_name="+")

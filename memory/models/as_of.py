@@ -194,7 +194,11 @@ class Past:
         sql = sql.lstrip()
         if written := _WRITES.match(sql):
             if written[1] in _records():
-                raise ReadOnlyAtDate(_("Nothing can be changed at a past date."))
+                raise ReadOnlyAtDate(
+                    _(
+                        "You can’t change anything while viewing a past date. Go back to the current view first."
+                    )
+                )
             return execute(sql, params, many, context)
         head = sql.lstrip("( ")[:6].upper()
         if many or not (head.startswith(("SELECT", "WITH"))):

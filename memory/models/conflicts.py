@@ -297,7 +297,7 @@ class Conflict(models.Model):
         TIME = "time", _("different time")
         AMOUNT = "amount", _("different amount")
         NUMBER = "number", _("different number")
-        POLARITY = "polarity", _("the opposite")
+        POLARITY = "polarity", _("opposite meaning")
         SIMILAR = "similar", _("almost the same wording")
         REPLACES = "replaces", _("possible update")
         SOURCES = "sources", _("disputed by a source")

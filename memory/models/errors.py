@@ -21,7 +21,7 @@ class StaleWrite(MemoryRefused):
     def __init__(self, label: str, *, current: int | None = None) -> None:
         super().__init__(
             _(
-                "“%(label)s” was changed by someone else after you opened it. Nothing was saved. Review the newer version and save again."
+                "Someone else changed “%(label)s” after you opened it. Nothing was saved. Review the newer version and save again."
             )
             % {"label": label}
         )

@@ -185,7 +185,7 @@ class Note(Recalled):
         is_second = self.superseded_by_id is None and standing.exclude(pk=self.pk).exists()
         if self.kind in self.IDENTITY and is_second:
             problem = gettext(
-                "There is a newer %(kind)s note. Restore this one’s text under Agents or Settings."
+                "There’s a newer %(kind)s note. To restore the text of this one, go to Agents or Settings."
             ) % {"kind": self.get_kind_display()}
             raise InvalidValue(problem, errors={"kind": [problem]})
         super().restore(by=by)

@@ -182,7 +182,7 @@ class RefusedSource(models.Model):
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     kind = models.CharField(_("type"), max_length=6, choices=Kind)
     name = models.CharField(_("name"), max_length=LONGEST_NAME)
-    reason = models.TextField(_("why"), blank=True)
+    reason = models.TextField(_("reason"), blank=True)
     refused = models.PositiveIntegerField(default=0)
     last_refused_at = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)

@@ -358,7 +358,7 @@ class Remembered(models.Model):
         row = type(self).objects.filter(pk=self.pk).select_for_update()
         found = list(row.values_list("trashed_at", flat=True))
         if not found:  # another tab was faster; the rows that hold its name can be gone, too
-            raise InvalidValue(_("It has already been permanently deleted."))
+            raise InvalidValue(_("This item has already been permanently deleted."))
         if found == [None]:
             raise InvalidValue(
                 _("“%(label)s” is no longer in Trash, so it wasn’t deleted.")

@@ -218,7 +218,7 @@ class TopicFact(Recalled):
         if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
             raise LimitReached(
                 _(
-                    "You already have %(most)d facts in this topic. The rest of the space is reserved for facts from runs. To make room, mark a fact as wrong, unlock it or delete it."
+                    "This topic has reached the limit of %(most)d facts that people wrote, edited, pinned or locked. The rest of the space is for facts from runs. To make room, mark a fact as wrong, unlock it or delete it."
                 )
                 % {"most": cls.MOST_BY_PEOPLE}
             )

@@ -18,12 +18,12 @@ from beacon_site.text.cleaning import clean, is_visible, one_line, slug_of
 from beacon_site.text.messages import gettext as _
 from memory.models.accounts import FIRST_ROWS, User
 from memory.models.actors import Actor
+from memory.models.chat import Reflection
 from memory.models.conflicts import Conflict
 from memory.models.errors import InvalidValue
 from memory.models.history import Activity, ModelCall, OwnedQuerySet, Revision, Use
 from memory.models.proposals import Proposal
 from memory.models.ratings import Rating
-from memory.models.reflection import Reflection
 from memory.models.remembered import Remembered, RememberedQuerySet
 
 
@@ -43,8 +43,8 @@ class PublishDue(models.Model):
 
     class Meta:
         ordering = ("id",)
-        verbose_name = gettext_lazy("copy to publish")
-        verbose_name_plural = gettext_lazy("copies to publish")
+        verbose_name = gettext_lazy("topic to publish")
+        verbose_name_plural = gettext_lazy("topics to publish")
         indexes = [models.Index(fields=["owner", "slug"], name="publish_due_of_slug")]
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class SourceRule(models.Model):
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
     place = models.TextField(gettext_lazy("place"))
-    act = models.CharField(gettext_lazy("act"), max_length=5, choices=Act)
+    act = models.CharField(gettext_lazy("action"), max_length=5, choices=Act)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[SourceRule]] = OwnedQuerySet.as_manager()

@@ -25,16 +25,16 @@ from beacon_site.providers.llm.tokens import counted, how_in_words
 from beacon_site.text.cleaning import clean, in_brief, shorten, uuid_of, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_to
 from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
 from memory.agents.chat import without as comparing
 from memory.agents.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
-from memory.models import ModelCall, Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models import Note, Proposal, Revision, Sensitivity, Topic, Use, User
 from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
 from memory.pages.shared.as_of import at_a_date
-from memory.pages.shared.responses import redirect_to
 from memory.pages.shared.undo import offer_revision
 from memory.services.content.items import checked_scope
 from memory.services.context.layers import (
@@ -50,7 +50,7 @@ from memory.services.context.layers import (
 from memory.services.context.topic_block import TopicBlock, topic_block
 from memory.services.files.texts import size_in_words
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.records import acts as record_acts
 from memory.services.topic_memory import KnownFact
 
@@ -195,23 +195,12 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A layer's part of the bar, in percent as text because SVG has no decimal comma."""
-
-    name: str
-    title: str
-    tokens: int
-    start: str
-    width: str
-
-
-@dataclass(frozen=True, slots=True)
 class Preview:
     """Everything the page shows of one context."""
 
     groups: list[Group]
     left_out: list[Line]
-    segments: list[Segment]
+    segments: list[dict[str, Any]]
     used: int  # tokens of the layers
     most: int
     scale: int  # tokens at the end of the bar
@@ -293,8 +282,11 @@ _TITLES = {
 }
 
 
-def _segments(built: Context, scale: int) -> list[Segment]:
-    """Return the bar's parts: one for each layer, and one for all external text."""
+def _segments(built: Context, scale: int) -> list[dict[str, Any]]:
+    """Return the bar's parts: one for each layer, and one for all external text.
+
+    Start and width are percentages, as text because SVG has no decimal comma.
+    """
     sizes = {}
     outside = 0
     for layer in built.layers:
@@ -307,8 +299,8 @@ def _segments(built: Context, scale: int) -> list[Segment]:
     for name, tokens in sizes.items():
         if tokens:
             width = 100 * tokens / scale
-            title = _TITLES[name]()
-            segments.append(Segment(name, title, tokens, f"{before:.2f}", f"{width:.2f}"))
+            place = {"start": f"{before:.2f}", "width": f"{width:.2f}"}
+            segments.append({"name": name, "title": _TITLES[name](), "tokens": tokens} | place)
             before += width
     return segments
 
@@ -430,17 +422,8 @@ def _topic_group(topic: Topic, block: TopicBlock) -> Group:
     return group
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The answers with and without, as far as they have arrived."""
-
-    calls: list[ModelCall]
-    is_waiting: bool
-    is_silent: bool
-    problem: str
-
-
-def _answers(user: User, asked: AskedAnswers) -> Answers:
+def _answers(user: User, asked: AskedAnswers) -> dict[str, Any]:
+    """Return the answers with and without, as far as they have arrived."""
     calls = comparing.answers(user, asked)
     problem = ""
     if len(calls) < 2:
@@ -451,9 +434,12 @@ def _answers(user: User, asked: AskedAnswers) -> Answers:
         if not problem and asked.is_over:
             problem = _("The model didn’t respond within 10 minutes. Try again.")
     is_waiting = len(calls) < 2 and not problem
-    return Answers(
-        calls, is_waiting, is_waiting and "upkeep" in health.silent(health.ages()), problem
-    )
+    return {
+        "calls": calls,
+        "is_waiting": is_waiting,
+        "is_silent": is_waiting and "upkeep" in health.silent(health.ages()),
+        "problem": problem,
+    }
 
 
 def agents_to_choose(user: User) -> list[tuple[str, str]]:
@@ -526,7 +512,7 @@ def _context_page(
     request: BeaconRequest,
     wanted: Options,
     agents: list[tuple[str, str]],
-    answers: Answers | None = None,
+    answers: dict[str, Any] | None = None,
 ) -> HttpResponse:
     shown: dict[str, Any] = {
         "wanted": wanted,
@@ -613,13 +599,13 @@ def _decide(request: BeaconRequest, note: Note, act: str, agent: str) -> str:
             if same.count() > most:
                 words = _("Pinned. A context includes only your %(most)d newest pinned records.")
                 return words % {"most": most}
-            return _("Pinned. It’s in every context now.")
-        return _("Unpinned. It’s included only if it matches the message.")
+            return _("Pinned. Every context now includes it.")
+        return _("Unpinned. It’s now included only if it matches the message.")
     change = {"never": scope_excluding, "allow": scope_including}.get(act)
     if change is None:
         raise MemoryRefused(_("This action doesn’t exist. Nothing was changed."))
     if act == "never" and note.scope.startswith(("agent:", "session:", "run:")):
-        words = _("Only %(scope)s can read this memory. Change its scope on its page.")
+        words = _("Only %(scope)s can read this memory. Open the memory to change its scope.")
         raise MemoryRefused(words % {"scope": note.scope})
     scope = checked_scope(change(note.scope, agent))
     note.change(by=request.actor, why=_("changed which agents can see it"), scope=scope)

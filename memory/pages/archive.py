@@ -1,30 +1,43 @@
-"""Pages of import and export: upload a file, preview it, import it, and download exports."""
+"""Pages of import, export and backups: upload, preview and import a file, and download exports."""
 
 from __future__ import annotations
 
 import uuid
+from datetime import UTC
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
+from beacon_site.embedded.places import BY_HAND
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_to, staff_only
 from memory.accounts.archive import jobs
 from memory.accounts.archive.app_exports import MOST_PAGES, App
 from memory.accounts.archive.foreign_formats import Shape
 from memory.accounts.archive.zips import ImportRejected
-from memory.models import Archive, LibraryDocument, Note, Observation
+from memory.models import (
+    Activity,
+    Archive,
+    BackupFile,
+    BackupPlan,
+    LibraryDocument,
+    Note,
+    Observation,
+)
 from memory.models.archive import KEPT
-from memory.pages.shared.responses import redirect_to
+from memory.services import backups
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt,.html,.htm,.af"
 _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
@@ -39,7 +52,7 @@ class UploadForm(forms.Form):
         allow_empty_file=True,  # the importer reports an empty file
         error_messages={"required": gettext_lazy("Select a file.")},
         help_text=gettext_lazy(
-            "A Beacon archive, a data export from ChatGPT, Claude or another app, Markdown, JSON Lines or bookmarks. At most 512 MiB."
+            "Select a Beacon archive, an export from ChatGPT, Claude or another app, or a Markdown, JSON Lines or bookmarks file. At most 512 MiB."
         ),
     )
 
@@ -51,7 +64,7 @@ class ReadingForm(forms.Form):
         label=gettext_lazy("I created this archive myself"),
         required=False,
         help_text=gettext_lazy(
-            "Keeps authors and trust levels. Otherwise, everything is marked as external and schedules are paused."
+            "Select this to keep authors and trust levels. Otherwise, Beacon marks everything as external and pauses schedules."
         ),
     )
     bullets = forms.ChoiceField(
@@ -81,13 +94,13 @@ class ReadingForm(forms.Form):
     documents = forms.BooleanField(
         label=gettext_lazy("Conversations, files and bookmarks"),
         required=False,
-        help_text=gettext_lazy("They’re added to the Library, where you can search them."),
+        help_text=gettext_lazy("Beacon adds them to the Library, where you can search them."),
     )
     private = forms.BooleanField(
         label=gettext_lazy("Hide conversations and files from models and research"),
         required=False,
         help_text=gettext_lazy(
-            "They’re marked as sensitive. You can change this for each document in the Library."
+            "Beacon marks them as sensitive. You can change this for each document in the Library."
         ),
     )
 
@@ -252,7 +265,7 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     if jobs.choose(row, **form.options()):
         _perform(row)
     else:
-        messages.info(request, _("This has already been done or is in progress."))
+        messages.info(request, _("This import is already done or in progress."))
     return _after(request, row)
 
 
@@ -274,7 +287,7 @@ def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         if row.state == Archive.State.DONE:
             messages.success(request, _("“%(name)s” imported.") % {"name": row.name})
     else:
-        messages.info(request, _("This was already imported, or has no preview yet."))
+        messages.info(request, _("This import is already done, or its preview isn’t ready yet."))
     return _after(request, row)
 
 
@@ -288,7 +301,7 @@ def archive_stop(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Stop fetching an import's web pages; those fetched so far are kept."""
     row = _row(request, pk)
     if not jobs.stop_pages(row):
-        messages.info(request, _("This is no longer in progress."))
+        messages.info(request, _("No pages are being fetched for this import."))
     row.refresh_from_db()
     return _after(request, row)
 
@@ -310,7 +323,7 @@ def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Delete an export's file, or an upload; imported records are kept."""
     row = _row(request, pk)
     if row.state == Archive.State.RUNNING:
-        messages.error(request, _("This is in progress. Try again when it’s done."))
+        messages.error(request, _("This job is still in progress. Try again when it’s done."))
         return redirect_to(request, reverse("memory:archive-row", args=[row.pk]))
     row.discard()
     messages.success(request, _("File for “%(name)s” deleted.") % {"name": row.name})
@@ -325,3 +338,97 @@ def archive_file(request: BeaconRequest, pk: uuid.UUID) -> HttpResponseBase:
     if row.way != Archive.Way.EXPORT or row.state != Archive.State.DONE or not row.has_file:
         raise Http404
     return FileResponse(row.file.open("rb"), as_attachment=True, filename=row.name)
+
+
+# --- Settings, Backups ---
+
+
+_LISTED = 60
+
+
+class PlanForm(forms.ModelForm):  # type: ignore[type-arg]
+    """When to back up, and how many backups to keep."""
+
+    class Meta:
+        model = BackupPlan
+        fields = ("every", "hour", "keep", "tests_restore")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+@vary_on_headers("HX-Request")
+def backup_list(request: BeaconRequest) -> HttpResponse:
+    """Show the backups and the schedule, and save the schedule."""
+    if request.method != "POST":
+        return _backups_page(request, PlanForm(instance=BackupPlan.current()))
+    form = PlanForm(request.POST, instance=BackupPlan.current())
+    if not form.is_valid():
+        return _backups_page(request, form)
+    plan: BackupPlan = form.save(commit=False)
+    plan.changed_at = timezone.now()
+    plan.save()
+    Activity.log(request.user, request.actor, "backup-plan-changed", subject=request.user)
+    messages.success(request, _("Schedule saved."))
+    return _after_backup(request)
+
+
+@require_POST
+@staff_only
+def backup_now(request: BeaconRequest) -> HttpResponse:
+    """Start a backup; a worker writes it."""
+    _row, is_new = backups.ask(request.user)
+    if is_new:
+        messages.success(request, _("Backup started."))
+    else:
+        messages.info(request, _("A backup is already in progress."))
+    return _after_backup(request)
+
+
+@require_POST
+@staff_only
+def backup_delete(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Delete a backup and its file permanently."""
+    row = get_object_or_404(BackupFile, pk=pk)
+    if row.state == BackupFile.State.RUNNING:
+        messages.error(
+            request, _("This backup is still in progress. You can delete it when it’s done.")
+        )
+        return _after_backup(request)
+    try:
+        row.discard()
+    except OSError as exc:
+        messages.error(
+            request,
+            _("%(name)s couldn’t be deleted: %(why)s. Nothing was changed.")
+            % {"name": row.name, "why": exc},
+        )
+    else:
+        Activity.log(request.user, request.actor, "backup-deleted", label=row.name)
+        messages.success(request, _("%(name)s deleted permanently.") % {"name": row.name})
+    return _after_backup(request)
+
+
+def _after_backup(request: BeaconRequest) -> HttpResponse:
+    if not request.htmx:
+        return redirect("memory:backups")
+    return _backups_page(request, PlanForm(instance=BackupPlan.current()))
+
+
+def _backups_page(request: BeaconRequest, form: PlanForm) -> HttpResponse:
+    rows = list(BackupFile.objects.select_related("asked_by")[:_LISTED])
+    done = [row for row in rows if row.state == BackupFile.State.DONE]
+    context: dict[str, Any] = {
+        "tab": "backups",
+        "form": form,
+        "rows": rows,
+        "last": done[0] if done else None,
+        "failed": rows[0] if rows and rows[0].state == BackupFile.State.FAILED else None,
+        "is_waiting": any(row.is_unfinished for row in rows),
+        "next": BackupPlan.current().next_due(timezone.now().astimezone(UTC)),
+        "total": backups.total_size(),
+        "bucket": settings.BEACON_BACKUP_S3_BUCKET,
+        "folder": backups.folder(),
+        "manage": BY_HAND["manage"],
+    }
+    name = "_backups" if request.htmx else "backups"
+    return render(request, f"memory/{name}.html", context)

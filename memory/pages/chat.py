@@ -29,10 +29,18 @@ from beacon_site.text import markdown
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.markdown import numbered
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    own_or_404,
+    redirect_to,
+    refused,
+)
 from memory.agents.chat import conversation
 from memory.agents.chat import end as conversation_end
 from memory.agents.chat.conversation import LONGEST_TITLE
 from memory.agents.chat.turn import RECALL
+from memory.agents.reflection import shown_of
 from memory.models import (
     Conflict,
     Message,
@@ -47,14 +55,6 @@ from memory.models import (
 )
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.pages.ratings import RatingControl, controls_of
-from memory.pages.reflections import shown_of
-from memory.pages.shared.responses import (
-    AsksAboutSecrets,
-    CleanTextField,
-    own_or_404,
-    redirect_to,
-    refused,
-)
 from memory.pages.shared.undo import offer_revision
 from memory.services.llm import connections
 from memory.services.observations.consolidation import source_of
@@ -97,18 +97,6 @@ def examples(user: User) -> list[str]:
 
 
 # --- one session ---
-
-
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """A tool call and its answer in one line."""
-
-    words: str
-    tool: str
-    arguments: list[tuple[str, str]]
-    result: str
-    is_error: bool
-    proposal_url: str = ""
 
 
 # A line of an answer by recall: the passage, and the mark of its record.
@@ -162,7 +150,7 @@ class MessageRow:
 
     message: Message
     html: SafeString
-    calls: list[CallRow] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
     cites: Sequence[Mapping[str, str]] = ()
     rating: RatingControl | None = None
     disputes: Sequence[Conflict] = ()
@@ -310,17 +298,17 @@ def with_ratings(session: Session, rows: Sequence[MessageRow]) -> list[MessageRo
     return [replace(row, rating=found.get(row.message.position)) for row in rows]
 
 
-def _call(call: Mapping[str, Any]) -> CallRow:
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = [(str(key), str(value)) for key, value in call["arguments"].items()]
     proposal = call.get("proposal", "")
-    return CallRow(
-        call_in_words(call, held=bool(proposal)),
-        call["tool"],
-        arguments,
-        call["result"],
-        bool(call["is_error"]),
-        reverse("memory:proposal", args=[proposal]) if proposal else "",
-    )
+    return {
+        "words": call_in_words(call, held=bool(proposal)),
+        "tool": call["tool"],
+        "arguments": arguments,
+        "result": call["result"],
+        "is_error": call["is_error"],
+        "proposal_url": reverse("memory:proposal", args=[proposal]) if proposal else "",
+    }
 
 
 def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:

@@ -22,11 +22,7 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
-from memory.models.conflicts import sides_by_type
-from memory.models.errors import MemoryRefused
-from memory.models.file_format import statements_found
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     KEEP_SECRETS,
     in_inbox,
     is_in_inbox,
@@ -36,6 +32,10 @@ from memory.pages.shared.responses import (
     redirect_back,
     redirect_to,
 )
+from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
+from memory.models.conflicts import sides_by_type
+from memory.models.errors import MemoryRefused
+from memory.models.file_format import statements_found
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services
@@ -258,12 +258,12 @@ def whole(owner: User, conflict: Conflict) -> Row:
 # --- pages ---
 
 SAID = {
-    "left": gettext_lazy("Kept the earlier one. The other moved to Trash."),
-    "right": gettext_lazy("Kept the newer one. The other moved to Trash."),
+    "left": gettext_lazy("Kept the earlier text. The newer text moved to Trash."),
+    "right": gettext_lazy("Kept the newer text. The earlier text moved to Trash."),
     "both": gettext_lazy("Kept both."),
     "merged": gettext_lazy("Merged into one."),
-    "left-line": gettext_lazy("Kept the earlier one. The other line was removed from its file."),
-    "right-line": gettext_lazy("Kept the newer one. The other line was removed from its file."),
+    "left-line": gettext_lazy("Kept the earlier text. The newer line was removed from its file."),
+    "right-line": gettext_lazy("Kept the newer text. The earlier line was removed from its file."),
 }
 
 
@@ -335,13 +335,13 @@ def conflict_resolve(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         return _page(request, _conflict(request, pk), problem=str(exc), **typed)
     if done.settled_how == Conflict.How.GONE and text.strip():
-        problem = _("Already resolved: one of the two no longer exists.")
+        problem = _("Already resolved: one of the two texts no longer exists.")
         return _page(request, _conflict(request, pk), problem=problem, typed=text)
     if others and done.settled_at is not None and how in ("right", "both"):
         for problem in _resolve_others(request, others, how, done.settled_at):
             messages.warning(request, problem)
     if done.settled_how == Conflict.How.GONE:
-        messages.info(request, _("Already resolved: one of the two no longer exists."))
+        messages.info(request, _("Already resolved: one of the two texts no longer exists."))
     else:
         is_line = {"left": found.right_type, "right": found.left_type}.get(how) == "memoryfile"
         said = SAID[f"{how}-line" if is_line else how]

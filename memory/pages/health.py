@@ -31,10 +31,10 @@ from redis.exceptions import RedisError
 from beacon_site import health
 from beacon_site.celery import send
 from beacon_site.embedded.places import BY_HAND
-from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.pages.shared.responses import redirect_back, staff_only
 from memory.services.files import mirror_folder
 from memory.services.llm import connections, embedders
 from memory.services.notes import maintenance
@@ -100,10 +100,10 @@ def _redis() -> Part:
 
 def _processes() -> Iterator[Part]:
     names = {
-        "worker": (_("Worker"), _("Runs wait in the queue until it’s back.")),
+        "worker": (_("Worker"), _("Runs wait in the queue until the worker is back.")),
         "upkeep": (
             _("Maintenance worker"),
-            _("Schedules, expiry and the library folder are paused."),
+            _("Schedules, expiry and checks of the library folder are paused."),
         ),
         "beat": (
             _("Scheduler"),
@@ -135,7 +135,7 @@ def _verified() -> Part:
         last = None
     if not isinstance(last, dict):
         text = _("Not verified yet.")
-        todo = _("Beacon verifies it once a day. To verify it now, run “%(manage)s verify”.")
+        todo = _("Beacon verifies its data once a day. To verify it now, run “%(manage)s verify”.")
         return Part(name, WARN, text, todo % BY_HAND)
     if not last["broken"]:
         return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
@@ -216,7 +216,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
             if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
     if lost:
         text = _("These keys can’t be read because SECRET_KEY has changed: %(names)s.")
-        todo = _("Enter them again in Models and search, or restore the old SECRET_KEY.")
+        todo = _("Enter the keys again in Models and search, or restore the old SECRET_KEY.")
         yield Part(_("Keys"), BAD, text % {"names": ", ".join(lost)}, todo)
     usual = connections.search_services()
     names = ", ".join(str(BY_NAME[name].label) for name in usual)
@@ -255,7 +255,9 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
         return Part(name, GOOD, text)
     line = _("These services failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
-    todo = _("Test them in Models and search. If all fail, check this machine’s network.")
+    todo = _(
+        "Test them in Models and search. If all of them fail, check this machine’s network connection."
+    )
     entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
     outside = set(usual) - {"library", "sample", "feeds"}
     if entered & unreachable or (settings.BEACON_SEARCH and outside <= unreachable):
@@ -263,7 +265,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     if outside <= unreachable:
         text += " " + _("These services are used by default because they don’t need a key.")
         todo = _(
-            "If this machine is offline, no action is needed: the library and the sample topic work offline. To stop using these services, set BEACON_SEARCH=library."
+            "If this machine is offline, no action is needed. The library and the sample topic work offline. To stop using these services, set BEACON_SEARCH=library."
         )
     return Part(name, WARN, text, todo)
 
@@ -287,10 +289,12 @@ def _data_folder() -> Part:
 def _library() -> Part:
     name, folder = _("Library folder"), settings.BEACON_LIBRARY_DIR
     if not folder:
-        return Part(name, GOOD, _("No folder is watched (BEACON_LIBRARY_DIR isn’t set)."))
+        return Part(name, GOOD, _("No folder is watched because BEACON_LIBRARY_DIR isn’t set."))
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
-        todo = _("Restore the folder or its permissions. Its documents stay in Beacon for a day.")
+        todo = _(
+            "Restore the folder or its permissions within a day. Until then, its documents stay in Beacon."
+        )
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()
     if row is None or row.checked_at is None:
@@ -298,7 +302,7 @@ def _library() -> Part:
     files = ngettext("%(n)d searchable file", "%(n)d searchable files", row.files)
     text = f"{folder}: {files % {'n': row.files}}."
     if row.problem:
-        return Part(name, BAD, f"{text} {row.problem}", _("See Library."), row.checked_at)
+        return Part(name, BAD, f"{text} {row.problem}", _("See the Library page."), row.checked_at)
     return Part(name, GOOD, text, at=row.checked_at)
 
 
@@ -315,12 +319,16 @@ def _mirror() -> Iterator[Part]:
             name,
             BAD,
             problem,
-            _("Edits in Beacon still work. They’ll be written to the folder later."),
+            _(
+                "You can still edit files in Beacon. Your edits will be written to the folder later."
+            ),
         )
         return
     if git_problem:
         text = _("Changes aren’t being committed: %(why)s.") % {"why": git_problem}
-        todo = _("Fix this, or set BEACON_MIRROR_GIT=0. Beacon still writes the files to disk.")
+        todo = _(
+            "Fix the problem, or turn Git off with BEACON_MIRROR_GIT=0. Beacon still writes the files to disk."
+        )
         yield Part(_("Memory files in Git"), WARN, text, todo)
     kinds = MirroredFile.objects.of_mirror().aggregate(
         files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))

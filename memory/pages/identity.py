@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Note
 from memory.models.errors import MemoryRefused, StaleWrite
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.context import identity
 from memory.services.context.identity import LONGEST_NAME, Persona
@@ -55,13 +55,13 @@ class PersonaForm(_NoteForm):
     personality = CleanTextField(
         label=gettext_lazy("Personality"),
         required=False,
-        help_text=gettext_lazy("Its values, and how it handles uncertainty."),
+        help_text=gettext_lazy("The agent’s values, and how it handles uncertainty."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     style = CleanTextField(
         label=gettext_lazy("Speaking style"),
         required=False,
-        help_text=gettext_lazy("How it writes: length, tone, language."),
+        help_text=gettext_lazy("How the agent writes: length, tone and language."),
         widget=forms.Textarea(attrs={"rows": 5}),
     )
 
@@ -100,7 +100,9 @@ class SoulForm(_NoteForm):
         label=gettext_lazy("Why"),
         required=False,
         max_length=300,
-        help_text=gettext_lazy("Describe the change and the reason for it. Shown in the history."),
+        help_text=gettext_lazy(
+            "Describe the change and the reason for it. The history shows this text."
+        ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
@@ -200,7 +202,7 @@ def _undo_soul(request: BeaconRequest, soul: str) -> HttpResponse:
     if before is None or standing is None or standing.pk != new.pk:
         raise MemoryRefused(
             _(
-                "The soul was changed in the meantime, so this couldn’t be undone. You can find all versions in Settings."
+                "The soul has changed since then, so your change couldn’t be undone. You can find all versions in Settings."
             )
         )
     _say(request, identity.restore_soul(request.user, before, by=request.actor), new)

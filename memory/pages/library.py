@@ -29,19 +29,13 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.net import media_types
+from beacon_site.net import charsets as media_types
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from memory.models import LibraryDocument, Sensitivity
-from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.pages.records import saved_views
-from memory.pages.shared import filter_bar
-from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     cleaned_of,
@@ -49,6 +43,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     staff_only,
 )
+from memory.models import LibraryDocument, Sensitivity
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.pages.records import saved_views
+from memory.pages.shared import filter_bar
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision
 from memory.services.library import documents as library_services
 from memory.services.library import folder as library_folder
@@ -103,7 +103,7 @@ class AddDocumentForm(AsksAboutSecrets):
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "If you leave the text empty, Beacon saves the page’s text. Otherwise, it stores the URL only as the origin."
+            "If you leave the text empty, Beacon saves the page’s text. If you enter text, Beacon stores the URL only as its origin."
         ),
     )
     file = ManyFilesField(
@@ -152,9 +152,7 @@ class AddDocumentForm(AsksAboutSecrets):
         elif is_typed and data["file"]:
             self.add_error(
                 "file",
-                _(
-                    "Add text, a web page or files, but only one of these. To add more, create another document."
-                ),
+                _("Add either text, a web page or files. To add more, create another document."),
             )
         return data
 

@@ -20,9 +20,9 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back, refused
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.recall import rows_of
-from memory.pages.shared.responses import redirect_back, refused
 from memory.pages.shared.undo import offer, undoes
 from memory.services.search import names
 from memory.services.search.about import About, Reader, about

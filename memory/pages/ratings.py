@@ -20,10 +20,10 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.db.keyset import page_of
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import next_of, own_or_404, redirect_back
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.ratings import LONGEST_REASON
-from memory.pages.shared.responses import next_of, own_or_404, redirect_back
 from memory.pages.shared.undo import act, offer, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS

@@ -32,6 +32,7 @@ from beacon_site.text.cleaning import cell, one_line
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import list_of, own_or_404, redirect_back, refused
 from memory.models import (
     Conflict,
     MemoryFile,
@@ -53,7 +54,6 @@ from memory.pages.records.record import Mark, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day
-from memory.pages.shared.responses import list_of, own_or_404, redirect_back, refused
 from memory.services import topic_memory
 from memory.services.search import related
 from memory.services.search.bm25_sql import language_of

@@ -1,4 +1,4 @@
-"""Remember: one field for a new memory, whose kind is guessed, and what is already known about it.
+"""Remember: one field for a new memory, and what is already known about it; trying extraction.
 
 "Already in memory" compares any field while a person types: this one, the forms of notes and
 observations, and the new lines of a memory file.
@@ -7,14 +7,16 @@ observations, and the new lines of a memory file.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -28,20 +30,24 @@ from django.views.decorators.http import require_http_methods, require_POST
 from beacon_site.text.cleaning import uuid_of
 from beacon_site.text.dates import until_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Conflict, MemoryFile, Note, Observation, User, origins
-from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.notes import MOST_CONTENT
-from memory.pages.records.record import TYPES
-from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     KEEP_SECRETS,
     next_of,
     question_about_secrets,
     redirect_to,
 )
-from memory.pages.shared.undo import offer_revision
+from memory.models import Conflict, MemoryFile, Note, Observation, Topic, User, origins
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.notes import MOST_CONTENT
+from memory.pages.agents import topics_of
+from memory.pages.records.record import TYPES
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.undo import offer, offer_revision, undoes
+from memory.services.llm.asking import MonthMeter
 from memory.services.notes.saving import write_note
-from memory.services.observations.saving import write_observation
+from memory.services.observations.extraction import LEAST, LONGEST_LINE, MODEL, MOST, MOST_LINES
+from memory.services.observations.extraction import extract as extract_observations
+from memory.services.observations.saving import Line, nearest, remember_lines, write_observation
 from memory.services.review import conflicts as conflict_services
 from memory.services.review import contradictions
 from memory.services.review.contradictions import Known
@@ -235,28 +241,16 @@ def new_lines(before: str, after: str) -> str:
     return "\n".join(line for line in after.splitlines() if line not in known)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRow:
-    """A known statement as people read it."""
-
-    known: Known
-    who: str
-    choice: str = ""
-
-    @property
-    def can_be_replaced(self) -> bool:
-        return self.known.type != "section"
-
-
 def _known_rows(user: User, found: Sequence[Known], data: Any) -> dict[str, Any]:
     """Return the known statements, the first few apart, with what was chosen in the form."""
     told = origins.of(user, [one.record.source for one in found])
     rows = [
-        KnownRow(
-            one,
-            told[one.record.source].words if one.record.source in told else "",
-            data.get(f"known-{one.record.pk}", ""),
-        )
+        {
+            "known": one,
+            "who": told[one.record.source].words if one.record.source in told else "",
+            "choice": data.get(f"known-{one.record.pk}", ""),
+            "can_be_replaced": one.type != "section",
+        }
         for one in found
     ]
     return {"known": rows[:FEW_KNOWN], "known_more": rows[FEW_KNOWN:]}
@@ -268,8 +262,140 @@ def warn_of(request: BeaconRequest, text: str, *, but: Any = None) -> None:
     if not found:
         return
     words = ngettext(
-        "Saved, but memory already says: “%(said)s”",
+        "Saved, but a memory contradicts it: “%(said)s”",
         "Saved, but %(n)d memories contradict it, such as “%(said)s”",
         len(found),
     )
     messages.warning(request, words % {"said": found[0].said, "n": len(found)})
+
+
+# --- trying extraction ---
+
+
+MOST_FOUND = 3 * MOST_LINES  # of all categories
+
+
+@dataclass(slots=True)
+class Item:
+    """One observation that would be stored. `known` says almost the same and is stored already."""
+
+    content: str
+    category: str
+    is_kept: bool = True
+    known: Observation | None = None
+
+
+def found_in(user: User, text: str, topic: Topic | None) -> tuple[list[Item], str, str]:
+    """Return what would be stored from the text, who found it, and a warning. Stores nothing.
+
+    What is known already isn't selected.
+    """
+    found = extract_observations(
+        user, text, source=str(user.actor), topic=topic, meter=MonthMeter(user)
+    )
+    known = nearest(user, [line.content for line in found.lines])
+    items = [
+        Item(line.content, line.category, one is None, one)
+        for line, one in zip(found.lines, known, strict=True)
+    ]
+    return items, found.by, found.warning
+
+
+def items_of(data: Mapping[str, Any]) -> list[Item]:
+    """Return the items as the form sent them."""
+    return [
+        Item(
+            data.get(f"content-{n}", "").strip(), data.get(f"category-{n}", ""), f"keep-{n}" in data
+        )
+        for n in range(MOST_FOUND)
+        if f"content-{n}" in data
+    ]
+
+
+def save(user: User, items: Sequence[Item], topic: Topic | None) -> tuple[int, list[Observation]]:
+    """Store the selected items; return their number, and those that weren't there before.
+
+    Raises InvalidValue with the reason, and then stores nothing.
+    """
+    kept = [one for one in items if one.is_kept]
+    if not kept:
+        raise InvalidValue(_("Nothing was saved. Select at least one observation."))
+    lines = [Line(one.category, one.content) for one in kept]
+    stored = remember_lines(user, lines, by=user.actor, topic=topic)
+    return len(kept), stored.new
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@idempotent_post
+def extract_page(request: BeaconRequest) -> HttpResponse:
+    """Show what would be stored from a text, and store what the person selected."""
+    data = request.POST
+    text = data.get("text", "").replace("\r\n", "\n")
+    topic = Topic.objects.of(request.user).live().filter(slug=data.get("topic", "")).first()
+    context: dict[str, Any] = {
+        "text": text,
+        "topic": topic,
+        "topics": topics_of(request.user),
+        "categories": Observation.Category.choices,
+        "most": MOST,
+        "longest": LONGEST_LINE,
+        "items": items_of(data),
+    }
+    if data.get("do") == "save":
+        items: list[Item] = context["items"]
+        kept = "\n".join(one.content for one in items if one.is_kept)
+        question = "" if data.get(KEEP_SECRETS) else question_about_secrets(kept)
+        try:
+            if not question:
+                return _saved(request, *save(request.user, items, topic))
+            context["errors"] = [question]
+        except InvalidValue as exc:
+            context["errors"] = [message for some in exc.errors.values() for message in some] or [
+                str(exc)
+            ]
+    elif request.method == "POST":
+        context |= _found(request.user, text, topic)
+    template = "memory/_extract.html" if request.htmx else "memory/extract.html"
+    return render(request, template, context)
+
+
+def _found(user: User, text: str, topic: Topic | None) -> dict[str, Any]:
+    if len(text.strip()) < LEAST:
+        least = _("Enter at least %(least)d characters.")
+        return {"errors": [least % {"least": LEAST}]}
+    items, by, warning = found_in(user, text, topic)
+    return {
+        "items": items,
+        "is_searched": True,
+        "by_model": by == MODEL,
+        "warning": warning[:1].upper() + warning[1:],
+        "is_cut": len(text) > MOST,
+    }
+
+
+def _saved(request: BeaconRequest, selected: int, new: Sequence[Observation]) -> HttpResponse:
+    said = ngettext("Saved %(n)d observation.", "Saved %(n)d observations.", len(new))
+    said %= {"n": len(new)}
+    if len(new) < selected:
+        said += " " + _("The others were already stored.")
+    undo = offer(request, "observations-new", ids=[str(one.pk) for one in new]) if new else ""
+    messages.success(request, said, extra_tags=undo)
+    return redirect_to(request, reverse("memory:observations"))
+
+
+@undoes("observations-new")
+def _trash(request: BeaconRequest, ids: list[str]) -> str:
+    """Move observations that were just saved to Trash, without those that changed since then.
+
+    Raises MemoryRefused if none is left.
+    """
+    rows = Observation.objects.of(request.user).live().filter(pk__in=[UUID(key) for key in ids])
+    with transaction.atomic():
+        unchanged = list(rows.filter(version=1))
+        if not unchanged:
+            raise MemoryRefused(_("There’s nothing left to undo."))
+        for one in unchanged:
+            one.trash(by=request.actor)
+    messages.success(request, _("Moved to Trash for 30 days."))
+    return reverse("memory:observations")

@@ -24,13 +24,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Revision, ScratchpadEntry, User, origins
-from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.models.remembered import OWNER_SCOPE
-from memory.models.scratchpad import MOST_KEY
-from memory.pages.shared import filter_bar
-from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     cleaned_of,
@@ -38,6 +32,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     report_cleaned,
 )
+from memory.models import Revision, ScratchpadEntry, User, origins
+from memory.models.content import MOST_KEY
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.models.remembered import OWNER_SCOPE
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision
 from memory.services import scratchpad
 
@@ -144,15 +144,6 @@ def _parts(prefix: str) -> list[str]:
 SEPARATORS = "/:."
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A part that several keys share, and the query string that lists them."""
-
-    part: str
-    number: int
-    address: str
-
-
 def entries_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
     """Return the matching entries, unordered."""
     rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope)
@@ -211,8 +202,11 @@ def _last_actors(ids: Iterable[Any]) -> dict[Any, str]:
     return dict(changes.distinct("record_id").values_list("record_id", "actor"))
 
 
-def chips(user: User, wanted: Filters) -> list[Chip]:
-    """Return the next parts of the keys under the prefix, up to a separator: one query."""
+def chips(user: User, wanted: Filters) -> list[dict[str, Any]]:
+    """Return the next parts of the keys under the prefix, up to a separator: one query.
+
+    Each has the number of its keys, and the query string that lists them.
+    """
     rest = Substr(F("key"), len(wanted.prefix) + 1)
     part = Func(
         rest,
@@ -223,10 +217,7 @@ def chips(user: User, wanted: Filters) -> list[Chip]:
     rows = scratchpad.entries(user, wanted.prefix, scope=wanted.scope).order_by()
     parted = rows.annotate(part=part).exclude(part=None).values("part")
     found = parted.annotate(number=Count("pk")).order_by("part")[:MOST_CHIPS]
-    return [
-        Chip(one["part"], one["number"], wanted.address(wanted.prefix + one["part"]))
-        for one in found
-    ]
+    return [one | {"address": wanted.address(wanted.prefix + one["part"])} for one in found]
 
 
 def scopes(user: User, wanted: Filters) -> list[str]:

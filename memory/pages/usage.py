@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,9 @@ else:
     _OfUser = forms.ModelForm
 
 MOST_TOKENS = 2_000_000_000  # what the column can store
-_NEGATIVE = gettext_lazy("A limit can’t be negative. 0 blocks all calls. Empty means no limit.")
+_NEGATIVE = gettext_lazy(
+    "A limit can’t be negative. Enter 0 to block all calls, or leave it empty for no limit."
+)
 
 
 class LimitsForm(_OfUser):
@@ -136,20 +138,7 @@ class MonthBar:
         return self.y - 14
 
 
-@dataclass(slots=True)
-class UsageChart:
-    """A chart of money or tokens: a bar for each month."""
-
-    title: str
-    words: str
-    pillars: list[MonthBar] = field(default_factory=list)
-
-    @property
-    def width(self) -> int:
-        return STEP * len(self.pillars) + 8
-
-
-def of_months(months: Sequence[Month]) -> list[UsageChart]:
+def of_months(months: Sequence[Month]) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
     The last 12 months, including those without calls in between; nothing if there were no calls.
@@ -206,7 +195,7 @@ def _months(
     short: Callable[[UsageTotals], str],
     *,
     knows_unknown: bool = False,
-) -> UsageChart:
+) -> dict[str, Any]:
     spents = [by_first.get(first, UsageTotals()) for first in shown]
     most = max(amount_of(spent) for spent in spents)
     pillars = [
@@ -224,7 +213,8 @@ def _months(
     ]
     ends = {"first": date_format(shown[0], "F Y"), "last": date_format(shown[-1], "F Y")}
     words = _("%(title)s, %(first)s to %(last)s") % {"title": title, **ends}
-    return UsageChart(title, words, pillars=pillars)
+    width = STEP * len(pillars) + 8
+    return {"title": title, "words": words, "pillars": pillars, "width": width}
 
 
 def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:

@@ -27,7 +27,7 @@ from beacon_site.launcher import backups
 from beacon_site.launcher.backups import BackupError
 from memory.models import Activity, BackupFile, BackupPlan, User
 from memory.models.actors import SYSTEM
-from memory.models.backups import STORAGE
+from memory.models.archive import STORAGE
 from memory.services.files import mirror, mirror_disk
 
 logger = structlog.get_logger(__name__)

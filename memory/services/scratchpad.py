@@ -17,9 +17,9 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
 from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.actors import Actor
+from memory.models.content import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
 from memory.models.errors import InvalidValue, Locked, NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
-from memory.models.scratchpad import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
 
 MOST_TRIES = 5  # attempts at a key that others create and trash at the same time
 _SCOPES = ("session:", "run:", "agent:")

@@ -623,7 +623,7 @@ def process_due(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     if is_news:
         Activity.log(
             User.objects.get(pk=owner_id), SYSTEM, "publish-failed", subject=topic, warning=True,
-            why=_("Redis isn’t responding. The copy there will be updated as soon as Redis responds."),
+            why=_("Redis isn’t responding. The copy in Redis will be updated as soon as it responds."),
         )  # fmt: skip
     return False
 

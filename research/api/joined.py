@@ -6,15 +6,13 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from memory.api import (
-    conflicts,
     content,
-    context,
     files,
     library,
     notes,
     observations,
-    proposals,
     recall,
+    review,
     scratchpad,
     sessions,
     trash,
@@ -54,8 +52,8 @@ api.add_router("/corrections", reports.corrections_api)
 api.add_router("/hooks", hooks.api)
 api.add_router("/files", files.api)
 api.add_router("/memory", files.commands_api)
-api.add_router("/context", context.api)
+api.add_router("/context", sessions.context_api)
 api.add_router("/trash", trash.api)
-api.add_router("/proposals", proposals.api)
-api.add_router("/conflicts", conflicts.api)
+api.add_router("/proposals", review.api)
+api.add_router("/conflicts", review.conflicts_api)
 api.add_router("/settings", api_settings.api)

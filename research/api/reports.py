@@ -22,7 +22,7 @@ from research.api.topics import topic_of
 from research.models import CorrectedFact, Correction, Report
 from research.models.reports import ReportQuerySet
 from research.services.facts import correcting
-from research.services.reports import since_read, topic_news
+from research.services.reports import since_read
 from research.services.reports.since_read import ReadRun, UnreadNews
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting import sentences as report_sentences
@@ -139,7 +139,7 @@ def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[Correctio
     key = report_text.sentence_key(report_sentences.plain_words(told.sentence))
     sentence = report_sentences.sentence_of(report, key)
     if sentence is None:
-        problem = _("The report doesn’t contain this sentence.")
+        problem = _("This sentence isn’t in the report.")
         raise Problem(422, problem, errors={"sentence": [problem]})
     facts = correcting.facts_of(report, sentence)
     seen = {one.id: one.version for one in told.facts or []}
@@ -301,7 +301,7 @@ def _check_may_read(caller: Caller, news: UnreadNews) -> None:
 def mark_read(request: ApiRequest, slug: str, which: MarkIn | None = None) -> Status[MarkedOut]:
     """Mark the topic's reports as read: all of them, or those from Run #`first` to Run #`last`."""
     rows = _reports(request.auth, slug, which)
-    count, _key = topic_news.mark_read(rows)
+    count, _key = since_read.mark_read(rows)
     return Status(200, MarkedOut(marked=count))
 
 
@@ -311,7 +311,7 @@ def mark_unread(request: ApiRequest, slug: str, which: MarkIn | None = None) -> 
     rows = _reports(request.auth, slug, which)
     if which is None or (which.first is None and which.last is None):
         rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
-    count, _key = topic_news.mark_unread(rows)
+    count, _key = since_read.mark_unread(rows)
     return Status(200, MarkedOut(marked=count))
 
 

@@ -30,7 +30,13 @@ def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
     """Queue a run for the caller. Raises Problem: 409 if one is unfinished, 429, 409."""
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
     try:
-        return starting.start_run(topic, trigger=trigger, by=caller.by, depth=depth)
+        return starting.start_run(
+            topic,
+            trigger=trigger,
+            by=caller.by,
+            depth=depth,
+            may_search_library=not caller.token.topic_ids,
+        )
     except (RunAlreadyActive, NotNow) as exc:
         raise refusal(exc) from exc
 
@@ -38,7 +44,7 @@ def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
 def recheck(caller: Caller, topic: Topic) -> Run:
     """Queue a recheck of the topic's stale facts. Raises Problem as `start` does."""
     try:
-        return start_recheck(topic, by=caller.by)
+        return start_recheck(topic, by=caller.by, may_search_library=not caller.token.topic_ids)
     except (RunAlreadyActive, NotNow) as exc:
         raise refusal(exc) from exc
 
@@ -136,7 +142,12 @@ def retry_run(
     """
     caller, run = request.auth, _own_run(request.auth, run_id)
     try:
-        done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")
+        done = starting.retry_run(
+            run,
+            by=caller.by,
+            step=(retry.step if retry else "") or "",
+            may_search_library=not caller.token.topic_ids,
+        )
     except (RunAlreadyActive, NotNow) as exc:
         raise refusal(exc) from exc
     except StepNotFinished as exc:

@@ -15,7 +15,7 @@ from memory.models import Topic, Trust
 from memory.models.topics import TITLE_LENGTH
 from research.models import DeltaItem, Report, Run, Schedule, Step, TopicSettings
 from research.models.runs import RunStatus, RunTrigger
-from research.services.reports.watched_parts import WatchedPart, watched_parts
+from research.services.reports.delta_rows import WatchedPart, watched_parts
 from research.services.topics.settings import editing as topic_editing
 
 Line = Annotated[str, Field(max_length=2_000)]

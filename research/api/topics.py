@@ -405,7 +405,9 @@ def treat_source(
     """
     topic = topic_of(request.auth, slug)
     if rule.everywhere and request.auth.token.topic_ids:
-        raise Problem(403, _("This token is only for some topics, so it can’t set rules for all."))
+        raise Problem(
+            403, _("This token is limited to certain topics, so it can’t set rules for all topics.")
+        )
     if rule.everywhere or rule.act == "mute":
         only_people(request.auth, _("Only a person can mute a source or set rules for all topics."))
     caller = request.auth
@@ -484,7 +486,7 @@ def change_checked(
     now = _from_library(topic_editing.state_of(topic))
     if not may_add_library and not _from_library(wanted) <= now:
         text = _(
-            "This token is only for some topics, so it can’t make them search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
+            "This token is limited to certain topics, so it can’t let them search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
         )
         raise Problem(403, text)
     with transaction.atomic():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE
+from beacon_site.providers.search.base import BY_NAME, CATALOGUE
 
 
 @dataclass(frozen=True, slots=True)

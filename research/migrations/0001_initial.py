@@ -597,8 +597,8 @@ class Migration(InitialMigration):
                 ("by", models.CharField(max_length=200)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("taken_back_at", models.DateTimeField(blank=True, null=True)),
-                ("wrong", models.TextField(blank=True, verbose_name="what is wrong")),
-                ("right", models.TextField(blank=True, verbose_name="what is right")),
+                ("wrong", models.TextField(blank=True, verbose_name="mistake")),
+                ("right", models.TextField(blank=True, verbose_name="correction")),
                 (
                     "lesson",
                     models.ForeignKey(

@@ -642,8 +642,8 @@ class Correction(SentenceRemark):
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="corrections")
     report = models.ForeignKey(Report, models.CASCADE, related_name="corrections")
-    wrong = models.TextField(gettext_lazy("what is wrong"), blank=True)
-    right = models.TextField(gettext_lazy("what is right"), blank=True)
+    wrong = models.TextField(gettext_lazy("mistake"), blank=True)
+    right = models.TextField(gettext_lazy("correction"), blank=True)
     lesson = models.ForeignKey(
         Observation, models.SET_NULL, null=True, blank=True, related_name="+"
     )

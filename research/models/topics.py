@@ -416,7 +416,7 @@ class TopicNewsQuerySet(models.QuerySet[Any]):
 class TopicNews(models.Model):
     """The counts of a topic's unread reports for lists. A topic without reports has no row.
 
-    `told` was counted when `changes` was `counted` (`research.services.reports.topic_news`).
+    `told` was counted when `changes` was `counted` (`research.services.reports.since_read`).
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")

@@ -34,6 +34,7 @@ from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
 from memory.pages.agents import agents_to_choose
@@ -42,7 +43,6 @@ from memory.pages.records.listing import day_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import redirect_back
 from memory.pages.shared.undo import offer_revision
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of

@@ -21,25 +21,35 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.net import mail, web_push
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField, redirect_back
 from memory.accounts.people import works_here_alone
 from memory.accounts.sign_ins import browser_of
 from memory.models import Topic, User
+from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField, redirect_back
-from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
+from memory.pages.shared.undo import (
+    State,
+    offer,
+    offer_settings,
+    register_settings,
+    settings_now,
+    undoes,
+)
 from research.models import Channel, Delivery, DigestSettings, Feed, TopicNotices
 from research.models.notifications import LONGEST_NAME, Reports
 from research.pages import digests as pages_digests
+from research.pages import topic_list
 from research.services.notifications import channels as notifications_channels
 from research.services.notifications import digests, sending
 from research.services.schedules.scheduling import weekday_names
-from research.services.topics import page as topic_page
 
 _ADDRESSES = {
     Channel.Kind.EMAIL: (
         gettext_lazy("Email address"),
-        gettext_lazy("One address, such as desk@example.org. Every email has an unsubscribe link."),
+        gettext_lazy(
+            "One email address, such as desk@example.org. Every email has an unsubscribe link."
+        ),
     ),
     Channel.Kind.WEBHOOK: (
         gettext_lazy("URL"),
@@ -54,7 +64,10 @@ _ADDRESSES = {
             "Paste the webhook URL of a Discord, Slack or Teams channel. Other services have a URL such as ntfy://topic. Beacon encrypts it and never shows it again."
         ),
     ),
-    Channel.Kind.BROWSER: (gettext_lazy("Subscription"), gettext_lazy("A script fills it in.")),
+    Channel.Kind.BROWSER: (
+        gettext_lazy("Subscription"),
+        gettext_lazy("Your browser fills this in."),
+    ),
 }
 _NO_SUBSCRIPTION = gettext_lazy(
     "The browser didn’t subscribe, so nothing was saved. Allow notifications for this site, then try again."
@@ -85,7 +98,7 @@ class ChannelForm(_TakesRefusals):
         label=gettext_lazy("Name"),
         required=False,
         max_length=LONGEST_NAME,
-        help_text=gettext_lazy("Shown in lists. Leave empty to show the address."),
+        help_text=gettext_lazy("The name shown in lists. Leave empty to show the address."),
     )
     reports = forms.ChoiceField(
         label=gettext_lazy("Reports"),
@@ -105,7 +118,7 @@ class ChannelForm(_TakesRefusals):
         required=False,
         initial=True,
         help_text=gettext_lazy(
-            "Sent when someone comments on your report, or on one that you commented on."
+            "Sent when someone comments on your report or on a report you commented on."
         ),
     )
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
@@ -125,7 +138,7 @@ class ChannelForm(_TakesRefusals):
         if kind == Channel.Kind.BROWSER:
             field.widget = forms.HiddenInput(attrs={"data-push-subscription": ""})
             field.error_messages["required"] = _NO_SUBSCRIPTION
-            self.fields["name"].help_text = gettext_lazy("Shown in lists.")
+            self.fields["name"].help_text = gettext_lazy("The name shown in lists.")
             if channel is not None:
                 del self.fields["address"]
         elif channel is not None and channel.needs_secret:
@@ -190,7 +203,7 @@ class DigestForm(forms.Form):
     weekday = forms.TypedChoiceField(
         label=gettext_lazy("On"),
         coerce=int,
-        help_text=gettext_lazy("For a weekly digest."),
+        help_text=gettext_lazy("Only for a weekly digest."),
     )
     even_if_quiet = forms.BooleanField(
         label=gettext_lazy("Send even if nothing changed"), required=False
@@ -443,7 +456,7 @@ def _round(request: BeaconRequest) -> int:
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
-        messages.info(request, _("Tests can’t be sent again. Send a new one."))
+        messages.info(request, _("A test can’t be resent. Send a new one."))
     elif sending.again(row, seen=_round(request)):
         messages.success(request, _("Sending again."))
     else:
@@ -510,7 +523,7 @@ def _resume_feed(request: BeaconRequest, feed: str) -> str:
 @login_required
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     """Choose which messages one topic sends, and where."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     chosen = notifications_channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
     if request.method == "POST" and form.is_valid():
@@ -522,7 +535,7 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         undo = offer_settings(request, "notices", before, str(topic.pk))
         messages.success(request, _("Saved. Changes apply from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
-    context = {"topic": topic, "form": form, "tab": "settings", "head": topic_page.head_of(topic)}
+    context = {"topic": topic, "form": form, "tab": "settings", "head": topic_list.head_of(topic)}
     return render(request, "research/topic_notices.html", context)
 
 
@@ -540,3 +553,44 @@ def kept_mails(request: BeaconRequest) -> HttpResponse:
         "mails": mail.last_mails() if kept else [],
     }
     return render(request, "research/mails.html", context)
+
+
+# --- undoing a change to settings ---
+
+_DIGEST = ("often", "hour", "weekday", "even_if_quiet")
+_NOTICES = ("own", "reports", "failures", "in_digest")
+
+
+def _digest(owner: User, _target: str) -> State:
+    chosen = digests.settings_of(owner)
+    out = TopicNotices.objects.filter(topic__owner=owner, in_digest=False)
+    left_out = sorted(str(pk) for pk in out.values_list("topic_id", flat=True))
+    return {name: getattr(chosen, name) for name in _DIGEST} | {"left_out": left_out}
+
+
+def _put_digest(owner: User, target: str, values: State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**settings_now(owner, "digest", target), **values}
+    left_out = Topic.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    digests.save_settings(owner, by=by, left_out=left_out, **wanted)
+
+
+def _notices(owner: User, target: str) -> State | None:
+    topics = Topic.objects.of(owner).live().select_related("owner")
+    topic = topics.filter(pk=target).first()
+    if topic is None:
+        return None
+    chosen = notifications_channels.choice_of(topic)
+    out = chosen.left_out.values_list("pk", flat=True) if chosen.pk else ()
+    left_out = sorted(str(pk) for pk in out)
+    return {name: getattr(chosen, name) for name in _NOTICES} | {"left_out": left_out}
+
+
+def _put_notices(owner: User, target: str, values: State, by: Actor) -> None:
+    wanted: dict[str, Any] = {**settings_now(owner, "notices", target), **values}
+    topic = Topic.objects.of(owner).live().select_related("owner").get(pk=target)
+    left_out = Channel.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
+    notifications_channels.choose(topic, by=by, left_out=left_out, **wanted)
+
+
+register_settings("digest", _digest, _put_digest)
+register_settings("notices", _notices, _put_notices)

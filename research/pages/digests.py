@@ -73,7 +73,7 @@ def _check_room(owner: User) -> None:
     """Raise InvalidValue if the person is at the limit of active feeds. Runs in a transaction."""
     User.objects.select_for_update().get(pk=owner.pk)
     if Feed.objects.of(owner).working().count() >= MOST_FEEDS:
-        words = _("You already have %(most)d feeds, which is the limit. Revoke one first.")
+        words = _("You’ve reached the limit of %(most)d feeds. Revoke one first.")
         raise InvalidValue(words % {"most": MOST_FEEDS})
 
 

@@ -20,7 +20,9 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
 from beacon_site.db.errors import Failure, failure_of
-from beacon_site.web.http import Respond
+from beacon_site.web.http import BeaconRequest, Respond
+from beacon_site.web.responses import in_notice
+from research.services.runs.execution.starting import NotNow
 
 HOME = "/"
 
@@ -40,6 +42,16 @@ def problem(
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"
     return response
+
+
+def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
+    """Explain why no run starts: 429 with Retry-After if waiting helps, otherwise 409."""
+    status = 429 if exc.retry_after else 409
+    told = {"why": str(exc), "heading": _("The run wasn’t started")}
+    response = render(request, f"{status}.html", told, status=status)
+    if exc.retry_after:
+        response["Retry-After"] = str(exc.retry_after)
+    return in_notice(request, response)
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

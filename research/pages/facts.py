@@ -22,6 +22,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import (
+    AsksAboutSecrets,
+    CleanTextField,
+    redirect_back,
+    redirect_to,
+    refused,
+)
 from memory.models import Lock, Topic, TopicFact
 from memory.models.actors import Actor
 from memory.models.as_of import at
@@ -29,24 +36,17 @@ from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.library import ADDRESS
 from memory.pages.shared.as_of import date_or_problem
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import (
-    AsksAboutSecrets,
-    CleanTextField,
-    redirect_back,
-    redirect_to,
-    refused,
-)
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from research.models import DeltaItem, Run, RunAlreadyActive
-from research.pages import sources
-from research.pages.responses import not_now
+from research.pages import sources, topic_list
+from research.pages.errors import not_now
 from research.services.facts import correcting as fact_editing
 from research.services.facts import history as fact_history
 from research.services.facts.history import SavedRun
 from research.services.intent import weighing
 from research.services.reports import facts_over_time
 from research.services.runs.execution.starting import NotNow, start_recheck
-from research.services.topics import page as topic_page
+from research.services.topics import facts as fact_rows
 
 PANEL_TRIED = 500  # facts among which the first known one is selected
 _NO_FACT = gettext_lazy("Enter the fact as one complete sentence that can be checked.")
@@ -119,7 +119,7 @@ class CorrectionForm(FactForm):
         label=gettext_lazy("True from"),
         required=False,
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text=gettext_lazy("Only if the source says when this is true."),
+        help_text=gettext_lazy("Enter a date only if the source gives one."),
     )
     true_until = forms.DateField(
         label=gettext_lazy("True until"),
@@ -152,7 +152,7 @@ class StrikeForm(forms.Form):
 @idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's facts over time, or as a list. A POST adds one."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     if request.method != "POST":
         return _shown(request, topic)
     form = FactForm(request.POST)
@@ -198,7 +198,7 @@ def _over_time(request: BeaconRequest, topic: Any, runs: Sequence[SavedRun]) -> 
     when = request.date.when
     page = number_of(request.GET.get("page", ""), 1)
     shown = facts_over_time.over_time(topic, runs, when.until if when else None, page=page)
-    head = topic_page.head_of(topic)
+    head = topic_list.head_of(topic)
     context: dict[str, Any] = {"topic": topic, "tab": "facts", "shown": shown, "head": head}
     with at(request.user, when):
         shown.known = facts_over_time.known_at(topic) if when else topic.fact_count
@@ -230,7 +230,7 @@ def _panel(topic: Any, key: str, shown: facts_over_time.OverTime) -> dict[str, A
     found.owner = topic.owner
     question = next((one for one in shown.questions if one.chain == found.chain), None)
     numbers = {run.number: run.pk for run in shown.runs}
-    row = topic_page.fact_rows(topic, [found], numbers)[0]
+    row = fact_rows.fact_rows(topic, [found], numbers)[0]
     return {"row": row, "question": question, "trail": fact_history.Trail(found)}
 
 
@@ -241,7 +241,7 @@ def _page(
     *,
     has_runs: bool = False,
 ) -> HttpResponse:
-    facts = topic_page.facts_of(topic)
+    facts = fact_rows.facts_of(topic)
     topic.fact_count = len(facts.current)  # counted before the action
     context = {
         "topic": topic,
@@ -254,11 +254,11 @@ def _page(
     }
     if request.htmx and request.htmx.target != "timeline":
         return render(request, "research/_facts.html", context)
-    gone = topic_page.timeline_of(topic, cursor=request.GET.get("cursor", ""))
+    gone = fact_rows.timeline_of(topic, cursor=request.GET.get("cursor", ""))
     context |= {"rows": gone.rows, "next_cursor": gone.next_cursor}
     if request.htmx and request.htmx.target == "timeline":
         return render(request, "research/_topic_timeline.html", context)
-    context |= {"head": topic_page.head_of(topic), "rules": sources.rules_of(topic)}
+    context |= {"head": topic_list.head_of(topic), "rules": sources.rules_of(topic)}
     return render(request, "research/topic_facts.html", context)
 
 
@@ -288,7 +288,7 @@ def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
     current = TopicFact.objects.filter(topic=fact.topic_id).current()
     ids = list(current.values_list("pk", flat=True))
     context = {
-        "row": topic_page.fact_rows(fact.topic, [fact])[0],
+        "row": fact_rows.fact_rows(fact.topic, [fact])[0],
         "topic": fact.topic,
         "is_alone": True,
         "is_first": ids[:1] == [fact.pk],
@@ -350,7 +350,7 @@ def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpR
     """Show a fact's history both ways: where it comes from, who changed it, and what used it."""
     found = _fact(request, slug, pk)
     context = {
-        "row": topic_page.fact_rows(found.topic, [found])[0],
+        "row": fact_rows.fact_rows(found.topic, [found])[0],
         "topic": found.topic,
         "changes": fact_history.history_of(found),
         "trail": fact_history.Trail(found),
@@ -433,7 +433,7 @@ def _perform(
         tags = offer_revision(request, fact) if may_undo else ""
         messages.success(request, str(said), extra_tags=tags)
     if request.htmx:
-        return _page(request, topic_page.topics_of(request.user).get(pk=fact.topic_id))
+        return _page(request, topic_list.topics_of(request.user).get(pk=fact.topic_id))
     return redirect_back(request, reverse("research:topic-facts", args=[fact.topic.slug]))
 
 

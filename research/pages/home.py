@@ -37,8 +37,8 @@ from memory.services.llm import connections
 from memory.services.review import risks
 from research.models import Report, Run, Schedule, Step
 from research.services.facts import affected
-from research.services.reports import topic_news
-from research.services.reports.topic_news import TopicSummary
+from research.services.reports import since_read
+from research.services.reports.since_read import TopicSummary
 from research.services.runs import page as run_page
 from research.services.runs import presenters
 from research.services.runs.execution import pipeline
@@ -159,10 +159,10 @@ def unread_of(user: User) -> list[Unread]:
 
     Five queries, plus three or four if a topic's counts must be refreshed.
     """
-    rows = topic_news.foremost(user, MOST_UNREAD)
+    rows = since_read.foremost(user, MOST_UNREAD)
     if not rows:
         return []
-    told = topic_news.told_of(rows, newest=MOST_UNREAD)
+    told = since_read.told_of(rows, newest=MOST_UNREAD)
     unread = heapq.nlargest(
         MOST_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.came
     )

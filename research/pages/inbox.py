@@ -31,14 +31,15 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back
 from memory.models import Conflict, Proposal, Topic, User, origins
 from memory.models.errors import MemoryRefused
 from memory.models.proposals import Danger
 from memory.pages import conflicts as conflict_pages
 from memory.pages.review import proposals as proposal_pages
-from memory.pages.shared.responses import redirect_back
 from memory.pages.shared.undo import offer, undoes
 from memory.services.review import contradictions, quarantine
+from memory.services.review.proposals import title_of
 from memory.services.review.risks import reasons_of
 from research.models import Delivery, Run
 from research.services.runs import page as run_page
@@ -330,7 +331,7 @@ def _fill_proposals(user: User, items: Sequence[Item]) -> None:
             continue
         row.owner = user
         who = writers[row.actor].words if row.actor in writers else ""
-        what = proposal_pages.title_of(row)
+        what = title_of(row)
         words = proposal_pages.headline(row)
         reasons = reasons_of(row)
         item.title = shorten(words or what, MOST_TEXT)
@@ -537,7 +538,7 @@ def _delivery_waits_again(request: BeaconRequest, pk: str, state: str) -> str:
     rows = Delivery.objects.of(request.user).filter(pk=pk, state=Delivery.State.DROPPED)
     if not rows.update(state=state):
         raise MemoryRefused(
-            _("This message was changed in the meantime, so this couldn’t be undone.")
+            _("This message has changed since then, so your change couldn’t be undone.")
         )
     messages.success(request, _("Back in the Inbox."))
     return reverse("research:inbox")

@@ -35,8 +35,7 @@ from memory.models import (
 from memory.services.search import bm25, kinds
 from memory.services.search.snippets import passage
 from research.models import Report
-from research.pages.context_processors import settings_pages
-from research.pages.places import every_place
+from research.pages.places import every_place, settings_pages
 
 MOST = 6  # rows per group
 LONGEST = 200  # characters of a query, because no name is longer
@@ -68,7 +67,7 @@ def offered(
 ) -> list[tuple[str, list[Row]]]:
     """Return the matches in groups, each with its heading. Without words, return recent items and the actions.
 
-    `settings` are the groups of Settings (`research.pages.context_processors`).
+    `settings` are the groups of Settings (`research.pages.places`).
     """
     groups = [(_("Topics"), _topics(user, words))]
     if words:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -21,17 +22,16 @@ from django.views.decorators.http import require_GET, require_POST
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import number_of, shorten, uuids_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_back
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.pages.records import saved_views
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import redirect_back
-from memory.pages.shared.undo import exact_moment, undoes
+from memory.pages.shared.undo import exact_moment, offer, undoes
 from research.models import DeltaItem, Report, Run
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
-from research.pages.responses import confirm_read, confirm_unread
-from research.services.reports import topic_news
+from research.services.reports import since_read
 from research.services.runs.presenters import bare
 
 PAGE_SIZE = 30
@@ -53,19 +53,6 @@ class Filters:
         return cls(words, query.get("show") == "unread", topic)
 
 
-@dataclass(slots=True)
-class ReportRow:
-    """One report with its counts of listed changes by status."""
-
-    report: Report
-    counts: list[tuple[str, int]] = field(default_factory=list)
-
-    @property
-    def summary(self) -> str:
-        """Return the start of the report as plain text, without citation marks."""
-        return shorten(bare(self.report.summary), 180)
-
-
 def found(user: User, wanted: Filters) -> ReportQuerySet:
     """Return the user's reports that match `wanted`, of topics outside Trash."""
     mine: ReportQuerySet = Report.objects.of(user).live()
@@ -81,7 +68,9 @@ def found(user: User, wanted: Filters) -> ReportQuerySet:
     return rows
 
 
-def page_of_reports(user: User, wanted: Filters, cursor: str = "") -> tuple[list[ReportRow], Page]:
+def page_of_reports(
+    user: User, wanted: Filters, cursor: str = ""
+) -> tuple[list[dict[str, Any]], Page]:
     """Return a page of the list, unread first, then newest first: two queries."""
     rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
@@ -92,7 +81,16 @@ def page_of_reports(user: User, wanted: Filters, cursor: str = "") -> tuple[list
         size=PAGE_SIZE,
     )
     counts = counts_of([report.run_id for report in shown.rows])
-    return [ReportRow(report, counts[report.run_id]) for report in shown.rows], shown
+    return [row_of(report, counts[report.run_id]) for report in shown.rows], shown
+
+
+def row_of(report: Report, counts: list[tuple[str, int]]) -> dict[str, Any]:
+    """Return a report with its counts of listed changes by status, and its beginning as plain text."""
+    return {
+        "report": report,
+        "counts": counts,
+        "summary": shorten(bare(report.summary), 180),
+    }
 
 
 def counts_of(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
@@ -123,7 +121,7 @@ def topic_read(request: BeaconRequest, slug: str) -> HttpResponse:
     rows, upto = _reports(topic), number_of(request.GET.get("upto", ""))
     if upto is not None:
         rows = rows.filter(run__number__lte=upto)
-    count, at = topic_news.mark_read(rows)
+    count, at = since_read.mark_read(rows)
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
     confirm_read(request, count, at)
@@ -144,7 +142,7 @@ def topic_unread(request: BeaconRequest, slug: str) -> HttpResponse:
         rows = rows.filter(run__number__gte=first, run__number__lte=last)
     else:
         rows = rows.filter(pk__in=rows.order_by("-run__number").values("pk")[:1])
-    count, at = topic_news.mark_unread(rows)
+    count, at = since_read.mark_unread(rows)
     confirm_unread(request, count, at)
     return redirect_back(request, reverse("research:topics"))
 
@@ -174,7 +172,7 @@ def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
 @login_required
 def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as read: sent by its page, or by a button without JavaScript."""
-    count, at = topic_news.mark_read(_report(request, slug, run_id))
+    count, at = since_read.mark_read(_report(request, slug, run_id))
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
     confirm_read(request, count, at)
@@ -186,7 +184,7 @@ def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as unread and go to the list (its page would mark it as read again)."""
     found = _report(request, slug, run_id)
-    count, at = topic_news.mark_unread(found)
+    count, at = since_read.mark_unread(found)
     title = found.values_list("title", flat=True).get()
     confirm_unread(request, count, at, _("“%(title)s” marked as unread.") % {"title": title})
     return redirect_back(request, reverse("research:reports"))
@@ -243,9 +241,9 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
     if "all" not in request.POST:
         rows = rows.filter(pk__in=uuids_of(request.POST.getlist("report")))
     if request.POST.get("as") == "unread":
-        confirm_unread(request, *topic_news.mark_unread(rows))
+        confirm_unread(request, *since_read.mark_unread(rows))
     else:
-        confirm_read(request, *topic_news.mark_read(rows))
+        confirm_read(request, *since_read.mark_read(rows))
     return redirect_back(request, reverse("research:reports"))
 
 
@@ -253,18 +251,35 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
 def _undo_marking(request: BeaconRequest, at: str, read: bool) -> str:
     """Undo marking reports as read or as unread."""
     if read:
-        count = topic_news.undo_read(request.user, exact_moment(at))
+        count = since_read.undo_read(request.user, exact_moment(at))
         words = ngettext(
             "%(n)d report marked as unread again.", "%(n)d reports marked as unread again.", count
         )
     else:
-        count = topic_news.undo_unread(request.user, exact_moment(at))
+        count = since_read.undo_unread(request.user, exact_moment(at))
         words = ngettext(
             "%(n)d report marked as read again.", "%(n)d reports marked as read again.", count
         )
     if not count:
         raise InvalidValue(
-            _("These reports were changed in the meantime, so this couldn’t be undone.")
+            _("These reports have changed since then, so your change couldn’t be undone.")
         )
     messages.success(request, words % {"n": count})
     return reverse("research:reports")
+
+
+def confirm_read(request: BeaconRequest, count: int, at: datetime) -> None:
+    """Confirm that reports were marked as read, with an undo."""
+    words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
+    undo = offer(request, "reports-marked", at=at.isoformat(), read=True) if count else ""
+    messages.success(request, words % {"n": count}, extra_tags=undo)
+
+
+def confirm_unread(request: BeaconRequest, count: int, at: datetime, words: str = "") -> None:
+    """Confirm that reports were marked as unread, with an undo."""
+    if not count:
+        messages.info(request, _("These reports are already unread."))
+        return
+    told = ngettext("%(n)d report marked as unread.", "%(n)d reports marked as unread.", count)
+    undo = offer(request, "reports-marked", at=at.isoformat(), read=False)
+    messages.success(request, words or told % {"n": count}, extra_tags=undo)

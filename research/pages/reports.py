@@ -24,12 +24,13 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import match_key, number_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
 from research.claims.quoting import NormalizedText, Span, fold
 from research.models import Correction, Hit, Report, Run
+from research.pages import topic_list
 from research.services.facts import correcting
 from research.services.facts.correcting import MOST_WORDS, SeenFact
 from research.services.reports import compare as comparing
@@ -41,7 +42,6 @@ from research.services.reports.page import sources_of
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.composing import EXTRACTIVE
 from research.services.runs.reporting.sentences import ReportSentence
-from research.services.topics import page as topic_page
 
 
 class SentenceForm(AsksAboutSecrets):
@@ -57,11 +57,11 @@ class SentenceForm(AsksAboutSecrets):
         max_length=MOST_WORDS,
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=gettext_lazy(
-            "Replaces the first fact selected below. If left empty, those facts are marked as wrong."
+            "Replaces the first fact selected below. If you leave this empty, the selected facts are marked as wrong."
         ),
     )
     wrong = CleanTextField(
-        label=gettext_lazy("What is wrong?"),
+        label=gettext_lazy("What’s wrong?"),
         required=False,
         max_length=MOST_WORDS,
         widget=forms.TextInput,
@@ -183,11 +183,11 @@ def _pieces(content: str, spans: list[tuple[Span, int]]) -> Iterator[tuple[str, 
 @vary_on_headers("HX-Request")
 def compare(request: BeaconRequest, slug: str) -> HttpResponse:
     """Compare two runs of a topic. Over htmx only the comparison."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     context = comparing.context(topic, CompareParams.of(request.GET))
     if request.htmx:
         return render(request, "research/_compare.html", context | {"is_swap": True})
-    context |= {"tab": "runs", "head": topic_page.head_of(topic)}
+    context |= {"tab": "runs", "head": topic_list.head_of(topic)}
     return render(request, "research/compare.html", context)
 
 
@@ -360,5 +360,5 @@ def _undo_correction(request: BeaconRequest, key: uuid.UUID) -> str:
     if correcting.undo_change(made, by=request.actor):
         messages.success(request, _("Correction undone."))
     else:
-        messages.info(request, _("That correction has already been undone."))
+        messages.info(request, _("This correction has already been undone."))
     return reverse("research:topic-corrections", args=[made.report.run.topic.slug])

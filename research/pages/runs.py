@@ -30,13 +30,14 @@ from django_htmx.http import (
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import redirect_to, refused
 from memory.models import ModelCall
 from memory.models.errors import MemoryRefused
-from memory.pages.shared.responses import redirect_to, refused
 from memory.pages.shared.undo import offer_revision
 from research.models import Run, RunAlreadyActive
 from research.models.runs import RunQuerySet, StepNotFinished
-from research.pages.responses import not_now
+from research.pages import topic_list
+from research.pages.errors import not_now
 from research.services.budgets import forecasting
 from research.services.facts import staleness
 from research.services.facts.staleness import stale_facts
@@ -48,7 +49,6 @@ from research.services.runs.execution.starting import NotNow
 from research.services.runs.page import PlanForm
 from research.services.runs.steps import planning
 from research.services.runs.steps.planning import PlanNotWaiting
-from research.services.topics import page as topic_page
 from research.services.topics import sharing
 
 
@@ -57,7 +57,7 @@ from research.services.topics import sharing
 @vary_on_headers("HX-Request")
 def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the next run's estimate for each depth, and what the topic can still spend this month."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     shown = {
         "topic": topic,
         "forecast": forecasting.forecast_of(topic),
@@ -66,7 +66,7 @@ def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "research/_topic_cost.html", shown)
-    head = topic_page.head_of(topic)
+    head = topic_list.head_of(topic)
     return render(request, "research/topic_forecast.html", {**shown, "tab": "", "head": head})
 
 

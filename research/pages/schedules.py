@@ -385,7 +385,7 @@ def _check_unchanged(was: object, expected: object) -> None:
     """Raise InvalidValue, which rolls an undo back, if the value had changed before it."""
     if expected is not None and was != expected:
         raise InvalidValue(
-            _("The schedule was changed in the meantime, so this couldn’t be undone.")
+            _("The schedule has changed since then, so your change couldn’t be undone.")
         )
 
 

@@ -19,17 +19,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.models import Membership, Topic, User
 from memory.models.errors import InvalidValue, Locked, MemoryRefused
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, redirect_back, refused
 from memory.pages.shared.undo import act, offer, undoes
 from research.models import Channel, Comment, Report, Run, RunAlreadyActive
-from research.pages.report_list import ReportRow, counts_of
-from research.pages.responses import not_now
+from research.pages import topic_list
+from research.pages.errors import not_now
+from research.pages.report_list import counts_of, row_of
 from research.services.reports import page as report_page
 from research.services.runs.execution.starting import NotNow, loaded_at
-from research.services.topics import page as topic_page
 from research.services.topics import sharing
 from research.services.topics.settings.editing import EditConflict
 from research.services.topics.topic_form import EditorForm, base_of
@@ -91,7 +91,7 @@ def shared_reports(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     member = _member(request, pk)
     page = sharing.page_of_reports(member.topic, request.GET.get("cursor", ""))
     counts = counts_of([report.run_id for report in page.rows])
-    rows = [ReportRow(report, counts[report.run_id]) for report in page.rows]
+    rows = [row_of(report, counts[report.run_id]) for report in page.rows]
     return _show(
         request, "shared_topic_reports", member, "reports", rows=rows, next_cursor=page.next_cursor
     )
@@ -265,7 +265,9 @@ class CommentForm(AsksAboutSecrets):
         label=gettext_lazy("Comment"),
         max_length=Comment.LONGEST,
         widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
-        help_text=gettext_lazy("Everyone with access to the topic can read it. Markdown works."),
+        help_text=gettext_lazy(
+            "Everyone with access to the topic can read your comment. You can use Markdown."
+        ),
         error_messages={"required": gettext_lazy("Write a comment first.")},
     )
 
@@ -383,7 +385,7 @@ def _undo_edit(
     comment = _comment(request, uuid.UUID(topic), run, uuid.UUID(key))
     if comment.text != expected:
         raise MemoryRefused(
-            _("This comment was changed in the meantime, so this couldn’t be undone.")
+            _("This comment has changed since then, so your change couldn’t be undone.")
         )
     sharing.edit_comment(comment, text, by=request.actor)
     messages.success(request, _("Change undone."))
@@ -429,7 +431,7 @@ class MemberForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
         help_text=gettext_lazy(
-            "The username they sign in with. Beacon doesn’t reveal whether it exists."
+            "The username this person signs in with. Beacon doesn’t reveal whether it exists."
         ),
     )
     role = forms.ChoiceField(
@@ -454,7 +456,7 @@ class MemberForm(forms.Form):
 @idempotent_post
 def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
     """List the people the topic is shared with, and add one."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     form = MemberForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         name, role = form.cleaned_data["username"], form.cleaned_data["role"]
@@ -467,7 +469,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         else:
             undo = offer(request, "member-remove", slug=slug, pk=member.pk)
             words = _(
-                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can as soon as the account is created."
+                "If “%(person)s” has an account, they can read the topic now. Otherwise, they can read it once they have an account."
             )
             words %= {"person": member}
             messages.success(request, words, extra_tags=undo)
@@ -478,7 +480,7 @@ def topic_people(request: BeaconRequest, slug: str) -> HttpResponse:
         "members": list(topic.members.all()),
         "roles": Membership.Role.choices,
         "tab": "settings",
-        "head": topic_page.head_of(topic),
+        "head": topic_list.head_of(topic),
     }
     return render(request, "research/topic_people.html", context)
 
@@ -498,7 +500,9 @@ def member_role(
     """Change a member's role. An undo names the role that it expects."""
     member = _own_member(request, slug, pk)
     if expected and member.role != expected:
-        raise MemoryRefused(_("This role was changed in the meantime, so this couldn’t be undone."))
+        raise MemoryRefused(
+            _("This role has changed since then, so your change couldn’t be undone.")
+        )
     before, wanted = member.role, role or request.POST.get("role", "")
     said: dict[str, Any] = {"person": member}
     if sharing.set_role(member, wanted, by=request.actor):

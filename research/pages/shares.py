@@ -23,12 +23,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField
 from memory.accounts.people import works_here_alone
 from memory.models import Activity, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField
 from memory.pages.shared.undo import act, offer
 from research.models import Report, Run, SharedLink
 from research.models.reports import MOST_NOTE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -22,15 +20,16 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
-from memory.models import Topic
+from beacon_site.web.responses import CleanTextField, redirect_back
+from memory.models import SeenUrl, Topic
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages import trash
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import CleanTextField, redirect_back
 from memory.pages.shared.undo import act, offer, undoes
-from memory.pages.trash import forget
-from research.models.reports import Link, link_of
+from research.models.reports import link_of
 from research.models.topics import everywhere
+from research.pages import topic_list
 from research.services.runs.search import reading
 from research.services.sources import figures as source_desk
 from research.services.sources import figures as source_rules
@@ -44,7 +43,6 @@ from research.services.sources.figures import (
     Act,
     SourcesFilter,
 )
-from research.services.topics import page as topic_page
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.standing_rules import CHECK, STOP, Kind
 
@@ -90,60 +88,30 @@ class RuleForm(forms.Form):
 # --- standing rules on a topic's pages ---
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """One rule: as stored, as shown, and its link."""
-
-    kind: Kind
-    rule: str
-
-    @property
-    def shown(self) -> str:
-        """Return the rule in readable form."""
-        return standing_rules.shown(self.rule)
-
-    @property
-    def link(self) -> Link:
-        """Return the link of a URL, or an empty one for words and domains."""
-        return link_of(standing_rules.address_of(self.rule))
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A topic's standing rules with their two forms."""
-
-    checks: Sequence[RuleRow]
-    places: Sequence[RuleRow]
-    check_form: RuleForm
-    stop_form: RuleForm
-
-    @property
-    def most(self) -> int:
-        """Return the limit of rules to always check."""
-        return standing_rules.MOST_CHECKS
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the limit of rules to always check is reached."""
-        return len(self.checks) >= self.most
-
-
-def rules_of(topic: Any, form: RuleForm | None = None) -> Rules:
+def rules_of(topic: Any, form: RuleForm | None = None) -> dict[str, Any]:
     """Return the rules of a topic from `topics_of`, with `form` if the person typed in it."""
     settings = topic.settings
-    return Rules(
-        checks=[RuleRow(CHECK, rule) for rule in settings.always_check],
-        places=[RuleRow(STOP, rule) for rule in standing_rules.places_of(settings)],
-        check_form=form if form is not None and form.kind == CHECK else RuleForm(CHECK),
-        stop_form=form if form is not None and form.kind == STOP else RuleForm(STOP),
-    )
+    return {
+        "checks": [_row_of(CHECK, rule) for rule in settings.always_check],
+        "places": [_row_of(STOP, rule) for rule in standing_rules.places_of(settings)],
+        "check_form": form if form is not None and form.kind == CHECK else RuleForm(CHECK),
+        "stop_form": form if form is not None and form.kind == STOP else RuleForm(STOP),
+        "most": standing_rules.MOST_CHECKS,
+        "is_full": len(settings.always_check) >= standing_rules.MOST_CHECKS,
+    }
+
+
+def _row_of(kind: Kind, rule: str) -> dict[str, Any]:
+    """Return a rule as stored and as shown. The link is empty for words and domains."""
+    link = link_of(standing_rules.address_of(rule))
+    return {"kind": kind, "rule": rule, "shown": standing_rules.shown(rule), "link": link}
 
 
 # --- a topic's sources ---
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:
-    return get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    return get_object_or_404(topic_list.topics_of(request.user), slug=slug)
 
 
 def _desk(slug: str) -> str:
@@ -173,7 +141,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
     context: dict[str, Any] = {
         "topic": topic,
         "tab": "sources",
-        "head": topic_page.head_of(topic),
+        "head": topic_list.head_of(topic),
         "wanted": wanted,
         "bar": FilterBar(
             reverse("research:topic-sources", args=[topic.slug]), "sources", query,
@@ -186,7 +154,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "columns": (columns := source_desk.columns(wanted, listing.rows)),
         "shown": {column.name for column in columns},
         "name_query": wanted.sorted_by("name"),
-        "seen_count": topic_page.seen_count(topic),
+        "seen_count": SeenUrl.objects.filter(topic=topic).count(),
         "elsewhere": [
             (place, act, ACT_WORDS[Act(act)])
             for place, act in source_desk.not_met(rules, listing.rows)
@@ -239,7 +207,9 @@ def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = 
 def _check_unchanged(changed: source_rules.RuleChange, expected: str) -> None:
     """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
     if expected and changed.before != expected:
-        raise InvalidValue(_("This rule was changed in the meantime, so this couldn’t be undone."))
+        raise InvalidValue(
+            _("This rule has changed since then, so your change couldn’t be undone.")
+        )
 
 
 def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, slug: str) -> None:
@@ -257,7 +227,7 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
         NONE: _("Rule for %(place)s removed. This applies from the next run."),
     }[changed.act]
     if scope == ALL:
-        said += " " + _("This applies to all topics.")
+        said += " " + _("The rule applies to all topics.")
     back = f"{changed.before} {scope} {changed.place}"
     undo = offer(request, "source-rule", slug=slug, do=back, expected=changed.act)
     messages.success(request, said % {"place": place}, extra_tags=undo)
@@ -266,7 +236,7 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
 @act("url-forget")
 def source_forget_url(request: BeaconRequest, slug: str) -> str:
     """Forget that a URL was seen, so a search can return it as new."""
-    line = forget.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
+    line = trash.forget_url(_topic(request, slug), request.POST.get("url", ""), by=request.actor)
     undo = offer(request, "url-forgotten", slug=slug, line=line.pk)
     words = _("Forgotten. %(url)s can appear as new again. Facts from it are kept.")
     messages.success(request, words % {"url": shorten(line.label, 120)}, extra_tags=undo)
@@ -275,8 +245,8 @@ def source_forget_url(request: BeaconRequest, slug: str) -> str:
 
 @undoes("url-forgotten")
 def _remember_url(request: BeaconRequest, slug: str, line: int) -> str:
-    url = forget.remember_url(_topic(request, slug), line, by=request.actor)
-    messages.success(request, _("%(url)s is marked as seen again.") % {"url": shorten(url, 120)})
+    url = trash.remember_url(_topic(request, slug), line, by=request.actor)
+    messages.success(request, _("Undone. %(url)s is marked as seen.") % {"url": shorten(url, 120)})
     return _desk(slug)
 
 
@@ -395,7 +365,7 @@ def _page(request: BeaconRequest, slug: str, form: RuleForm | None = None) -> Ht
     context = {"topic": topic, "tab": "facts", "rules": rules_of(topic, form)}
     if request.htmx:
         return render(request, "research/_rules.html", context)
-    head = topic_page.head_of(topic)
+    head = topic_list.head_of(topic)
     return render(request, "research/topic_rules.html", context | {"head": head})
 
 

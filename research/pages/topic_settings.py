@@ -28,12 +28,20 @@ from django.views.decorators.http import require_GET, require_http_methods
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import clean
 from beacon_site.web.http import BeaconRequest
-from memory.models import Topic
+from beacon_site.web.responses import redirect_to
+from memory.models import Topic, User
+from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import redirect_to
-from memory.pages.shared.undo import offer_revision, offer_settings, settings_now
+from memory.pages.shared.undo import (
+    State,
+    offer_revision,
+    offer_settings,
+    register_settings,
+    settings_now,
+)
 from research.models import DeltaItem, Run, Schedule, Step, TopicSettings
+from research.pages import topic_list
 from research.services.budgets import forecasting
 from research.services.budgets.budget import DEFAULTS
 from research.services.intent.weighing import Trial, tried
@@ -42,8 +50,6 @@ from research.services.runs.reporting import report_text, template
 from research.services.runs.reporting.delta import Change
 from research.services.runs.search import searching
 from research.services.schedules import scheduling
-from research.services.topics import listing as topic_list
-from research.services.topics import page as topic_page
 from research.services.topics import topic_form
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.topic_form import (
@@ -95,7 +101,7 @@ TEMPLATES = (
         services=(*AT_LARGE, "hackernews", "feeds", "library"),
         values={
             "objective": gettext_lazy(
-                "Each week, find out what happened, who did it, and what to watch next."
+                "Each week, find out what happened, who was involved, and what to watch next."
             ),
             "focus": gettext_lazy("Launches, prices, rules, funding, studies."),
             "time_frame": Frame.WEEK.value,
@@ -350,7 +356,7 @@ def schedule_preview(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic. Changes apply from its next run."""
-    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    topic = get_object_or_404(topic_list.topics_of(request.user), slug=slug)
     if (again := _shown_again(request)) is not None:
         form = TopicForm(owner=request.user, topic=topic, initial=again)
     else:
@@ -377,7 +383,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}
     shown["preview_report"] = _report_preview(request, topic, form)
     if not request.htmx:
-        shown["head"] = topic_page.head_of(topic)
+        shown["head"] = topic_list.head_of(topic)
     return _show(request, "topic_settings", form, topic=topic, **shown)
 
 
@@ -554,3 +560,20 @@ def _change(item: DeltaItem) -> Change:
         judged_by=item.judged_by,
         unsure=item.unsure,
     )
+
+
+# --- undoing a change ---
+
+
+def _settings(owner: User, target: str) -> State | None:
+    topics = Topic.objects.of(owner).live().select_related("owner")
+    topic = topics.filter(pk=target).first()
+    return topic_editing.state_of(topic) if topic is not None else None
+
+
+def _put_settings(owner: User, target: str, values: State, by: Actor) -> None:
+    topic = Topic.objects.of(owner).live().get(pk=target)
+    topic_editing.edit_topic(topic, by=by, wanted=dict(values))
+
+
+register_settings("topic", _settings, _put_settings)

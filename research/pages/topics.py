@@ -27,19 +27,19 @@ from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
-from memory.models import Note, Topic
-from memory.models.errors import InvalidValue, MemoryRefused
-from memory.pages.records import saved_views
-from memory.pages.shared import filter_bar
-from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.filter_bar import Choice, Facet
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     redirect_back,
     redirect_to,
     refused,
 )
+from memory.models import Note, Topic
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.records import saved_views
+from memory.pages.shared import filter_bar
+from memory.pages.shared.double_submit import idempotent_post
+from memory.pages.shared.filter_bar import Choice, Facet
 from memory.pages.shared.undo import act, offer, offer_revision, undoes
 from memory.services import topic_memory
 from memory.services.notes.saving import write_note
@@ -47,10 +47,12 @@ from memory.services.records import traces
 from memory.services.topic_memory import agent_memory
 from research.models import AffectedLine, Comment, Report, Run, RunAlreadyActive
 from research.models.reports import link_of
-from research.pages.report_list import counts_of
-from research.pages.responses import confirm_read, not_now
+from research.pages import topic_list
+from research.pages.errors import not_now
+from research.pages.report_list import confirm_read, counts_of
+from research.pages.topic_list import with_figures
 from research.services.facts import affected
-from research.services.reports import reading, topic_news
+from research.services.reports import reading, since_read
 from research.services.runs.execution.starting import (
     NotNow,
     create_sample_topic,
@@ -60,9 +62,6 @@ from research.services.runs.execution.starting import (
 )
 from research.services.runs.search import known_pages
 from research.services.topics import acts, sharing
-from research.services.topics import listing as topic_list
-from research.services.topics import page as topic_page
-from research.services.topics.listing import with_figures
 from research.services.topics.settings import editing as topic_editing
 
 SORTS = {
@@ -131,7 +130,7 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     if act == "read" and chosen:
         found: Any = Report.objects.of(request.user).live()
         rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
-        confirm_read(request, *topic_news.mark_read(rows))
+        confirm_read(request, *since_read.mark_read(rows))
         return redirect_back(request, back)
     if act not in acts.ACTS or not acts.ACTS[act].many or not chosen:
         messages.warning(request, _("Select at least one topic."))
@@ -227,12 +226,12 @@ MOST_NOTE = 1_000  # characters
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:
-    return get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    return get_object_or_404(topic_list.topics_of(request.user), slug=slug)
 
 
 def _show(request: BeaconRequest, tab: str, topic: Any, /, **more: Any) -> HttpResponse:
     """Show a tab. Over htmx (filters, further pages) only its list."""
-    context = {**more, "topic": topic, "tab": tab, "head": topic_page.head_of(topic)}
+    context = {**more, "topic": topic, "tab": tab, "head": topic_list.head_of(topic)}
     template = f"_topic_{tab}" if request.htmx else f"topic_{tab}"
     return render(request, f"research/{template}.html", context)
 
@@ -270,7 +269,7 @@ class SentenceNoteForm(AsksAboutSecrets):
         if not words.get("sentence"):
             self.add_error(
                 None,
-                _("Each note belongs to a sentence. To add one, select a sentence in the report."),
+                _("To add a note, select a sentence in the report."),
             )
         return words
 
@@ -315,9 +314,9 @@ def sentence_note(request: BeaconRequest, slug: str) -> HttpResponse:
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, including failed and cancelled ones."""
     found = _topic(request, slug)
-    facets, total = topic_page.run_facets(found)
+    facets, total = topic_list.run_facets(found)
     query = filter_bar.read(request.GET, facets)
-    page = topic_page.runs_of(found, query, cursor=request.GET.get("cursor", ""))
+    page = topic_list.runs_of(found, query, cursor=request.GET.get("cursor", ""))
     counts = counts_of([row.run.pk for row in page.rows])
     for row in page.rows:
         row.counts = counts[row.run.pk]
@@ -348,7 +347,7 @@ def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
         said = _("Removed. Similar changes won’t be linked to this line of your memory.")
         messages.success(request, said, extra_tags=undo)
     else:
-        messages.info(request, _("This was already removed."))
+        messages.info(request, _("The change was already removed."))
     return reverse("research:topic", args=[slug])
 
 
@@ -357,9 +356,13 @@ def affects_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
     """Show that a change affects a line again."""
     if affected.restore(_affected(request, slug, pk)):
         undo = offer(request, "affects-dismiss", slug=slug, pk=pk)
-        messages.success(request, _("Shown again."), extra_tags=undo)
+        messages.success(
+            request,
+            _("Restored. The change is linked to this line of your memory again."),
+            extra_tags=undo,
+        )
     else:
-        messages.info(request, _("This is already shown."))
+        messages.info(request, _("The change is already linked to this line."))
     return reverse("research:topic", args=[slug])
 
 

@@ -10,8 +10,7 @@ from memory.services.content.items import store
 from memory.services.files.saving import save_file
 from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from memory.services.search import ratings
 from research.api.joined import api
 from research.services.topics import sharing

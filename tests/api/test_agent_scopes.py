@@ -138,9 +138,9 @@ def test_where_each_write_waits_shared_data_is_a_persons(agent: Program, alice: 
         agent.post(f"/content/snapshots/{key}/restore"),
     )
     for answer in refused:
-        assert "Ask the user to do this" in problem(answer, 403)["detail"]
+        assert "Ask the user to do it" in problem(answer, 403)["detail"]
     told = call_tool(_context(agent), "scratchpad_set", {"key": "k", "value": "1"})
-    assert "Ask the user to do this" in told.text
+    assert "Ask the user to do it" in told.text
     assert not ContentItem.objects.exists()
 
 

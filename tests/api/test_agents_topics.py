@@ -133,9 +133,9 @@ def test_where_each_write_waits_topics_are_a_persons(agent: Program) -> None:
         agent.patch(f"{path}/sources", {"place": "a.example", "act": "block"}),
         agent.post("/topics", {"title": "New"}),
     ):
-        assert "Ask the user to do it" in problem(answer, 403)["detail"]
+        assert "Ask the user to create or change the topic" in problem(answer, 403)["detail"]
     told = call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "New"})
-    assert "Ask the user to do it" in told.text
+    assert "Ask the user to create or change the topic" in told.text
     assert Topic.objects.count() == 1
     assert agent.post("/topics", {"title": "Tea fares"}).status_code == 200
 
@@ -159,7 +159,7 @@ def test_an_agent_makes_so_many_topics_an_hour(agent: Program, person: Program) 
         assert agent.post("/topics", {"title": f"Topic {number}"}).status_code == 201
 
     late = agent.post("/topics", {"title": "One more"})
-    assert "which is the limit" in problem(late, 429)["detail"]
+    assert "reached the limit of" in problem(late, 429)["detail"]
     assert 3_500 < int(late["Retry-After"]) <= 3_600
     told = call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "One more"})
     assert told.data["error"] == "limit"

@@ -26,8 +26,7 @@ from memory.models import (
     Topic,
 )
 from memory.services.notes import saving as notes
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from tests.api.cast import Program
 
 pytestmark = pytest.mark.django_db(transaction=True)

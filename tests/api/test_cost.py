@@ -26,8 +26,7 @@ from memory.models import ReviewLevel, TopicFact, User
 from memory.services.content import items as content_services
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from research.api.joined import api
 from research.mcp.web import MOST_BYTES
 from research.models import Run

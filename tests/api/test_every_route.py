@@ -6,6 +6,7 @@ A new URL needs a line in SCOPES, and in BODIES if it takes a body and names a r
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.db import connection
 from django.test import Client
 
 from memory.accounts import tokens
+from memory.agents.tools import registry as tools
 from memory.api.auth import Caller, caller_of
 from memory.models import (
     Conflict,
@@ -28,11 +30,10 @@ from memory.models import (
 from memory.services.content.items import store
 from memory.services.library.documents import add_document
 from memory.services.notes import saving as notes
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from memory.services.search import ratings
 from research.api.joined import api
-from research.models import Channel, TopicSettings
+from research.models import Channel, Run, TopicSettings
 from research.services.topics import sharing
 from research.services.topics.settings import editing as topic_editing
 from tests.api.cast import ROOT, Program, problem
@@ -362,3 +363,36 @@ def test_a_token_for_topics_cant_make_them_read_the_library(alice: User, scope: 
     TopicSettings.objects.update(services=["library"])
     kept = {"services": ["library", "wikipedia"], "always_check": ["ferries"]}
     assert program.patch(path, kept, If_Match="*").status_code == 200
+
+
+@pytest.mark.requirement("R398")
+def test_runs_that_a_token_for_topics_starts_dont_search_the_library(alice: User) -> None:
+    topic = make_topic(alice, "Ferries")
+    add_document(alice, title="Diary", text=WORDS, by=alice.actor)
+    whole = Program(alice, "write", name="whole")
+    bound = Program(alice, "read", "write", name="bound", topics=[topic])
+    runs = Run.objects.order_by("-pk")
+
+    def asked(services: list[str], start: Callable[[], Any]) -> list[str]:
+        """Return the services of a new run of the topic, with the others ended before."""
+        runs.update(status="cancelled")
+        TopicSettings.objects.update(services=services)
+        assert start().status_code == 202
+        return list(TopicSettings.from_json(topic, runs[0].settings).services)
+
+    start = "/topics/ferries/runs"
+    assert asked(["wikipedia", "library"], lambda: whole.post(start)) == ["wikipedia", "library"]
+    assert asked(["wikipedia", "library"], lambda: bound.post(start)) == ["wikipedia"]
+    usual = asked([], lambda: bound.post(start))
+    assert usual and "library" not in usual
+    retry = f"/runs/{runs[0].pk}/retry"
+    assert asked(["library", "arxiv"], lambda: bound.post(retry)) == ["arxiv"]
+    runs.update(status="cancelled")
+    tools.call_tool(caller_of(bound.token).context(), "research_topic", {"topic": "Ferries"})
+    assert runs[0].status == "queued" and runs[0].settings["services"] == ["arxiv"]
+
+    runs.update(status="cancelled")
+    TopicSettings.objects.update(services=["library"])
+    refused = problem(bound.post(start), 409)
+    assert "only the library" in refused["detail"]
+    assert problem(bound.post(retry), 409) and runs[0].status == "cancelled"

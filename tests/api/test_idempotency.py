@@ -158,7 +158,7 @@ def test_what_a_failed_request_spent_on_a_model_stays_booked(
 
     told = problem(agent.post("/observations/extract", STEP, **KEY), 500)
 
-    assert "may not be stored" in told["detail"]
+    assert "may not have been saved" in told["detail"]
     assert ModelCall.objects.of(agent.owner).get().prompt_tokens > 0  # type: ignore[attr-defined]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from memory.api.notes import NotePatch
 from memory.models import Note, Proposal, Trust
-from memory.pages.review import acts as review_undo
 from memory.services.notes import saving as notes
+from memory.services.review import acts as review_undo
 from memory.services.review import proposals as review_services
 from memory.services.review import trust
 from memory.services.review.proposals import set_levels

@@ -27,8 +27,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from memory.models import Note, User
 from memory.services.content.items import store
 from memory.services.notes import saving as notes
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from memory.services.review import proposals as review_services
 from research.api.joined import api
 from research.models import Run

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.agents.chat.prompt import caller_of, talk_of
+from memory.agents.chat.turn import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Reflection, Session, Trust
 from memory.services.review import blocking, trust
 from memory.services.review.proposals import set_levels

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.agents.chat import conversation
-from memory.agents.chat.prompt import caller_of, talk_of
+from memory.agents.chat.turn import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Session
 from memory.services.review.risks import is_owners_word
 from tests.api.cast import Program, problem

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.agents.chat.prompt import caller_of, talk_of, words_trust
+from memory.agents.chat.turn import caller_of, talk_of, words_trust
 from memory.api import shown
 from memory.models import (
     Agent,

@@ -40,8 +40,7 @@ from memory.services.content.snapshots import take_snapshot
 from memory.services.files.saving import save_file
 from memory.services.library.documents import add_document
 from memory.services.notes.saving import lowest_trust, pin, write_note
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from memory.services.search import ratings
 from research.mcp import server
 from research.mcp.server import Caller, NoSuchResource

@@ -61,7 +61,7 @@ SINKS = {
 MADE_SAFE = {
     "beacon_site/web/template_tags.py": "run: live part, warnings, errors, steps",
     "memory/admin.py": "admin",
-    "memory/pages/shared/responses.py": "topic: forms that hold what was typed",
+    "beacon_site/web/responses.py": "topic: forms that hold what was typed",
     "research/services/reports/reading.py": "report: body, summary, title, delta, citations",
     "beacon_site/text/markdown.py": "report: body, summary, title, delta, citations",
     "memory/pages/records/record.py": "search: hits and snippets",
@@ -76,7 +76,7 @@ MADE_SAFE = {
     "research/services/reports/page.py": "report: body, summary, title, delta, citations",
     "research/services/runs/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/services/reports/since_read.py": "topic: title, description, labels",
-    "research/services/topics/listing.py": "topic: title, description, labels",
+    "research/pages/topic_list.py": "topic: title, description, labels",
     "research/pages/runs.py": "run: live part, warnings, errors, steps",
 }
 

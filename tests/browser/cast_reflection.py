@@ -31,7 +31,7 @@ def looked_back(run: Run) -> None:
             "by": "model",
             "rounds": 5,
             "assessment": "The default changed on Linux; a lesson on where to look first is kept.",
-            "why": "Stopped after 5 rounds of tool calls, which is the limit.",
+            "why": "Stopped at the limit of 5 rounds of tool calls.",
             "calls": [
                 _call(
                     "memory_patch", {"path": "facts/memory.md", "patches": []}, refused, bad=True

@@ -41,7 +41,7 @@ def happened(owner: Any) -> dict[str, str]:
     type(note).follow([note])
     Activity.log(
         owner, SYSTEM, "publish-failed", warning=True, label="Asynchronous I/O",
-        why="Redis isn’t responding. The copy there will be updated as soon as Redis responds.",
+        why="Redis isn’t responding. The copy in Redis will be updated as soon as it responds.",
     )  # fmt: skip
     scratchpad.set_value(owner, "old", "x", by=AGENT).trash(by=owner.actor)
     library_services.add_document(owner, text="# An old paper\n\nWords.", by=owner.actor).trash(

@@ -66,7 +66,7 @@ def test_a_memory_is_left_out_and_pinned_by_keyboard(
     box.focus()
     page.keyboard.press("Space")
 
-    expect(page.locator("#without-heading + p")).to_contain_text("The prompt without 1 memory.")
+    expect(page.locator("#without-heading + p")).to_contain_text("This prompt leaves out 1 memory.")
     expect(page).to_have_url(re.compile("without="))
     assert "Prices are told in euros" not in page.locator("#context-text").input_value()
     box.focus()
@@ -77,7 +77,7 @@ def test_a_memory_is_left_out_and_pinned_by_keyboard(
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator("#toasts")).to_contain_text("Pinned. It’s in every context now.")
+    expect(page.locator("#toasts")).to_contain_text("Pinned. Every context now includes it.")
     expect(row.locator(".why")).to_contain_text("pinned")
     page.locator("#toasts button", has_text="Undo").click()
     expect(page.locator("#toasts")).not_to_contain_text("Pinned.")

@@ -54,7 +54,7 @@ def test_an_answer_comes_by_itself_with_its_sources_and_a_session_is_ended(asker
     assert asker.violations() == []
 
     asker.press("Save and close")
-    expect(page.locator("#session-left")).to_contain_text("Asked in the session", timeout=WAIT)
+    expect(page.locator("#session-left")).to_contain_text("Asked in the conversation", timeout=WAIT)
     expect(page.locator("#reflection")).to_be_visible(timeout=WAIT)
 
 

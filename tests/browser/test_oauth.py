@@ -181,7 +181,7 @@ def test_the_official_client_goes_from_discovery_to_tools_until_it_is_revoked(
     row = page.locator("tr", has_text="connected with OAuth").first
     expect(row).to_contain_text("Walk")
     row.get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("connect the app again")).to_be_visible()
+    expect(page.get_by_text("To restore it, connect")).to_be_visible()
 
     refused = httpx.post(program.url, json=CALL, headers=ACCEPT | bearer)
     assert refused.status_code == 401

@@ -102,10 +102,10 @@ def test_a_note_goes_to_the_trash_by_a_key_and_comes_back_by_undo(
     written(visitor)
     visitor.page.locator("h1").click()
     visitor.page.keyboard.press("#")
-    expect(visitor.page.locator("main")).to_contain_text("This is in Trash.")
+    expect(visitor.page.locator("main")).to_contain_text("This record is in Trash.")
     visitor.press("Undo")
     expect(visitor.page.locator("#toasts .toast").first).to_contain_text("Change undone.")
-    expect(visitor.page.locator("main")).not_to_contain_text("This is in Trash.")
+    expect(visitor.page.locator("main")).not_to_contain_text("This record is in Trash.")
 
 
 def test_the_panel_beside_a_list_pins_a_note(visit: Visit, newcomer: str) -> None:

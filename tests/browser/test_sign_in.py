@@ -82,7 +82,7 @@ def test_a_passkey_is_added_and_signs_in(site: BrowserSite, browser: Browser) ->
     ada.goto("/sign-in/")
     ada.page.evaluate("() => { navigator.credentials.get = async () => { throw new Error('no') } }")
     ada.press("Sign in with a passkey")
-    expect(ada.page.get_by_text("You weren’t signed in with a passkey")).to_be_visible()
+    expect(ada.page.get_by_text("Signing in with a passkey failed")).to_be_visible()
     ada.close()
     assert not ada.problems
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm.base import LlmProfile, Message, ToolCall
-from beacon_site.providers.llm.endpoint_facts import (
+from beacon_site.providers.llm.endpoints import (
     context_tokens,
     embedding_dimensions,
     list_models,
@@ -223,7 +223,7 @@ def test_it_tells_its_models_and_its_window(server: Llama):
 def test_a_wrong_path_is_told_from_a_missing_model(server: Llama):
     wrong = replace(server.profile, base_url=f"{server.origin}/wrong")
 
-    with pytest.raises(ProviderRejected, match="nothing at this URL"):
+    with pytest.raises(ProviderRejected, match="the base URL is wrong"):
         OpenAIModel(wrong).ask(SEA)
 
 

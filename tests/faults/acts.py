@@ -97,11 +97,11 @@ def purge(title: str) -> None:
 
 def leave(name: str, by: str) -> None:
     """Delete an account."""
-    from memory.accounts import deletion as account_deletion
+    from memory.accounts import people
     from memory.models import User
 
     person, staff = (User.objects.get(username=one) for one in (name, by))
-    account_deletion.delete_account(person, typed=name, by=staff)
+    people.delete_account(person, typed=name, by=staff)
 
 
 def save(name: str, path: str, count: str) -> None:

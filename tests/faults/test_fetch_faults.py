@@ -71,7 +71,7 @@ PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
     BOMB: (b"", "decompressed page is larger"),
     "is packed by brotli": (http(b"\x8b" * 4000, content_encoding="br"), "didn’t ask for"),
     "comes in chunks without end": (_chunks, "larger than 5 MiB"),
-    "comes at 1 byte a second": (_drip, "less than 1024 bytes per second"),
+    "comes at 1 byte a second": (_drip, "fewer than 1024 bytes per second"),
     "comes fast enough and without end": (_stream, "didn’t finish"),
     "says nothing": (_silent, "didn’t finish"),
     "redirects 20 times": (_hop, "redirects more than"),

@@ -162,7 +162,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
 
     names.split(alice, "Postgres")
     assert about(Reader(alice), "Postgres").total == 2
-    with pytest.raises(InvalidValue, match="in the meantime"):
+    with pytest.raises(InvalidValue, match="changed since then"):
         names.put_back(alice, was, now)
 
 

@@ -13,7 +13,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db import OperationalError, models, transaction
 from django.test import Client
 
-from memory.accounts import deletion as account_deletion
+from memory.accounts import people
 from memory.accounts.archive import jobs
 from memory.models import Activity, Archive, Note, Topic, User
 from memory.models.errors import InvalidValue
@@ -77,7 +77,7 @@ def test_no_row_of_the_account_is_left_and_none_of_anothers_is_touched(
     file = Archive.objects.get(owner=alice).file
 
     with django_capture_on_commit_callbacks(execute=True):
-        account_deletion.delete_account(alice, typed="alice", by=alice)
+        people.delete_account(alice, typed="alice", by=alice)
 
     assert owned_by(pk) == {}
     assert owned_by(bob.pk) == before
@@ -92,14 +92,14 @@ def test_a_run_that_is_going_ends_first_and_its_worker_holds_it_no_more(alice: U
         end_runs(alice)
         assert not run.held().exists()
         assert Run.objects.get(pk=run.pk).status == Run.Status.CANCELLED
-    account_deletion.delete_account(alice, typed="alice", by=alice)
+    people.delete_account(alice, typed="alice", by=alice)
     assert not Run.objects.exists()
 
 
 def test_a_worker_that_writes_at_that_very_moment_keeps_no_account(
     alice: User, admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carried_out, tries = account_deletion._delete, []
+    carried_out, tries = people._delete, []
 
     def in_the_way(person: User, by: User) -> None:
         tries.append(by)
@@ -107,8 +107,8 @@ def test_a_worker_that_writes_at_that_very_moment_keeps_no_account(
             raise OperationalError("deadlock detected")
         carried_out(person, by)
 
-    monkeypatch.setattr(account_deletion, "_delete", in_the_way)
-    account_deletion.delete_account(alice, typed="alice", by=admin)
+    monkeypatch.setattr(people, "_delete", in_the_way)
+    people.delete_account(alice, typed="alice", by=admin)
 
     assert len(tries) == 2
     assert not User.objects.filter(username="alice").exists()
@@ -117,37 +117,37 @@ def test_a_worker_that_writes_at_that_very_moment_keeps_no_account(
 def test_what_goes_is_counted_in_one_query(alice: User, django_assert_num_queries: Any) -> None:
     fill(alice)
     with django_assert_num_queries(1):
-        goes = dict(account_deletion.deletion_summary(alice))
+        goes = dict(people.deletion_summary(alice))
     assert (goes["topics"], goes["runs"], goes["scratchpad entries"]) == (2, 1, 1)
     assert goes["exports and imports"] == 1
 
 
 def test_the_last_staff_account_stays_and_it_is_said_what_to_do(admin: User, alice: User) -> None:
     with pytest.raises(InvalidValue, match="Invite another admin"):
-        account_deletion.delete_account(admin, typed="admin", by=admin)
+        people.delete_account(admin, typed="admin", by=admin)
     User.objects.filter(pk=alice.pk).update(is_staff=True)
-    account_deletion.delete_account(admin, typed="admin", by=admin)
+    people.delete_account(admin, typed="admin", by=admin)
     assert not User.objects.filter(username="admin").exists()
 
 
 def test_a_disabled_staff_member_does_not_count(admin: User, alice: User) -> None:
     User.objects.filter(pk=alice.pk).update(is_staff=True, is_active=False)
     with pytest.raises(InvalidValue, match="only active admin account"):
-        account_deletion.delete_account(admin, typed="admin", by=admin)
+        people.delete_account(admin, typed="admin", by=admin)
 
 
 @pytest.mark.parametrize("typed", ["", "Alice", "bob", "alice\0"])
 def test_another_name_deletes_nothing(alice: User, typed: str) -> None:
     with pytest.raises(InvalidValue, match="That doesn’t match"):
-        account_deletion.delete_account(alice, typed=typed, by=alice)
+        people.delete_account(alice, typed=typed, by=alice)
     assert User.objects.filter(pk=alice.pk).exists()
 
 
 def test_the_log_of_staff_names_who_went_and_a_persons_own_going_names_nobody(
     admin: User, alice: User, bob: User
 ) -> None:
-    account_deletion.delete_account(alice, typed="alice", by=admin)
-    account_deletion.delete_account(bob, typed="bob", by=bob)
+    people.delete_account(alice, typed="alice", by=admin)
+    people.delete_account(bob, typed="bob", by=bob)
     lines = Activity.objects.filter(kind="account-deleted").order_by("id")
     assert [(line.owner_id, line.label) for line in lines] == [(admin.pk, "alice"), (None, "")]
 
@@ -157,7 +157,7 @@ def test_published_topics_are_taken_down(alice: User, settings: Any) -> None:
     topic = make_topic(alice)
     make_run(topic)
     assert topic_memory.publish(topic.pk)
-    account_deletion.delete_account(alice, typed="alice", by=alice)
+    people.delete_account(alice, typed="alice", by=alice)
     with redis.Redis.from_url(settings.REDIS_URL) as server:
         assert server.get(topic_memory.KEY.format(slug=topic.slug)) is None
 
@@ -166,5 +166,5 @@ def test_a_redis_that_does_not_answer_keeps_the_account(alice: User, settings: A
     settings.BEACON_PUBLISH_OWNER = "alice"
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     with pytest.raises(InvalidValue, match="Redis"):
-        account_deletion.delete_account(alice, typed="alice", by=alice)
+        people.delete_account(alice, typed="alice", by=alice)
     assert User.objects.filter(pk=alice.pk).exists()

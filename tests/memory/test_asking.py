@@ -19,8 +19,7 @@ from beacon_site.providers.llm.base import Answer, LlmProfile, Message, Tool, To
 from beacon_site.text.redaction import redact
 from memory.models import ModelCall
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model, price
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached, ask_model, price
 from tests.providers.fakes import FakeLanguageModel
 
 PROFILE = LlmProfile(

@@ -19,7 +19,7 @@ from werkzeug import Response
 from beacon_site import celery
 from memory.accounts.archive import app_exports, jobs
 from memory.models import Archive, LibraryDocument, User
-from memory.pages.trash import forget
+from memory.pages import trash
 from memory.services.library import documents
 from memory.services.library.documents import add_document, find
 
@@ -322,13 +322,13 @@ def test_deleting_everything_from_the_import_deletes_the_pages_too(
     )
 
     source = app_exports.App.BOOKMARKS.source
-    key, count = forget.forget_source(alice, source, by=alice.actor)
+    key, count = trash.forget_source(alice, source, by=alice.actor)
     assert (count, find(alice, "fortnight"), len(find(bob, "westerly"))) == (1, [], 1)
     # What was deleted isn't imported or fetched again.
     again = previewed(alice, site.url_for("/tides"))
     assert (again.brings, again.result["pages"]) == (0, 0)
 
-    assert forget.undo_change(alice, key, by=alice.actor) == (1, [])
+    assert trash.undo_change(alice, key, by=alice.actor) == (1, [])
     assert len(find(alice, "fortnight")) == 1
 
 

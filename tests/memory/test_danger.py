@@ -14,13 +14,12 @@ from beacon_site.text.injection import instruction_spans
 from memory.models import Note, Proposal
 from memory.models.actors import REFLECTOR
 from memory.models.proposals import Danger
-from memory.pages.review import acts
 from memory.pages.review import proposals as review_page
 from memory.services.files.reading import read_file
 from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
+from memory.services.review import acts, risks
 from memory.services.review import proposals as review_services
-from memory.services.review import risks
 from memory.services.review.risks import reasons_of
 from tests.memory.review_cast import AGENT, MEMORY, held, proposed_file, proposed_note
 

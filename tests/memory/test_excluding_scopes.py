@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.agents.chat.prompt import ConversationContext, caller_of
+from memory.agents.chat.turn import ConversationContext, caller_of
 from memory.agents.tools import registry
 from memory.agents.tools.types import ToolContext
 from memory.models import Agent, Message, Note, Session

@@ -11,7 +11,7 @@ from beacon_site.providers.llm.openai_model import OpenAIModel, learned_about
 from memory.models import ModelCall, Observation
 from memory.models.actors import RESEARCH
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 from memory.services.observations.extraction import (
     LEAST,
     MOST,
@@ -20,8 +20,7 @@ from memory.services.observations.extraction import (
     extract,
     without_known,
 )
-from memory.services.observations.lines import batch
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import batch, remember_lines
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

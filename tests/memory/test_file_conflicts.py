@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memory.api.conflicts import ConflictOut, _with_files
+from memory.api.review import ConflictOut, _with_files
 from memory.models import Conflict, MemoryFile, MountedFolder, Note, Section, User
 from memory.models.errors import InvalidValue
 from memory.models.file_format import digest_of, statements_of
@@ -255,7 +255,7 @@ def test_several_lines_are_not_merged_and_the_typed_text_stays(
     sync(root, claude=RULES)
     sync(root, api=RULES)
     [pair] = open_of("near-duplicate")
-    with pytest.raises(InvalidValue, match="can’t be merged at once"):
+    with pytest.raises(InvalidValue, match="can’t merge several lines at once"):
         conflict_services.settle(pair, "merged", by=alice.actor, text="One for all.")
     client.force_login(alice)
     sent: dict[str, Any] = {"left_version": 1, "right_version": 1, "lines": pair.lines_digest}

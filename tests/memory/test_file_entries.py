@@ -15,12 +15,12 @@ from memory.models import FileEntry, MemoryFile, Revision, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue
 from memory.models.file_format import PurgedSection
-from memory.pages.trash import listing as trash_page
 from memory.services.files import section_restore
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.files.sections import put_in, removed_from, without_lines
 from memory.services.files.texts import MOST_FACTS, OverBudget, content_at
+from memory.services.records import trash as trash_page
 from memory.services.records.history import undo
 
 PATH = "facts/memory.md"
@@ -213,7 +213,7 @@ def test_a_purge_takes_its_words_from_the_history_too_and_says_so(
 ):
     client, address = client_of(alice), reverse("memory:record-purge", args=["fileentry", lost.pk])
     page = client.get(address)
-    assert "show [purged] in its place" in page.content.decode()
+    assert "show [purged] in place of this entry" in page.content.decode()
 
     client.post(address, {"name": page.context["name"]})
 

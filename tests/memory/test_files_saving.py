@@ -9,7 +9,6 @@ import pytest
 from memory.models import MemoryFile, Revision, Section, User
 from memory.models.actors import REFLECTOR, Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
-from memory.pages.trash.listing import trashed
 from memory.services.files import texts
 from memory.services.files.reading import files_of, index_text, read_file
 from memory.services.files.saving import (
@@ -21,6 +20,7 @@ from memory.services.files.saving import (
 )
 from memory.services.files.texts import FileConflict, NoSuchFile, OverBudget
 from memory.services.records.history import undo
+from memory.services.records.trash import trashed
 from memory.services.search import bm25
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"

@@ -111,8 +111,8 @@ def test_a_confidence_outside_nothing_to_one_is_refused(alice: User, value: Any)
         ("evidence", ["x" * 2_001], "has 2,001"),
         ("scope", "everybody", "run:<number>"),
         ("content", "  \x00 ", "Enter the text"),
-        ("content", "é" * 32_769, "65,538, which is 2 too many"),
-        ("content", "x" * 1_000_000, "934,464 too many"),
+        ("content", "é" * 32_769, "65,538 bytes, 2 over the limit"),
+        ("content", "x" * 1_000_000, "934,464 over the limit"),
     ],
 )
 def test_each_field_is_refused_with_what_is_wrong_and_by_how_much(

@@ -11,8 +11,14 @@ from django.db import connection
 from memory.models import Observation, Revision
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
-from memory.services.observations.lines import Line, batch, checked_size
-from memory.services.observations.saving import edit_observation, remember_lines, write_observation
+from memory.services.observations.saving import (
+    Line,
+    batch,
+    checked_size,
+    edit_observation,
+    remember_lines,
+    write_observation,
+)
 from memory.services.search import bm25
 
 AGENT = Actor("agent", "claude")

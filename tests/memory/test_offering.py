@@ -9,8 +9,12 @@ import pytest
 from memory.models import Observation, Topic, Trust, Use
 from memory.models.actors import RESEARCH, Actor
 from memory.services.context.topic_block import best_for, observations_as_prompt, still_offered
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import edit_observation, remember_lines, write_observation
+from memory.services.observations.saving import (
+    Line,
+    edit_observation,
+    remember_lines,
+    write_observation,
+)
 
 AGENT = Actor("agent", "claude")
 TASK = "solid-state batteries in cars"

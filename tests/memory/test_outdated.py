@@ -8,10 +8,10 @@ import pytest
 from django.utils import timezone
 
 from memory.models import Note, Proposal, Topic, TopicFact
-from memory.pages.review import acts
 from memory.services.files.reading import read_file
 from memory.services.files.saving import save_file
 from memory.services.notes import saving as notes
+from memory.services.review import acts
 from memory.services.review import proposals as review_services
 from memory.services.review.outdated import Outdated, outdated, with_newer_texts
 from memory.services.topic_memory import FoundFact, replace_facts

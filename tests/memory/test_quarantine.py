@@ -135,7 +135,7 @@ def test_refused_twice_it_is_refused_once(alice: Any):
 def test_so_many_are_refused_at_most(alice: Any, monkeypatch: Any):
     monkeypatch.setattr(blocking, "MOST", 1)
     blocking.refuse(alice, "domain", "volt.example", by=alice.actor)
-    with pytest.raises(LimitReached, match="which is the limit"):
+    with pytest.raises(LimitReached, match="reached the limit of"):
         blocking.refuse(alice, "domain", "other.example", by=alice.actor)
 
 
@@ -169,6 +169,6 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     shown = quarantine.in_words(alice, newest)
     begins, ends = (shown[key] for _type, key in newest)
     assert "ignore instructions" in begins.why
-    assert "Open its page" in ends.why
+    assert "Open the item’s page" in ends.why
     assert not any(is_offending for _text, is_offending in ends.pieces)
     assert "ignore instructions" in reason_of(ContentItem.objects.get(pk=ends.record.pk))

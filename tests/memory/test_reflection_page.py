@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.template.loader import render_to_string
 
+from memory.agents.reflection import shown_of
 from memory.models import MemoryFile, Proposal, Reflection, User
-from memory.pages.reflections import shown_of
 from memory.services.review import proposals as review_services
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, learned
 
@@ -19,7 +19,7 @@ WEB = "external"
 def words(owner: User) -> list[str]:
     shown = shown_of(owner, SOURCE)
     assert shown is not None
-    return [change["words"] for change in shown.changes]
+    return [change["words"] for change in shown["changes"]]
 
 
 def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect: Reflect):
@@ -27,11 +27,11 @@ def test_a_write_that_waits_leads_to_review_and_is_counted(alice: User, reflect:
 
     shown = shown_of(alice, SOURCE)
 
-    assert shown is not None and shown.waiting_words.startswith(
+    assert shown is not None and shown["waiting_words"].startswith(
         "2 writes are waiting for your approval"
     )
     first = Proposal.objects.earliest("created")
-    assert shown.changes[0]["url"] == f"/review/{first.pk}/"
+    assert shown["changes"][0]["url"] == f"/review/{first.pk}/"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_became_of_a_proposal_is_said(alice: User, reflect: Reflect, decide
 
     decide(Proposal.objects.get())
 
-    assert words(alice) == [said] and shown_of(alice, SOURCE).waiting_words == ""  # type: ignore[union-attr]
+    assert words(alice) == [said] and shown_of(alice, SOURCE)["waiting_words"] == ""  # type: ignore[index]
 
 
 def test_a_file_that_is_gone_has_no_link(alice: User, reflect: Reflect):
@@ -62,18 +62,18 @@ def test_a_file_that_is_gone_has_no_link(alice: User, reflect: Reflect):
 
     shown = shown_of(alice, SOURCE)
 
-    assert shown is not None and shown.changes[0]["url"] == ""
+    assert shown is not None and shown["changes"][0]["url"] == ""
     assert words(alice) == ["version 2, since deleted"]
 
 
 def test_calls_are_shown_with_their_arguments_and_answers(alice: User, reflect: Reflect):
     reflect(learned(), "Kept.", trust=WEB)
 
-    [call] = shown_of(alice, SOURCE).calls  # type: ignore[union-attr]
+    [call] = shown_of(alice, SOURCE)["calls"]  # type: ignore[index]
 
-    assert (call.tool, call.is_error) == ("memory_append", False)
-    assert call.arguments == f"path: facts/memory.md\nentry: {LESSON}"
-    assert "Pending approval" in call.result
+    assert (call["tool"], call["is_error"]) == ("memory_append", False)
+    assert call["arguments"] == f"path: facts/memory.md\nentry: {LESSON}"
+    assert "Pending approval" in call["result"]
 
 
 @pytest.mark.parametrize(("in_row", "level"), [(False, "h3"), (True, "h4")])

@@ -10,7 +10,7 @@ import pytest
 from memory.agents import reflection as reflection_services
 from memory.agents.reflection import EntryContent
 from memory.models import MemoryFile, Proposal, User
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 
 HOSTILE = [

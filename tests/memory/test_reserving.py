@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from beacon_site.providers.llm.base import Usage
 from memory.models import CallReservation, ModelCall, User
-from memory.services.llm import booking
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm import asking
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.tasks import forget_api_answers
 
 
@@ -30,7 +30,7 @@ def limited(user: User, **limits: Any) -> User:
 
 def hold(user: User, tokens: int = 60) -> CallReservation:
     call = call_of(user)
-    return booking.reserve(call, Usage(tokens, 0), Decimal("0.5"), lambda: check_month(user))
+    return asking.reserve(call, Usage(tokens, 0), Decimal("0.5"), lambda: check_month(user))
 
 
 @pytest.mark.parametrize("limits", [{"monthly_tokens": 50}, {"monthly_money": Decimal("0.5")}])
@@ -45,8 +45,8 @@ def test_what_a_call_under_way_may_cost_counts_at_once(alice: User, limits: dict
 def test_once_it_is_settled_the_rest_of_the_month_is_free_again(alice: User):
     limited(alice, monthly_tokens=50)
 
-    booking.settle(hold(alice))
-    booking.settle(None)
+    asking.settle(hold(alice))
+    asking.settle(None)
 
     assert hold(alice).pk
 
@@ -68,7 +68,7 @@ def test_a_refused_call_reserves_nothing(alice: User, bob: User):
     with pytest.raises(BudgetReached):
         hold(alice)
     assert not CallReservation.objects.exists()
-    assert not booking.held_by(bob).exists()
+    assert not asking.held_by(bob).exists()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -78,7 +78,7 @@ def test_of_many_calls_at_the_very_same_time_one_passes_the_limit(alice: User):
     def one(_number: int) -> bool:
         try:
             return bool(hold(alice).pk)
-        except booking.BudgetReached:
+        except asking.BudgetReached:
             return False
         finally:
             connections["default"].close()

@@ -11,11 +11,11 @@ from django.utils import timezone
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
 from memory.models.actors import REFLECTOR
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
-from memory.pages.review import acts as review_acts
 from memory.services.context import identity
 from memory.services.files.reading import index_text, read_file
 from memory.services.files.saving import append_to, save_file
 from memory.services.notes import saving as notes
+from memory.services.review import acts as review_acts
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MergeConflict
 from memory.services.search.recall import recall

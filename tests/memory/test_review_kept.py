@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory.models import Activity, Proposal
+from memory.pages import trash
 from memory.pages.review import proposals as review_page
-from memory.pages.trash import forget
 from memory.services.review import proposals as review_services
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db
 
 def test_forgetting_a_source_rejects_what_waits_from_there_and_undo_brings_it_back(alice: Any):
     proposal, other = proposed_file(alice, "- x"), proposed_note(alice)
-    going = forget.forget_preview(alice, "run:8")
+    going = trash.forget_preview(alice, "run:8")
     assert going == [("pending proposals", 1, 0)]
-    key, count = forget.forget_source(alice, "run:8", by=alice.actor)
+    key, count = trash.forget_source(alice, "run:8", by=alice.actor)
     assert (count, list(review_services.waiting(alice))) == (1, [other])
-    assert forget.count_in_trash(alice, key) == 1
-    forget.undo_change(alice, key, by=alice.actor)
+    assert trash.count_in_trash(alice, key) == 1
+    trash.undo_change(alice, key, by=alice.actor)
     assert set(review_services.waiting(alice)) == {proposal, other}
 
 

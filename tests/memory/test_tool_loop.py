@@ -17,7 +17,7 @@ from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolRe
 from memory.models import ModelCall
 from memory.models.actors import REFLECTOR
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 
 Loop = Callable[..., LoopResult]

@@ -44,9 +44,9 @@ def test_a_note_that_expires_says_when(alice: Any):
     ("more", "said"),
     [
         ({"content": " "}, "Enter the text"),
-        ({"content": "x", "stability": "volatile"}, "needs “Expires after”"),
+        ({"content": "x", "stability": "volatile"}, "Set “Expires after”"),
         ({"content": "x", "stability": "permanent", "ttl_days": 3}, "never expires"),
-        ({"content": "x" * 65_537}, "1 too many"),
+        ({"content": "x" * 65_537}, "1 over the limit"),
         ({"content": "x", "kind": "soul"}, "kind"),
         ({"content": "x", "confidence": 2}, "from 0 to 1"),
     ],

@@ -91,7 +91,7 @@ def test_a_list_of_models_that_hangs_ends_with_a_clear_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections_views, "LISTING_SECONDS", 0.05)
-    monkeypatch.setattr(connections_views.endpoint_facts, "list_models", hangs)
+    monkeypatch.setattr(connections_views.endpoints, "list_models", hangs)
 
     names, why = connections_views.list_models(PROFILE)
 
@@ -102,6 +102,6 @@ def test_why_models_cannot_be_listed_is_said(monkeypatch: pytest.MonkeyPatch) ->
     def refuses(_profile: LlmProfile) -> list[str]:
         raise ProviderRejected("h does not tell which models it has.")
 
-    monkeypatch.setattr(connections_views.endpoint_facts, "list_models", refuses)
+    monkeypatch.setattr(connections_views.endpoints, "list_models", refuses)
 
     assert connections_views.list_models(PROFILE) == ([], "h does not tell which models it has.")

@@ -66,7 +66,7 @@ def test_words_that_were_changed_again_are_not_taken_back(alice: User, note: Not
     changed = last(note)
     note.change(by=alice.actor, content="The newest words")
 
-    with pytest.raises(ChangedSince, match="was changed in the meantime"):
+    with pytest.raises(ChangedSince, match="has changed since then"):
         undo(changed, by=alice.actor)
 
     note.refresh_from_db()

@@ -311,7 +311,7 @@ def test_the_command_says_what_is_wrong_what_to_do_and_what_it_fixed(
                 "INSERT INTO django_migrations (app, name, applied)"
                 " VALUES ('memory', '9999_later', now())"
             ),
-            "A newer version of Beacon has migrated this database: memory.9999_later.",
+            "A newer version of Beacon has changed this database. Unknown migrations: memory.9999_later.",
         ),
         (
             "ALTER TABLE memory_savedview RENAME COLUMN name TO gone",

@@ -290,7 +290,7 @@ def test_what_was_changed_since_is_explained_and_left(browser: Client, alice: Us
 
     note.refresh_from_db()
     assert note.content == "Newest words"
-    assert "was changed in the meantime" in page.content.decode()
+    assert "has changed since then" in page.content.decode()
 
 
 def test_a_record_is_put_back_as_it_was_in_an_older_version(browser: Client, alice: User):

@@ -101,7 +101,7 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     preview = answer.context["preview"]
     built = build_context(alice, message="Which fares are cheap?")
 
-    sizes = {one.name: one.tokens for one in preview.segments}
+    sizes = {one["name"]: one["tokens"] for one in preview.segments}
     assert sizes == {one.name: one.size.tokens for one in built.layers if one.lines}
     html = text_of(answer)
     assert "Search results on fares are stale." in html
@@ -222,7 +222,7 @@ def test_what_came_from_outside_is_marked_in_the_list_and_on_the_bar(browser: Cl
     answer = browser.get(AGENTS)
     assert '<span class="tag warn">external</span>' in text_of(answer)
     assert "external, marked as data" in text_of(answer)
-    sizes = {one.name: one.tokens for one in answer.context["preview"].segments}
+    sizes = {one["name"]: one["tokens"] for one in answer.context["preview"].segments}
     assert sizes["outside"] > 0
 
 
@@ -258,7 +258,7 @@ def test_a_cleared_checkbox_changes_the_preview_alone(browser: Client, alice: Us
     assert "fares are stale" not in preview.text
     assert preview.saved > 0
     assert [one.is_kept for one in preview.groups[0].lines if one.pk == str(fares.pk)] == [False]
-    assert "The prompt without 1 memory." in text_of(page)
+    assert "This prompt leaves out 1 memory." in text_of(page)
     assert "fares are stale" in shown(browser, message="fares").text
     assert Note.objects.get(pk=fares.pk).version == 1
 
@@ -317,7 +317,7 @@ def test_a_poll_gets_the_answers_alone(
     ("query", "why"),
     [
         ("message=Fares", "Clear at least one memory’s checkbox first."),
-        ("without={pk}", "First enter a message for the model to answer."),
+        ("without={pk}", "Enter a message for the model to answer."),
     ],
 )
 def test_what_is_missing_for_the_answers_is_told(
@@ -360,7 +360,7 @@ def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: 
 
     page = decide(browser, f"pin:{fares.pk}")
 
-    assert "Pinned. It’s in every context now." in text_of(page)
+    assert "Pinned. Every context now includes it." in text_of(page)
     first = group(browser, "rules", message="Trains on rail").lines[0]
     assert (first.text, first.why) == (fares.content, "pinned")
     undone(browser, page)
@@ -378,7 +378,7 @@ def test_of_too_many_pinned_rules_the_newest_are_included_and_that_is_said(
 
     assert "A context includes only your 10 newest pinned records" in text_of(page)
     assert left_out(browser) == {
-        fares.content: "pinned, but only the 10 newest pinned ones are included"
+        fares.content: "pinned, but only the 10 newest pinned items are included"
     }
 
 

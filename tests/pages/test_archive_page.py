@@ -238,7 +238,7 @@ def test_twice_confirmed_it_is_stored_once(browser: Client, alice: Any):
 
     again = browser.post(url + "confirm/", follow=True)
 
-    assert "already imported" in text_of(again)
+    assert "already done" in text_of(again)
     assert Observation.objects.of(alice).count() == 1
 
 

@@ -417,7 +417,7 @@ def test_renaming_keeps_what_was_typed_where_another_was_quicker(
     url = at("session-rename", session)
     conversation.rename(session, "Theirs", by=alice.actor)
     html = text_of(browser.post(url, {"title": "Mine", "version": 1}))
-    assert "changed by someone else" in html and 'value="Mine"' in html
+    assert "Someone else changed" in html and 'value="Mine"' in html
     assert "Enter a one-line title" in text_of(browser.post(url, {"title": " ", "version": 2}))
 
 

@@ -158,7 +158,7 @@ def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try
     mine = {"base_url": "http://mine/v1", "model": "mine", "htmx": htmx}
     body = save(browser, **mine, version=seen)  # type: ignore[arg-type]
 
-    assert "Someone else has changed this" in body
+    assert "Someone else has changed these settings" in body
     assert "Endpoint type: vLLM; Base URL: http://theirs/v1; Model: theirs" in body
     assert 'value="http://mine/v1"' in body
     assert Connection.objects.get().model == "theirs"

@@ -140,7 +140,7 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     assert ", step 7</a>" in html
     assert f'href="{run_url}#source-3"' in html
     assert "cited as [3] in the report for" in html
-    assert "in the prompt of" in html
+    assert "in the prompt for" in html
 
 
 def test_a_runs_hit_leads_to_the_text_that_was_read(browser: Client, alice: User):
@@ -197,7 +197,7 @@ def test_marked_sensitive_no_agent_sees_it_and_nobody_vouched_for_it(
 def test_it_is_trashed_shown_in_the_trash_and_brought_back(browser: Client, item: ContentItem):
     browser.post(reverse("memory:record-trash", args=["contentitem", item.pk]))
     html = text_of(browser.get(item.get_absolute_url()))
-    assert "This is in Trash." in html
+    assert "This record is in Trash." in html
     browser.post(reverse("memory:record-restore", args=["contentitem", item.pk]))
     item.refresh_from_db()
     assert item.trashed_at is None

@@ -115,7 +115,7 @@ def test_how_far_the_vectors_are_is_shown(browser: Client, admin: User, server: 
 
     assert "1 record has an embedding" in body
     assert "2 are waiting" in body
-    assert "1 is sensitive and only embedded on this machine" in body
+    assert "1 is sensitive, so only this machine can embed it" in body
     assert "The database can’t compare embeddings" in body
 
 

@@ -173,7 +173,7 @@ def test_the_ninth_fact_of_a_persons_own_is_refused_with_what_to_do(browser: Cli
 
     body = browser.post(FACTS, {"text": TEXT}).content.decode()
 
-    assert "You already have 8 facts in this topic" in body
+    assert "This topic has reached the limit of 8 facts" in body
     assert TEXT in body
     assert len(texts(topic)) == 8
 

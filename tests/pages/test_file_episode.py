@@ -68,7 +68,7 @@ def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
         ({"title": " "}, "Enter a short title."),
         ({"date": "2026-02-31"}, "Enter a valid date."),
         ({"date": "0026-02-01"}, "one episode file per month"),
-        ({"findings": ""}, "Enter at least one of findings"),
+        ({"findings": ""}, "Enter findings, a decision or a lesson"),
         ({"findings": "é" * 5_000}, "10,01"),
     ],
 )

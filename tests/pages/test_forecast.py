@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from beacon_site.providers.llm.base import LlmProfile
 from memory.models import Activity, ModelCall, Topic
-from memory.services.llm.booking import MonthLimits
+from memory.services.llm.asking import MonthLimits
 from research.models import Run, TopicSettings
 from research.services.budgets import budget as budget_warnings
 from research.services.topics.topic_form import initial_of

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.providers.search.base import CATALOGUE
 from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
 from memory.pages import health
 from memory.services.llm import connections

@@ -15,8 +15,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
 from research.models import Report, Run, Step
-from research.pages import context_processors
 from research.pages import home as pages_home
+from research.pages import places
 from research.services.schedules import scheduling
 from tests.research.factories import (
     make_call,
@@ -259,14 +259,14 @@ def test_so_many_unread_reports_are_counted_and_no_more(
     topic = make_topic(alice, "Lithium")
     for _number in range(2):
         make_report(make_run(topic))
-    monkeypatch.setattr(context_processors, "MOST_UNREAD", 3)
-    context_processors._question.cache_clear()  # the limit is part of it
+    monkeypatch.setattr(places, "MOST_UNREAD", 3)
+    places._question.cache_clear()  # the limit is part of it
 
     few = browser.get("/").context
     for _number in range(2):
         make_report(make_run(topic))
     many = browser.get("/").context
-    context_processors._question.cache_clear()
+    places._question.cache_clear()
 
     assert (few["unread_shown"], few["waiting_in_all"], few["unread_reports"]) == ("2", "2", 2)
     assert (many["unread_shown"], many["waiting_in_all"], many["unread_reports"]) == ("2+", "2+", 3)

@@ -130,7 +130,7 @@ def tried(browser: Client, topic: Topic, intent: str, **more: Any) -> Any:
 def test_an_intent_is_tried_on_the_last_runs_before_it_is_saved(browser: Client, run: Run):
     page = text_of(tried(browser, run.topic, "Only what the CEO does"))
 
-    assert "1 notified, 3 filtered out" in page
+    assert "1 in notifications, 3 filtered out" in page
     assert "Judged by keywords." in page
     assert "Only what the CEO does" in page  # still in the field
     assert settings_of(run).intent == ""

@@ -181,7 +181,7 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
     [
         ({}, "Paste text, enter the URL"),
         ({"text": "  "}, "Paste text, enter the URL"),
-        ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "only one of these"),
+        ({"text": "x", "file": SimpleUploadedFile("a.md", b"x")}, "Add either text"),
         ({"file": SimpleUploadedFile("a.exe", b"MZ")}, "isn’t supported"),
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),
         ({"file": SimpleUploadedFile("a.txt", b"\0\1" * 99)}, "isn’t text"),

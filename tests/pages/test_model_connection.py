@@ -149,7 +149,7 @@ def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
         "“ready”",
         "you can read a report while it’s being written",
         "json_object (each response is checked)",
-        "it doesn’t call them",
+        "not called by the model",
         "e, 384 dimensions",
         "8,192 tokens",
     ):
@@ -163,7 +163,7 @@ def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
 
     assert "not supported, so Beacon uses fallbacks" in body
     assert "couldn’t be tested" in body
-    assert "not reported (32,768 tokens are assumed)" in body
+    assert "not reported (Beacon assumes 32,768 tokens)" in body
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,12 @@ def test_a_conflict_is_told_and_keeps_what_was_typed(browser: Client, alice: Any
 
     made.refresh_from_db()
     assert made.content == "Theirs."
-    for words in ("This changed after you opened it", "Theirs.", ">Mine.</textarea>", 'value="2"'):
+    for words in (
+        "This record changed after you opened it",
+        "Theirs.",
+        ">Mine.</textarea>",
+        'value="2"',
+    ):
         assert words in page.replace("> ", ">")
 
 

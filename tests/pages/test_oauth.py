@@ -438,7 +438,7 @@ def test_a_person_sees_connected_apps_beside_tokens_and_revokes_them_at_once(
     response = app.browser.post(f"/settings/tokens/{key}/revoke/", follow=True)
 
     assert "<bdi>Desk app</bdi>, connected with OAuth" in page
-    assert "connect the app again" in response.content.decode()
+    assert "To restore it, connect" in response.content.decode()
     assert not _opens(told)
     assert app.refresh(told["refresh_token"]).json()["error"] == "invalid_grant"
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memory.models import Topic, User
 from research.models import Run, Step
-from research.pages import context_processors
+from research.pages import places
 from research.services.runs import page as run_page
 from research.services.runs.steps import planning
 from tests.pages.topic_cast import text_of
@@ -186,7 +186,7 @@ def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob
 
     request = browser.get("/topics/new/").wsgi_request
     with CaptureQueriesContext(connection) as queries:
-        shown = context_processors.frame(request)
+        shown = places.frame(request)
 
     assert (shown["to_decide"], shown["unread_reports"]) == (2, 1)
     counts = {item["url"]: item["count"] for section in shown["nav"] for item in section}
@@ -332,7 +332,7 @@ def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
 
     text = text_of(browser.post(url("run-plan", run), form))
 
-    assert "A new plan has been created" in text
+    assert "A newer plan exists" in text
     assert "for the old plan</textarea>" in text and "PostgreSQL 18 faults</textarea>" in text
 
 

@@ -43,7 +43,7 @@ def test_an_empty_one_says_what_comes_here(browser: Client):
 def test_the_record_says_why_it_is_set_aside(browser: Client, alice: User):
     for record in (aside(alice), page(alice)):
         told = browser.get(record.get_absolute_url()).content.decode()
-        assert "This is in quarantine." in told
+        assert "This record is in quarantine." in told
         assert "Release" in told
 
 

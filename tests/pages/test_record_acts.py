@@ -221,7 +221,7 @@ def test_only_the_typed_name_deletes_for_good(browser: Client, alice: Any) -> No
 
 def test_what_is_not_in_the_trash_is_not_deleted_for_good(browser: Client, alice: Any) -> None:
     one = note(alice)
-    assert "This isn’t in Trash." in text_of(browser.get(purge(one)))
+    assert "This record isn’t in Trash." in text_of(browser.get(purge(one)))
     browser.post(purge(one), {"name": "Fares are stale."})
     assert Note.objects.filter(pk=one.pk).exists()
 

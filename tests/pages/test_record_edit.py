@@ -75,7 +75,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
     [
         ({"content": " "}, "Enter the text"),
         ({"kind": "poem"}, "is not one of the available choices"),
-        ({"stability": "volatile"}, "note needs “Expires after”"),
+        ({"stability": "volatile"}, "Set “Expires after”"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
         (
             {"kind": "rule", "evidence": "x", "confidence": "0.5"},
@@ -84,7 +84,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
         ({"confidence": "many"}, "a number from 0 to 1"),
         ({"ttl_days": "-1"}, "a whole number of days from 1"),
         ({"tags": "t" * 10_000}, "at most 80 characters"),
-        ({"content": "é" * 40_000}, "14,464 too many"),
+        ({"content": "é" * 40_000}, "14,464 over the limit"),
         ({"scope": "everybody"}, "A scope must be owner"),
         ({"sensitivity": "secret"}, "is not one of the available choices"),
     ],

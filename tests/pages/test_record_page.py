@@ -36,7 +36,7 @@ def test_it_says_why_it_is_remembered_in_words(browser: Client, alice: Any) -> N
     one = note(alice, source=run.source, trust="external", evidence=["https://example.org/fares"])
     html = text_of(browser.get(one.get_absolute_url()))
     assert "Run #1 of “Fares”" in html
-    assert "It’s external" in html
+    assert "This text is external" in html
     assert "example.org/fares" in html
 
 
@@ -76,7 +76,7 @@ def test_a_finding_names_its_page_site_quote_and_the_state_of_its_fact(
 
 @pytest.mark.parametrize(
     ("expires", "said"),
-    [(None, "kept until deleted"), (12, "expires in 12 days"), (-1, "This has expired")],
+    [(None, "kept until deleted"), (12, "expires in 12 days"), (-1, "This record has expired")],
 )
 @pytest.mark.requirement("R192")
 def test_it_says_how_long_it_is_kept(
@@ -112,7 +112,7 @@ def test_a_trashed_one_says_so_and_offers_the_way_back(browser: Client, alice: A
     one = note(alice)
     one.trash(by=alice.actor)
     html = text_of(browser.get(one.get_absolute_url()))
-    assert "This is in Trash." in html
+    assert "This record is in Trash." in html
     assert f"/records/note/{one.pk}/restore/" in html
 
 

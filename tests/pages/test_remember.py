@@ -201,7 +201,7 @@ def test_a_saved_line_of_a_file_names_what_it_contradicts(
     typed["content"] = f"{typed['content']}\n- {NEW}\n"
     address = reverse("memory:file-edit", args=["facts/user.md"])
     html = browser.post(address, typed, follow=True).content.decode()
-    assert f"memory already says: “{OLD}”" in html
+    assert f"a memory contradicts it: “{OLD}”" in html
 
 
 @pytest.mark.requirement("R251")
@@ -224,7 +224,7 @@ def test_undecided_it_waits_in_the_inbox_and_on_its_page(
     [made] = Observation.objects.of(alice)
     assert answer.headers["Location"] == made.get_absolute_url()
     html = browser.get(made.get_absolute_url()).content.decode()
-    assert "Keep this" in html
+    assert "Keep this text" in html
     assert OLD in html
     assert OLD in browser.get(reverse("research:inbox")).content.decode()
 
@@ -263,7 +263,7 @@ def test_forty_contradictions_are_one_item_and_one_decision(browser: Client, ali
     assert sum(len(group.items) for group in page.context["groups"]) == 1
     html = page.content.decode()
     assert "and 39 more" in html
-    assert "make the same choice for the 39 others" in html
+    assert "make the same choice for its 39 other conflicts" in html
     pair = next(one for one in pairs if str(one.pk) in html)
     asked = {"how": "right", "left_version": 1, "right_version": 1, "all": "1"}
     browser.post(reverse("memory:conflict-settle", args=[pair.pk]), asked)

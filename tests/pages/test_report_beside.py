@@ -219,7 +219,7 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
 
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
-    assert "Expires in 30 days. Each saved run extends this period." in page(browser, run)
+    assert "Expires in 30 days. Each saved run postpones the expiry date." in page(browser, run)
 
 
 def test_what_a_run_was_made_with_is_told_in_words(run: Run):

@@ -87,7 +87,7 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
 
     shown = section(page(browser, run), "what-changed")
 
-    assert "Needs review" in shown and shown.count("Both were kept.") == 2
+    assert "Needs review" in shown and shown.count("Both facts were kept.") == 2
     assert shown.count("Resolve in Inbox") == 2
 
 
@@ -163,7 +163,7 @@ def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: T
 
     on_paper = re.sub(r'<(span|a) class="no-print".*?</\1>', "", shown, flags=re.S)
 
-    assert "Both were kept." in on_paper and "The new fact replaced the old one." in on_paper
+    assert "Both facts were kept." in on_paper and "The new fact replaced the old one." in on_paper
     assert "Resolve in Inbox" not in on_paper and "Old fact</a>" not in on_paper
 
 

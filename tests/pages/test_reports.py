@@ -108,7 +108,7 @@ def test_pages_follow_each_other_without_a_gap(
     seen, cursor = [], ""
     for _page in range(3):
         answer = browser.get(URL, {"cursor": cursor} if cursor else {})
-        seen += [row.report.title for row in answer.context["rows"]]
+        seen += [row["report"].title for row in answer.context["rows"]]
         cursor = answer.context["next_cursor"]
 
     assert seen == ["Beta", "Alpha", "Gamma"] and cursor is None

@@ -74,7 +74,7 @@ def test_what_was_changed_since_is_not_taken_back_and_that_is_said(browser: Clie
 
     shown = text_of(undone(browser, page))
 
-    assert "changed in the meantime" in shown
+    assert "has changed since then" in shown
     assert "- by sea" in read_file(alice, MEMORY).content
     assert Proposal.objects.get().state == "accepted"
 
@@ -150,7 +150,7 @@ def test_a_month_in_the_trash_is_named_as_what_to_do_first(browser: Client, alic
     proposal = proposed_file(alice, "- Lesson: stale", month)
     read_file(alice, month).trash(by=alice.actor)
 
-    assert "is in Trash. Restore it first" in text_of(browser.post(accept_url(proposal)))
+    assert "is in Trash. Restore the file first" in text_of(browser.post(accept_url(proposal)))
     MemoryFile.objects.of(alice).at(month).get().restore(by=alice.actor)
     browser.post(accept_url(proposal))
     assert "- Lesson: stale" in read_file(alice, month).content

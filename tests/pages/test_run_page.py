@@ -220,7 +220,7 @@ def test_stop_now_asks_the_run_to_stop_and_says_what_follows(browser: Client, ru
 
     run.refresh_from_db()
     assert run.stop_requested_at is not None
-    assert "will write the report from what it has" in answer.content.decode()
+    assert "will write its report from what it has" in answer.content.decode()
 
 
 def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):

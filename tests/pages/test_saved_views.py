@@ -107,7 +107,7 @@ def test_undo_of_a_view_that_was_saved_again_or_deleted_changes_nothing(browser:
     page = browser.post(SAVE, {"page": "notes", "name": "Rules", "query": "q=one"}, follow=True)
     browser.post(SAVE, {"page": "notes", "name": "Rules", "query": "q=two"})
 
-    assert "This view was changed in the meantime" in text_of(undone(browser, page))
+    assert "This view has changed since then" in text_of(undone(browser, page))
     assert SavedView.objects.get().query == "q=two"
 
     SavedView.objects.all().delete()

@@ -77,7 +77,7 @@ def test_what_is_newer_stays_and_that_is_said(browser: Client, alice: User):
 
     page = browser.post(undo, follow=True).content.decode()
 
-    assert "changed in the meantime" in page
+    assert "have changed since then" in page
     assert settings_now(alice, "limits")["monthly_tokens"] == "2000"
 
 
@@ -94,7 +94,7 @@ def test_a_soul_comes_back_unless_another_stands(browser: Client, alice: User):
     identity.write_soul(alice, "Be gentle.", by=alice.actor)
     page = browser.post(undo, follow=True)
     assert page.status_code == 409
-    assert "The soul was changed in the meantime" in page.content.decode()
+    assert "The soul has changed since then" in page.content.decode()
 
 
 def test_a_topics_name_and_settings_come_back_together(browser: Client, alice: User):

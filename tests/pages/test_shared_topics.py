@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from memory.accounts.people import delete_account
 from memory.models import Activity, Membership, Note, Revision, Source, Topic, TopicFact, Undo, User
 from research.models import Comment, Report, Run, TopicSettings
 from research.models.reports import source_lines
@@ -316,10 +317,10 @@ def test_number_and_rate_of_comments_are_limited(
 
     shown = text_of(reader.post(comments(run), {"text": "One too many"}))
 
-    assert "which is the limit" in shown and "One too many" in shown
+    assert "reached the limit of" in shown and "One too many" in shown
     monkeypatch.setattr(Comment, "MOST_AN_HOUR", 9)
     monkeypatch.setattr(Comment, "MOST", 1)
-    assert "already has 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
+    assert "limit of 1 comments" in text_of(reader.post(comments(run), {"text": "Another"}))
     assert Comment.objects.count() == 1
 
 
@@ -368,6 +369,19 @@ def test_a_deleted_account_takes_its_comments_along_and_no_undo_brings_them_back
     assert not Comment.objects.exists()
     assert browser.post(undo_in(shown)).status_code == 409
     assert not Comment.objects.exists()
+
+
+def test_a_members_deleted_account_is_in_the_owners_log(
+    browser: Client, member: Membership, bob: User
+):
+    topic = member.topic
+
+    delete_account(bob, typed="bob", by=bob)
+
+    assert not topic.members.exists()
+    line = Activity.objects.of(topic.owner).get(kind="topic-left")
+    assert (line.actor, line.detail["member"]) == ("human:bob", "bob")
+    assert "a member left" in text_of(browser.get("/activity/"))
 
 
 def test_former_texts_are_deleted_with_the_topic(commenter: Membership, run: Run, reader: Client):
@@ -450,6 +464,19 @@ def test_an_editor_starts_a_run_which_names_them(editor: Membership, run: Run, r
     assert Run.objects.filter(topic=run.topic).unfinished().count() == 1
 
 
+def test_an_editors_run_doesnt_search_the_owners_library(
+    editor: Membership, run: Run, reader: Client
+):
+    TopicSettings.objects.update(services=["library"])
+    answer = reader.post(shared(run.topic, "run/"))
+    assert answer.status_code == 409 and "Only this topic’s owner" in text_of(answer)
+    assert "The run wasn’t started" in text_of(answer)
+
+    TopicSettings.objects.update(services=["library", "wikipedia"])
+    reader.post(shared(run.topic, "run/"))
+    assert Run.objects.latest("pk").settings["services"] == ["wikipedia"]
+
+
 def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(
     editor: Membership, run: Run, reader: Client, settings: Any
 ):
@@ -461,7 +488,7 @@ def test_an_editor_is_told_why_no_run_starts_and_nothing_of_the_owner(
 
     answer = reader.post(shared(run.topic, "run/"))
 
-    assert answer.status_code == 429 and "owner’s limit" in text_of(answer)
+    assert answer.status_code == 429 and "owner has reached the limit" in text_of(answer)
 
 
 @pytest.mark.parametrize("line", [LIBRARY, "https://", "\n".join("abcdef"), "\n".join("abcde")])

@@ -162,7 +162,7 @@ def test_a_file_that_is_too_large_is_refused_unread(
 def test_it_goes_to_the_trash_and_comes_back(browser: Client, kept: Snapshot):
     browser.post(reverse("memory:record-trash", args=["snapshot", kept.pk]))
     assert "Before the trip" not in text_of(browser.get(SNAPSHOTS))
-    assert "This is in Trash." in text_of(browser.get(kept.get_absolute_url()))
+    assert "This record is in Trash." in text_of(browser.get(kept.get_absolute_url()))
     browser.post(reverse("memory:record-restore", args=["snapshot", kept.pk]))
     assert "Before the trip" in text_of(browser.get(SNAPSHOTS))
 

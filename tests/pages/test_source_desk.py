@@ -155,7 +155,7 @@ def test_a_rule_that_was_changed_since_stays(browser: Client, topic: Topic):
     refused = undone(browser, page)
 
     assert refused.status_code == 409
-    assert "This rule was changed in the meantime" in text_of(refused)
+    assert "This rule has changed since then" in text_of(refused)
     assert settings_of(topic).boost_places == ["farm.example"]
 
 

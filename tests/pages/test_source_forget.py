@@ -13,7 +13,7 @@ from django.urls import reverse
 from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact
 from memory.models.actors import RESEARCH
 from memory.models.errors import InvalidValue, LimitReached
-from memory.pages.trash import forget
+from memory.pages import trash
 from memory.services.content.items import store
 from memory.services.scratchpad import set_value
 from memory.services.search.recall import recall
@@ -66,17 +66,17 @@ def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(
 
 
 def test_each_revision_bears_the_act_and_the_log_tells_of_it(alice: Any, run: Any) -> None:
-    key, count = forget.forget_source(alice, run.source, by=alice.actor)
+    key, count = trash.forget_source(alice, run.source, by=alice.actor)
     assert Revision.objects.filter(source=f"forget:{key}").count() == count == 4
     assert Activity.objects.get(kind="forgot-source").detail["records"] == 4
 
 
 def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
-    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
+    key, _count = trash.forget_source(alice, run.source, by=alice.actor)
     one = Observation.objects.of(alice).filter(content="Fares are odd.").get()
     one.restore(by=alice.actor)
     one.trash(by=alice.actor)
-    assert forget.undo_change(alice, key, by=alice.actor) == (3, [])
+    assert trash.undo_change(alice, key, by=alice.actor) == (3, [])
     one.refresh_from_db()
     assert one.trashed_at is not None
 
@@ -84,28 +84,28 @@ def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
 def test_what_was_written_again_meanwhile_stays_and_the_rest_comes_back(
     alice: Any, run: Any
 ) -> None:
-    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
+    key, _count = trash.forget_source(alice, run.source, by=alice.actor)
     observation(alice, "Fares are stale.", source=run.source)
-    came, refused = forget.undo_change(alice, key, by=alice.actor)
+    came, refused = trash.undo_change(alice, key, by=alice.actor)
     assert (came, len(refused)) == (3, 1)
 
 
 def test_a_struck_fact_stays_struck(alice: Any, run: Any) -> None:
     TopicFact.objects.get().strike(by=alice.actor)
-    forget.forget_source(alice, run.source, by=alice.actor)
+    trash.forget_source(alice, run.source, by=alice.actor)
     assert TopicFact.objects.struck().count() == 1
 
 
 def test_facts_are_forgotten_by_the_domain_that_they_come_from(alice: Any, run: Any) -> None:
     make_fact(run.topic, "A fact of another place.", url="https://notexample.org/example.org")
-    key, count = forget.forget_source(alice, "example.org", by=alice.actor)
+    key, count = trash.forget_source(alice, "example.org", by=alice.actor)
     assert (count, live(TopicFact, alice)) == (1, 1)
-    assert forget.undo_change(alice, key, by=alice.actor) == (1, [])
+    assert trash.undo_change(alice, key, by=alice.actor) == (1, [])
 
 
 def test_a_sessions_scratchpad_goes_with_it(alice: Any) -> None:
     set_value(alice, "next", "ask", by=alice.actor, scope="session:abc")
-    assert forget.forget_source(alice, "session:abc", by=alice.actor)[1] == 1
+    assert trash.forget_source(alice, "session:abc", by=alice.actor)[1] == 1
 
 
 @pytest.mark.parametrize("source", ["example.org", "run"])
@@ -123,19 +123,19 @@ def test_what_was_read_there_goes_from_the_content_store_too(
         )
     other = store(alice, "Kept.", by=RESEARCH, url="https://notexample.org/", scope="run:9999999")
 
-    key, _count = forget.forget_source(alice, asked, by=alice.actor)
+    key, _count = trash.forget_source(alice, asked, by=alice.actor)
 
     gone = ContentItem.objects.exclude(trashed_at=None)
     assert gone.count() == (2 if source == "run" else 1)
     assert not gone.filter(pk=other.pk).exists() and not gone.filter(owner=bob).exists()
-    forget.undo_change(alice, key, by=alice.actor)
+    trash.undo_change(alice, key, by=alice.actor)
     assert ContentItem.objects.filter(trashed_at=None).count() == 4
 
 
 def test_what_is_kept_with_a_runs_step_goes_with_the_run(alice: Any, run: Any) -> None:
     store(alice, "Rows.", by=RESEARCH, kept_with=f"{run.source}/step:1")
     store(alice, "Others.", by=RESEARCH, kept_with=f"{run.source}9/step:1")
-    forget.forget_source(alice, run.source, by=alice.actor)
+    trash.forget_source(alice, run.source, by=alice.actor)
     assert [item.content for item in ContentItem.objects.of(alice).live()] == ["Others."]
 
 
@@ -143,13 +143,13 @@ def test_the_owners_own_scope_is_no_source(alice: Any) -> None:
     set_value(alice, "next", "ask", by=alice.actor)
     store(alice, "Mine.", by=alice.actor)
     with pytest.raises(InvalidValue):
-        forget.forget_source(alice, "owner", by=alice.actor)
+        trash.forget_source(alice, "owner", by=alice.actor)
 
 
 def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
     soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
     note(alice, "Another.", source=soul.source)
-    forget.forget_source(alice, soul.source, by=alice.actor)
+    trash.forget_source(alice, soul.source, by=alice.actor)
     soul.refresh_from_db()
     assert soul.trashed_at is None
 
@@ -174,15 +174,15 @@ def test_odd_sources_are_no_error_and_match_nothing(
 ) -> None:
     assert browser.get(PAGE, {"source": source}).status_code == 200
     with pytest.raises(InvalidValue):
-        forget.forget_source(alice, source, by=alice.actor)
+        trash.forget_source(alice, source, by=alice.actor)
 
 
 def test_too_many_at_once_change_nothing(
     alice: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forget, "MOST", 2)
+    monkeypatch.setattr(trash, "MOST", 2)
     with pytest.raises(LimitReached):
-        forget.forget_source(alice, run.source, by=alice.actor)
+        trash.forget_source(alice, run.source, by=alice.actor)
     assert live(Observation, alice) == 2
 
 
@@ -192,7 +192,7 @@ def test_a_stranger_forgets_and_takes_back_nothing(
     assert "There are no records from this source" in text_of(
         client_of(bob).get(PAGE, {"source": run.source})
     )
-    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
+    key, _count = trash.forget_source(alice, run.source, by=alice.actor)
     client_of(bob).post(undo_of("source-deleted", key))
     assert live(Observation, alice) == 0
 
@@ -200,7 +200,7 @@ def test_a_stranger_forgets_and_takes_back_nothing(
 def test_the_log_leads_to_where_the_act_is_taken_back(
     browser: Client, alice: Any, run: Any
 ) -> None:
-    key, _count = forget.forget_source(alice, run.source, by=alice.actor)
+    key, _count = trash.forget_source(alice, run.source, by=alice.actor)
     log = browser.get(reverse("research:activity")).content.decode()
     address = f"{PAGE}?source=run%3A{run.pk}&amp;act={key}"
     assert address in log

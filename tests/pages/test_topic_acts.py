@@ -67,7 +67,7 @@ def test_the_limit_of_runs_an_hour_is_told_in_words(browser: Client, alice: Any,
 
     assert response.status_code == 429
     assert int(response["Retry-After"]) > 3000
-    assert "2 runs in the last hour" in text_of(response)
+    assert "limit of 2 runs per hour" in text_of(response)
 
 
 def test_over_htmx_a_refusal_goes_to_the_notice(browser: Client, alice: Any, settings: Any):

@@ -112,7 +112,7 @@ def test_a_stranger_is_turned_away(client_of: ClientOf, topic: Topic, bob: Any):
     [
         (
             {"title": "Taken"},
-            'You already have a topic named “Taken”. <a href="/topics/taken/">Open that topic</a>',
+            'You already have a topic named “Taken”. <a href="/topics/taken/">Open topic</a>',
         ),
         ({"preset": "cron", "cron": "0 9 31 2 *"}, "would never run"),
         ({"allow_domains": "http://x.example/"}, "“x.example”"),

@@ -14,9 +14,9 @@ from django.utils import timezone
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
 from memory.models.actors import MAINTENANCE
 from memory.models.remembered import TRASH_DAYS
-from memory.pages.trash import listing as trash_listing
 from memory.services import scratchpad
 from memory.services.library import documents as library_services
+from memory.services.records import trash as trash_listing
 from memory.tasks import empty_trash
 from research.services.runs import trash as run_trash
 from tests.research.factories import make_run, make_second_run, make_topic

@@ -42,7 +42,7 @@ def test_the_report_shows_which_words_changed(browser: Client, topic: Topic):
     same = read(topic, "Basic | €9\n\nPro | €19")
     changed = read(topic, "Basic | €9\n\nPro | €21")
 
-    assert "Read for the first time." in page(browser, first)
+    assert "Beacon read this for the first time." in page(browser, first)
     assert "Unchanged since Run #1." in page(browser, same)
     shown = page(browser, changed)
     assert "Changed since Run #2:" in shown
@@ -63,7 +63,7 @@ def test_another_part_isnt_compared_and_quarantined_text_isnt_shown(browser: Cli
 
     run = read(topic, "Basic | €9")
 
-    assert "Read for the first time." in page(browser, run)
+    assert "Beacon read this for the first time." in page(browser, run)
 
 
 def test_a_report_without_watched_parts_has_no_such_section(browser: Client, topic: Topic):

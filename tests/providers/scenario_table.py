@@ -34,11 +34,12 @@ if __name__ == "__main__":  # the imports below need Django settings
 from beacon_site.net import http
 from beacon_site.net.bounded import Limits
 from beacon_site.providers.search.base import (
+    BY_NAME,
+    CATALOGUE,
     SearchOptions,
     SearchProvider,
     get_search,
 )
-from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE
 from research.services.runs.search import searching
 from research.services.runs.search.searching import QueryResult
 from tests.providers import open_servers

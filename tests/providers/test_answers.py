@@ -16,8 +16,8 @@ from beacon_site.net.errors import (
 )
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.search import answers
+from beacon_site.providers.search.answers import text_of_html
 from beacon_site.providers.search.base import SearchHit, SearchOptions
-from beacon_site.providers.search.results import text_of_html
 
 KEY = "shared-secret-0123456789"
 HTTP = ServiceHttp("Vendor", secret={"key": KEY})
@@ -82,7 +82,7 @@ def test_a_services_own_words_are_found_where_services_put_them(body, text):
         (301, ServiceRefused, "redirects to another URL"),
         (400, ProviderRejected, "didn’t accept the search"),
         (401, ServiceRefused, "rejected the key"),
-        (404, ServiceRefused, "isn’t at this URL"),
+        (404, ServiceRefused, "wasn’t found at this URL"),
         (408, ProviderUnavailable, "isn’t available"),
         (418, ProviderRejected, "HTTP 418: no reason given"),
         (429, ProviderUnavailable, "rate limit"),

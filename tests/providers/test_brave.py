@@ -167,7 +167,7 @@ NO_TOKEN = {"error": {"code": "VALIDATION", "meta": {"loc": ["header", "x-subscr
         (brave_error(422, "VALIDATION", "bad q", {}), ProviderRejected, "didn’t accept .*bad q"),
         (status(401), ProviderRejected, "rejected the key"),
         (status(403), ProviderRejected, "rejected the key"),
-        (status(404), ProviderRejected, "isn’t at this URL"),
+        (status(404), ProviderRejected, "wasn’t found at this URL"),
         (status(500), ProviderUnavailable, "500"),
         (html(), ProviderUnavailable, "didn’t return JSON"),
         (cut(), ProviderUnavailable, "was lost"),

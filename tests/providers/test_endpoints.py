@@ -10,12 +10,15 @@ import pytest
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import endpoints
 from beacon_site.providers.llm.base import JSON_MODES, LlmProfile, Message
-from beacon_site.providers.llm.endpoint_facts import (
+from beacon_site.providers.llm.endpoints import (
+    KINDS,
+    address_of,
+    complaint_about,
     context_tokens,
     embedding_dimensions,
+    kind_by_address,
     list_models,
 )
-from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
 from beacon_site.providers.llm.openai_model import OpenAIModel
 from tests.providers import servers
 from tests.providers.servers import says, status
@@ -229,7 +232,7 @@ def test_a_wrong_address_is_told_from_a_missing_model(chat):
     chat.enqueue(status(404, "404 page not found"))
     chat.pages["/v1/models"] = status(404)
 
-    with pytest.raises(ProviderRejected, match="has nothing at this URL"):
+    with pytest.raises(ProviderRejected, match="or the base URL is wrong"):
         OpenAIModel(LlmProfile(chat.base_url, "tiny")).ask(HELLO)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from beacon_site.net import extract_office
+from beacon_site.net.charsets import EML, SRT, VTT, XLSX
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.net.extract import Extracted, Extractor
-from beacon_site.net.media_types import EML, SRT, VTT, XLSX
 from memory.services.library.reading import read_document
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -46,7 +46,7 @@ def test_a_byte_at_a_time_is_dropped_as_too_slow(step: bytes, extractor: Extract
 
     with RawServer(drip) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderUnavailable, match="less than 1024 bytes per second"):
+        with pytest.raises(ProviderUnavailable, match="fewer than 1024 bytes per second"):
             fetch(server, extractor, QUICK)
         assert time.monotonic() - started < 1.2
 
@@ -222,7 +222,7 @@ def test_a_certificate_that_is_not_to_be_trusted_is_refused(
 def test_plain_text_where_tls_was_expected_is_refused(extractor: Extractor):
     with RawServer(http(b"<p>x</p>")) as server:
         fetcher = GuardedFetcher(allow_hosts=frozenset({server.host}), extractor=extractor)
-        with pytest.raises(ProviderRejected, match="secure connection"):
+        with pytest.raises(ProviderRejected, match="connect securely"):
             fetcher.fetch(f"https://{server.host}/")
 
 

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from beacon_site.providers.search.keywords import keywords, phrase
+from beacon_site.providers.search.answers import keywords, phrase
 from research.services.runs.steps.planning import facet_queries
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.providers.search.base import CATALOGUE
 from tests.providers import scenario_table
 from tests.providers.scenario_table import DOCUMENT, SENDS_NO_REQUESTS, Outcome
 from tests.providers.scenarios import RETRY_AFTER, SCENARIOS

@@ -106,7 +106,7 @@ def test_an_address_may_carry_the_path_or_a_closing_slash(serp, tail):
 def test_an_address_with_another_path_is_told_apart(serp):
     message = try_search(serp.profile(base_url=serp.origin + "/v2")).message
 
-    assert message == "SerpAPI isn’t at this URL (HTTP 404: Not found). Check the base URL."
+    assert message == "SerpAPI wasn’t found at this URL (HTTP 404: Not found). Check the base URL."
 
 
 def test_services_that_ask_nobody_say_so():

@@ -133,7 +133,7 @@ def test_nothing_found_is_an_empty_list(search, searx):
         (status(400, "Invalid value"), ProviderRejected, "didn’t accept"),
         (html(401), ProviderRejected, "rejected the search .*need a key"),
         (html(403), ProviderRejected, "settings.yml"),
-        (html(404), ProviderRejected, "isn’t at this URL"),
+        (html(404), ProviderRejected, "wasn’t found at this URL"),
         (html(429), ProviderUnavailable, "rate limit"),
         (html(502), ProviderUnavailable, "502"),
         (status(302), ProviderRejected, "redirects"),
@@ -166,7 +166,7 @@ def test_a_folder_in_the_base_url_is_kept_for_servers_behind_a_proxy(searx):
     outcome = try_search(searx.profile(base_url=searx.origin + "/searxng/"))
 
     assert searx.asked[0].path == "/searxng/search"
-    assert "isn’t at this URL" in outcome.message
+    assert "wasn’t found at this URL" in outcome.message
 
 
 def test_the_test_button_shows_what_the_engines_said(searx):

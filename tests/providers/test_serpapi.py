@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.search.answers import parse_date, usable_url
 from beacon_site.providers.search.base import SERVICES, SearchOptions, SearchProfile, get_search
-from beacon_site.providers.search.results import parse_date, usable_url
 from beacon_site.providers.search.serpapi import ENGINES, SerpApiSearch
 from tests.providers import servers
 from tests.providers.loopback import json_answer

@@ -100,7 +100,7 @@ def test_nothing_found_is_an_empty_list(search, tavily):
         (status(503), ProviderUnavailable, "isn’t available .*503"),
         (status(302), ProviderRejected, "redirects"),
         (html(), ProviderUnavailable, "didn’t return JSON"),
-        (html(404), ProviderRejected, "isn’t at this URL"),
+        (html(404), ProviderRejected, "wasn’t found at this URL"),
         (cut(), ProviderUnavailable, "was lost"),
         (lambda _: json_answer({"ok": True}), ProviderUnavailable, "unknown format"),
         (lambda _: json_answer({"results": "x"}), ProviderUnavailable, "unknown format"),

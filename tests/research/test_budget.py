@@ -13,7 +13,7 @@ from django.utils import timezone
 from beacon_site.providers.llm.base import Usage
 from memory.models import ModelCall, Topic
 from memory.services.llm import spending
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.llm.asking import BudgetReached, check_month
 from research.models import Run, Step, TopicSettings
 from research.services.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
 from tests.providers.fakes import FAKE_PROFILE, FakeLanguageModel

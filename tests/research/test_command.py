@@ -211,5 +211,5 @@ def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: An
         by=topic.owner.actor
     )
 
-    with pytest.raises(CommandError, match="You’ve started 1 run in the last hour"):
+    with pytest.raises(CommandError, match="limit of 1 run per hour"):
         say(topic.title)

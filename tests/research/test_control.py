@@ -367,7 +367,7 @@ def test_no_more_pages_are_read_than_the_budget_allows_and_the_run_says_so(
     run = cast.carried_out(cast.started(topic))
 
     assert len(providers.pages.history) == run.read_count == 2
-    assert "2 of 3 new pages were read" in " ".join(run.warnings)
+    assert "read only 2 of 3 new pages" in " ".join(run.warnings)
     assert Hit.objects.filter(run=run, reading="not read").count() == 1
 
 

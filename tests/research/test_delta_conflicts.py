@@ -62,17 +62,17 @@ def test_an_item_leads_to_its_pair_and_the_pair_back_to_its_run(
     [
         ("left", "Resolved: the old sentence was kept."),
         ("right", "Resolved: the new sentence was kept."),
-        ("both", "Resolved: both were kept."),
+        ("both", "Resolved: both sentences were kept."),
     ],
 )
 def test_once_it_is_settled_the_report_says_how(
     browser: Client, disputed: DeltaItem, how: str, says: str
 ):
-    assert "Both were kept." in report(browser, disputed)
+    assert "Both facts were kept." in report(browser, disputed)
     settle(disputed, how)
 
     shown = report(browser, disputed)
-    assert says in shown and "Both were kept." not in shown
+    assert says in shown and "Both facts were kept." not in shown
 
 
 def test_a_pair_that_an_earlier_run_met_is_the_same_one(
@@ -97,7 +97,7 @@ def test_a_conflict_whose_fact_is_deleted_for_good_leaves_the_item(
 
     disputed.refresh_from_db()
     assert disputed.conflict_id is None
-    assert "Both were kept." in report(browser, disputed)
+    assert "Both facts were kept." in report(browser, disputed)
 
 
 def test_a_shared_report_leads_nobody_to_the_desk(disputed: DeltaItem, client: Client, alice: User):

@@ -64,7 +64,7 @@ def test_it_tells_goal_actions_result_and_next_steps(run: Run):
     said = note_of(run).content
     assert "**Goal:** Solid-state batteries" in said
     assert "pages read: 2, sources cited: 2, facts: " in said
-    assert "pilot line" in said and "None is scheduled" in said
+    assert "pilot line" in said and "No run is scheduled" in said
 
 
 def test_it_is_recalled_by_its_words(run: Run):

@@ -86,7 +86,7 @@ def test_a_hit_without_a_usable_address_is_left_out_and_the_run_says_so(
     work = searched(topic, providers, found(url), cast.hit(1))
 
     assert [hit.url for hit in work.run.hits.all()] == [cast.url(1)]
-    assert work.run.warnings == ["fake returned results without a usable URL. They were left out."]
+    assert work.run.warnings == ["Results from fake without a usable URL were left out."]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research.services.intent.rule import read, verdict
+from research.services.intent.weighing import read, verdict
 
 ENTRANTS = "Only tell me if prices or a new entrant"
 PRICE = "Cells now cost 83 euros per kilowatt hour."

@@ -113,7 +113,7 @@ def test_a_judge_that_fails_withholds_nothing_and_the_run_says_so(
     run = run_of(topic)
 
     assert withheld(run) == []
-    assert any(warning.startswith("No filter applied") for warning in run.warnings)
+    assert any(warning.startswith("No filter was applied") for warning in run.warnings)
 
 
 def test_what_the_model_leaves_out_is_told_and_counted(

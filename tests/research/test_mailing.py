@@ -99,5 +99,5 @@ def test_a_line_break_in_an_address_is_no_second_header(server: MailServer):
 def test_without_a_mail_server_it_is_said_what_to_do(settings: Any):
     settings.BEACON_MAIL = "none"
 
-    with pytest.raises(ProviderUnavailable, match="set EMAIL_URL, such as smtp"):
+    with pytest.raises(ProviderUnavailable, match="set EMAIL_URL, for example smtp"):
         send()

@@ -13,7 +13,17 @@ from starlette.responses import Response
 
 from memory.accounts import tokens
 from memory.agents.tools import registry as tools
-from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Topic, Trust, User
+from memory.models import (
+    Activity,
+    Agent,
+    ApiToken,
+    Membership,
+    MemoryFile,
+    Note,
+    Topic,
+    Trust,
+    User,
+)
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
 from memory.services.review import trust
@@ -22,6 +32,7 @@ from research.mcp.server import Caller, NoSuchResource
 from research.models import Report, Run
 from research.services.runs.execution import pipeline
 from research.services.runs.execution.starting import create_sample_topic, start_run
+from research.services.topics import sharing
 from tests.api.cast import Program
 from tests.research.factories import make_second_run, make_topic
 from tests.research.mcp_cast import token_of
@@ -135,15 +146,20 @@ def given(tool: str, values: dict[str, Any]) -> dict[str, Any]:
     return needed | {name: one for name, one in values.items() if name in schema["properties"]}
 
 
-@pytest.mark.parametrize("who", ["another user", "an admin"])
+@pytest.mark.parametrize(
+    "who", ["stranger", "admin", "viewer", "commenter", "editor", "member of another topic"]
+)
 def test_no_tool_shows_or_changes_what_is_of_another_owner(
     alice: User, bob: User, who: str
 ) -> None:
-    User.objects.filter(pk=bob.pk).update(
-        is_staff=who == "an admin", is_superuser=who == "an admin"
-    )
+    """Tools reach a person's own topics only, so a member gets no more than a stranger."""
+    User.objects.filter(pk=bob.pk).update(is_staff=who == "admin", is_superuser=who == "admin")
     note = write_note(alice, "rule", "Alice's ocelot sleeps.", by=alice.actor)
     topic = make_topic(alice, "Ocelot facts")
+    if who in Membership.Role.values:
+        sharing.add_member(topic, "bob", who, by=alice.actor)
+    elif who.startswith("member"):
+        sharing.add_member(make_topic(alice, "Trains"), "bob", "editor", by=alice.actor)
     run = make_second_run(topic)
     theirs = {
         "id": str(note.pk), "record_id": str(note.pk), "topic": topic.slug, "run": run.number,
@@ -338,7 +354,9 @@ def test_a_token_for_a_topic_calls_only_its_tools_and_sees_only_its_reports(alic
     called = {name: server.call(bound, name, {}) for name in tools.REGISTRY}
 
     refused = {
-        name for name, one in called.items() if "only for some topics" in said(one) and one.is_error
+        name
+        for name, one in called.items()
+        if "limited to certain topics" in said(one) and one.is_error
     }
     callable_names = {one.name for one in server.listed(bound)}
     assert set(tools.REGISTRY) - refused == callable_names == {"research_topic", "get_report"}

@@ -8,8 +8,12 @@ import pytest
 
 from memory.models import Observation, Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import edit_observation, remember_lines, write_observation
+from memory.services.observations.saving import (
+    Line,
+    edit_observation,
+    remember_lines,
+    write_observation,
+)
 from research.models import Run
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -222,7 +222,7 @@ def test_a_plan_that_was_made_anew_is_not_the_one_that_was_seen(run: Run, provid
 
     cast.carried_out(run)
 
-    with pytest.raises(PlanNotWaiting, match="A new plan has been created"):
+    with pytest.raises(PlanNotWaiting, match="A newer plan exists"):
         planning.accept(run, MINE, seen=first, by=run.topic.owner.actor)
 
 

@@ -20,8 +20,7 @@ from memory.models import (
     User,
 )
 from memory.services.notes.saving import point_at, supersede, write_note
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from memory.services.search import bm25
 from research.models import Report, Run
 from tests.providers.fakes import FakeLanguageModel

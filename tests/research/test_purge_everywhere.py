@@ -40,7 +40,6 @@ from memory.models import (
     User,
 )
 from memory.models.actors import Actor
-from memory.pages.trash import listing as trash_page
 from memory.services.content import snapshots
 from memory.services.content.items import store
 from memory.services.files.saving import save_file
@@ -51,6 +50,7 @@ from memory.services.observations.saving import write_observation
 from memory.services.records import acts as record_acts
 from memory.services.records import kinds as record_kinds
 from memory.services.records import traces
+from memory.services.records import trash as trash_page
 from memory.services.records.history import undo
 from memory.services.review import proposals as review_services
 from memory.services.review.risks import HoldReasons, Risk
@@ -430,6 +430,6 @@ def test_a_short_quote_of_a_long_text_is_gone_where_the_text_was_read(
 
     assert found(part) == set()
     waiting.refresh_from_db()
-    assert waiting.content == "I see.\n\n[deleted]\n\nNothing else."
+    assert waiting.content == "I see.\n\n[…]\n\nNothing else."
     assert not Proposal.objects.filter(pk=proposal.pk).exists()
-    assert Step.objects.get().output == {"note": "[deleted]"}
+    assert Step.objects.get().output == {"note": "[…]"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beacon_site.providers.search.keywords import keywords
+from beacon_site.providers.search.answers import keywords
 from memory.models import Topic
 from memory.services.llm import connections
 from research.services.runs.search import searching

@@ -14,8 +14,7 @@ from memory.agents.chat.conversation import ask, start
 from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust, Use
 from memory.models.actors import RESEARCH
 from memory.services.context.topic_block import best_for
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from memory.services.search.recall import recall
 from memory.tasks import follow_languages
 from research.models import Report

@@ -119,8 +119,8 @@ def test_a_trial_stores_nothing_and_says_so(
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ("{no json", "It isn’t valid JSON"),
-        ("[" * 20_000, "It isn’t valid JSON"),
+        ("{no json", "The value isn’t valid JSON"),
+        ("[" * 20_000, "The value isn’t valid JSON"),
         ("[]", "JSON: Input should be"),
         (json.dumps(MEMORY | {"seenUrls": "https://x.org"}), "seenUrls: Input should be a valid"),
         (json.dumps(MEMORY | {"keyFacts": [7]}), "keyFacts.0: Input should be a valid string"),
@@ -154,7 +154,7 @@ def test_a_key_of_another_type_is_told(
     with pytest.raises(CommandError, match="1 rejected"):
         imported(settings)
 
-    assert "Its value is a list, not a string" in capsys.readouterr().err
+    assert "The value is a list, not a string" in capsys.readouterr().err
 
 
 def test_what_does_not_fit_is_left_out_and_counted(

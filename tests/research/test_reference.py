@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command, load_command_class
 
 from beacon_site.env import READ
-from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.base import BY_NAME
 from memory.agents.tools.registry import REGISTRY
 from research.api.joined import api
 from research.management.commands import document

@@ -123,15 +123,15 @@ def test_a_service_that_the_site_has_shut_out_is_said(topic: Topic, settings: An
     work = was(["hackernews"])(topic)
 
     (gone,) = searching.unavailable_services(work, work.run.rerun_of)
-    assert gone.endswith("BEACON_SEARCH doesn’t include it")
+    assert gone.endswith("BEACON_SEARCH doesn’t include this service")
 
 
 @pytest.mark.parametrize(
     ("before", "now", "says"),
     [
-        ("old-model", "new-model", "written by old-model. This run uses new-model"),
-        ("old-model", "", "written by old-model. No model is set up now"),
-        ("extractive", "new-model", "written without a model. This run uses new-model"),
+        ("old-model", "new-model", "used old-model. This run uses new-model"),
+        ("old-model", "", "used old-model. No model is set up now"),
+        ("extractive", "new-model", "didn’t use a model. This run uses new-model"),
         ("new-model", "new-model", ""),
         ("extractive", "", ""),
     ],
@@ -179,5 +179,5 @@ def test_it_is_one_start_like_any_other(first: Run, topic: Topic, settings: Any)
         starting.rerun(first, by=topic.owner.actor)
 
     settings.BEACON_RUNS_PER_HOUR = 2
-    with pytest.raises(NotNow, match="You’ve started 2 runs"):
+    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
         starting.rerun(first, by=topic.owner.actor)

@@ -59,5 +59,5 @@ def test_without_chromium_the_run_says_what_an_admin_can_do(
 
     hit = run.hits.get()
     assert hit.reading == Hit.Reading.FAILED
-    assert hit.reason.startswith("This page needs JavaScript. An admin can install Chromium")
+    assert hit.reason.startswith("This page needs JavaScript. To read such pages, an admin")
     assert run.warnings.count(WARNING) == 1

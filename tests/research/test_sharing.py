@@ -158,7 +158,7 @@ def test_so_many_can_be_added_an_hour(topic: Topic, bob: User, monkeypatch: Any)
     first = sharing.add_member(topic, "nobody", "viewer", by=topic.owner.actor)
     sharing.remove_member(first, by=topic.owner.actor)
 
-    with pytest.raises(NotNow, match="which is the limit"):
+    with pytest.raises(NotNow, match="reached the limit of"):
         sharing.add_member(topic, "bob", "viewer", by=topic.owner.actor)
     assert not Membership.objects.exists()
 
@@ -236,7 +236,7 @@ def test_the_hourly_limit_counts_simultaneous_requests_for_other_topics(
     monkeypatch.setattr(Membership, "MOST_AN_HOUR", 1)
     by = topic.owner.actor
 
-    with pytest.raises(NotNow, match="which is the limit"):
+    with pytest.raises(NotNow, match="reached the limit of"):
         while_open(
             lambda: sharing.add_member(topic, "bob", "viewer", by=by),
             lambda: sharing.add_member(other, "carol", "viewer", by=by),

@@ -9,7 +9,7 @@ import pytest
 
 from memory.models import Activity, RefusedSource, SeenUrl, Source, SourceRule, Topic
 from memory.models.errors import InvalidValue, LimitReached
-from memory.pages.trash.forget import forget_url, remember_url
+from memory.pages.trash import forget_url, remember_url
 from research.models import Hit, Run, TopicSettings
 from research.services.runs.execution import starting
 from research.services.runs.search import reading
@@ -181,12 +181,12 @@ def test_what_was_never_seen_cannot_be_forgotten(topic: Topic):
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("example.org", "begins with http"),
+        ("example.org", "starts with http"),
         ("http://127.0.0.1/", "number, not a name"),
         ("http://router/", "has no dot"),
         ("https://example.org:8443/", "ports 80 and 443"),
         ("https://me:pw@example.org/", "username"),
-        ("ftp://example.org/", "begins with http"),
+        ("ftp://example.org/", "starts with http"),
     ],
 )
 def test_an_address_that_no_run_may_open_is_explained(topic: Topic, address: str, told: str):

@@ -146,8 +146,7 @@ def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, setti
             start(topic)
 
     assert str(refused.value) == (
-        "You’ve started 2 runs in the last hour, which is the limit. "
-        "You can start the next one at 21:10 (in 10 min). Scheduled runs aren’t affected."
+        "You’ve reached the limit of 2 runs per hour. You can start the next one at 21:10 (in 10 min). Scheduled runs aren’t affected."
     )
     assert refused.value.retry_after == 600
 
@@ -160,9 +159,9 @@ def test_a_retry_by_hand_counts_as_a_start(topic: Topic, settings: Any):
         starting.retry_run(run, by=topic.owner.actor)
         run.ask_to_cancel(by=topic.owner.actor)
 
-    with pytest.raises(NotNow, match="You’ve started 2 runs"):
+    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
         starting.retry_run(run, by=topic.owner.actor)
-    with pytest.raises(NotNow, match="You’ve started 2 runs"):
+    with pytest.raises(NotNow, match="limit of 2 runs per hour"):
         start(topic)
 
 

@@ -66,7 +66,7 @@ def test_the_limit_of_runs_an_hour_is_told_in_words(alice: User, settings: Any) 
     refused = call(alice, "research_topic", topic="Wind power")
 
     assert refused.data["error"] == "limit"
-    assert "in the last hour, which is the limit" in refused.text
+    assert "reached the limit of" in refused.text
     assert refused.data["retry_after"] > 0
 
 

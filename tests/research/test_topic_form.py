@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from beacon_site.providers.search.base import SERVICES
-from memory.pages.accounts.forms import TimeZoneField
+from memory.accounts.forms import TimeZoneField
 from research.services.runs.execution.starting import create_topic
 from research.services.topics import topic_form
 from research.services.topics.settings.editing import NotADomain, domain_from, shown

@@ -10,8 +10,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Report, Run, TopicNews
-from research.services.reports import since_read, topic_news
-from research.services.reports.topic_news import TopicSummary
+from research.services.reports import since_read
+from research.services.reports.since_read import TopicSummary
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 Act = Callable[[Topic], object]
@@ -35,7 +35,7 @@ def rows(topic: Topic) -> list[TopicNews]:
 
 
 def told(topic: Topic) -> TopicSummary:
-    return topic_news.told_of(rows(topic))[topic.pk]
+    return since_read.told_of(rows(topic))[topic.pk]
 
 
 def last(topic: Topic) -> Run:
@@ -95,7 +95,7 @@ def test_what_lists_do_not_tell_counts_nothing_anew(topic: Topic):
 def test_what_changes_while_it_is_counted_is_not_missed(topic: Topic):
     seen = rows(topic)
     make_item(last(topic), "new", "A third plant opens.")
-    topic_news.count(seen)
+    since_read.count(seen)
 
     assert [row.is_stale for row in rows(topic)] == [True]
     assert told(topic).new == 2
@@ -111,8 +111,8 @@ def test_what_another_version_counted_is_counted_anew(topic: Topic):
 def test_the_tick_counts_what_is_stale(topic: Topic, alice: User):
     make_report(make_run(make_topic(alice, "Sodium cells")))
 
-    assert topic_news.catch_up() == 2
-    assert topic_news.catch_up() == 0
+    assert since_read.catch_up() == 2
+    assert since_read.catch_up() == 0
 
 
 def test_a_topic_that_is_deleted_for_good_leaves_nothing(topic: Topic, alice: User):
@@ -141,7 +141,7 @@ def test_of_many_stale_topics_only_the_newest_are_told_whole(
         make_report(make_run(topic))
 
     with django_assert_max_num_queries(5):
-        found = topic_news.told_of(TopicNews.objects.of(alice), newest=2)
+        found = since_read.told_of(TopicNews.objects.of(alice), newest=2)
 
     assert [found[topic.pk].runs for topic in topics] == [0, 0, 2, 2]
     assert {one.unread for one in found.values()} == {2}
@@ -158,10 +158,10 @@ def test_home_reads_of_many_topics_those_with_the_newest_reports_and_the_stale(
         make_report(make_run(one))
     Report.objects.get(run__topic=topics[4]).mark_read()
     make_report(make_run(make_topic(bob, "Another's")))
-    topic_news.catch_up()
+    since_read.catch_up()
     make_report(make_run(topics[0]))
 
-    found = topic_news.foremost(alice, 2)
+    found = since_read.foremost(alice, 2)
 
     at = Report.objects.get(run__topic=topics[4]).read_at
     assert at is not None

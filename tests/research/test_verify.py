@@ -11,7 +11,7 @@ from memory.models import ContentItem, Revision, Topic, User
 from memory.services.records.invariants import INVARIANTS
 from memory.services.search.bm25 import rebuild_owner
 from research.models import Delivery, Run, Schedule, Step
-from research.services.reports import topic_news
+from research.services.reports import since_read
 from research.services.runs.execution import pipeline
 from research.services.schedules import scheduling
 from tests.research.factories import make_hit, make_run, make_topic
@@ -122,13 +122,13 @@ def test_what_only_a_person_can_repair_is_reported_and_stays(
 
 
 def test_unread_reports_are_counted_again(topic: Topic) -> None:
-    topic_news.catch_up()
+    since_read.catch_up()
     assert broken() == {}
     sql("""UPDATE research_topicnews SET told = jsonb_set(told, '{unread}', '7')""")
 
     assert broken() == {"unread-counts": 1}
     assert broken(fix=True) == {}
-    topic_news.catch_up()
+    since_read.catch_up()
     assert broken() == {}
 
 

@@ -52,7 +52,7 @@ def test_a_rule_with_a_part_is_kept_in_one_spelling(topic: Topic, typed: str, ke
     [
         (PLANS + " | css: div[", "isn’t a valid CSS selector"),
         (PLANS + " | .prices", "isn’t valid here"),
-        ("library:x | css: p", "Only web pages can have a part"),
+        ("library:x | css: p", "select a part of a library document"),
     ],
 )
 def test_a_bad_part_is_refused_with_words(topic: Topic, typed: str, told: str):

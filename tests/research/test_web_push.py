@@ -260,7 +260,7 @@ def test_the_page_names_the_browser_and_works_only_with_its_script(
     ).content.decode()
     assert web_push.public_key() in page
     assert 'value="Firefox on Linux"' in page
-    assert "This needs JavaScript" in page
+    assert "Browser notifications need JavaScript" in page
 
     refused = client.post("/settings/channels/new/browser/", {"name": "Desk", "reports": "each"})
     assert "The browser didn’t subscribe" in refused.content.decode()

@@ -25,7 +25,7 @@ from beacon_site.db.errors import (
     retried,
 )
 from memory import tasks
-from memory.accounts import deletion
+from memory.accounts import people
 from memory.models import BulkAct, Note
 from memory.pages.records import bulk
 from memory.services.notes import saving as notes
@@ -217,11 +217,11 @@ def test_deleting_an_account_that_takes_too_long_is_not_tried_again(
     admin: Any, slow: Any, monkeypatch: pytest.MonkeyPatch
 ):
     tries = []
-    usual = deletion._delete
-    monkeypatch.setattr(deletion, "_delete", lambda *who: (tries.append(who), usual(*who)))
+    usual = people._delete
+    monkeypatch.setattr(people, "_delete", lambda *who: (tries.append(who), usual(*who)))
 
     with pytest.raises(DatabaseError) as met:
-        deletion.delete_account(slow, typed=slow.get_username(), by=admin)
+        people.delete_account(slow, typed=slow.get_username(), by=admin)
 
     assert (len(tries), failure_of(met.value)) == (1, SLOW)
     assert get_user_model().objects.filter(pk=slow.pk).exists()

@@ -17,9 +17,9 @@ from beacon_site.text.messages import Message, gettext, joined, loaded, ngettext
 from memory.models import Revision, User
 from memory.services.notes.saving import write_note
 from research.models import Run, Step
-from research.pages import home
+from research.pages import home, topic_list
 from research.services.sources import figures
-from research.services.topics import page as topic_page
+from research.services.topics import facts as topic_facts
 from tests.research.factories import make_fact, make_hit, make_run, make_topic
 
 LATE = "the worker stopped unexpectedly %(n)d times"
@@ -167,7 +167,7 @@ def test_what_is_read_by_sql_is_in_the_readers_language_too(alice: User) -> None
         told = worded(stored(text))
         [row] = figures.page_of(topic, figures.Question(by_domain=False))
         [going] = home.unfinished_runs(alice)
-        [gone] = topic_page.timeline_of(topic).rows
+        [gone] = topic_facts.timeline_of(topic).rows
         reason = gone.change.reason if gone.change else ""
         assert told != text and row.why == told and reason == told
         assert going.step is not None and going.step.detail == told
@@ -192,7 +192,7 @@ def test_search_looks_at_the_text_that_the_reader_sees(alice: User) -> None:
     other = make_run(topic, saved=False, status="failed", error="The code was 7.")
 
     def found(words: str) -> set[int]:
-        return {one.run.pk for one in topic_page.runs_of(topic, QueryDict(f"q={words}")).rows}
+        return {one.run.pk for one in topic_list.runs_of(topic, QueryDict(f"q={words}")).rows}
 
     assert found("STOPPED") == {run.pk} and found("code") == {other.pk} and found("with") == set()
     with translation.override("de"):

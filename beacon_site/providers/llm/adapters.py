@@ -40,8 +40,7 @@ from beacon_site.providers.llm.base import (
 )
 from beacon_site.providers.llm.endpoints import address_of, kind_of
 from beacon_site.providers.llm.openai_errors import error_of, failure_for
-from beacon_site.providers.search.answers import parsed, plain_text
-from beacon_site.providers.search.results import one_line
+from beacon_site.providers.search.answers import one_line, parsed, plain_text
 from beacon_site.text.messages import gettext as _
 
 

@@ -38,7 +38,7 @@ from beacon_site.providers.llm.openai_reply import (
     TooManyTokens,
     read_reply,
 )
-from beacon_site.providers.search.results import text_of_html
+from beacon_site.providers.search.answers import text_of_html
 from beacon_site.text.messages import gettext as _
 
 # --- transport ---------------------------------------------------------------------------------

@@ -128,8 +128,8 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
         return f"{text} {_percent(kind.hint)}" if kind.name == "azure" else text
     if status == 404:
         return _(
-            "%(host)s has nothing at this URL, or no model “%(model)s” (%(why)s). "
-            "Check the name and the base URL, which usually ends in /v1."
+            "%(host)s has no model “%(model)s”, or the base URL is wrong (%(why)s). "
+            "Check both. The base URL usually ends in /v1."
         )
     if 300 <= status < 400:
         return _("%(host)s redirects to another URL (HTTP %(status)d). Correct the base URL.")

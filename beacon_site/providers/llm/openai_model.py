@@ -23,8 +23,7 @@ from beacon_site.providers.llm.base import (
     Tool,
     Usage,
 )
-from beacon_site.providers.llm.endpoint_facts import PATIENCE, missing_model
-from beacon_site.providers.llm.endpoints import kind_of
+from beacon_site.providers.llm.endpoints import PATIENCE, kind_of, missing_model
 from beacon_site.providers.llm.openai_errors import is_final, is_missing_model
 from beacon_site.providers.llm.openai_reply import (
     CallFailed,

@@ -16,15 +16,20 @@ from beacon_site.net.errors import (
 )
 from beacon_site.net.rate_limit import waiting_at_most
 from beacon_site.providers.llm.base import JSON_MODES, Answer, LlmProfile, Message, Tool, Usage
-from beacon_site.providers.llm.endpoint_facts import (
+from beacon_site.providers.llm.endpoints import (
     context_tokens,
     embedding_dimensions,
+    kind_of,
     list_models,
 )
-from beacon_site.providers.llm.endpoints import kind_of
 from beacon_site.providers.llm.openai_model import EndpointCapabilities, OpenAIModel
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile, get_search
-from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.base import (
+    BY_NAME,
+    SearchHit,
+    SearchOptions,
+    SearchProfile,
+    get_search,
+)
 from beacon_site.text.messages import gettext as _
 
 PROBE_TOKENS = 512  # a thinking model spends a few hundred before its one word

@@ -22,14 +22,15 @@ from beacon_site.providers.search.answers import (
     endpoint,
     failure,
     hit_of,
+    keywords,
+    one_line,
+    parse_date,
     parsed,
+    phrase,
     plain_text,
     said,
 )
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.keywords import keywords, phrase
-from beacon_site.providers.search.results import one_line, parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 PACE = MinInterval("arXiv", "arxiv.org", seconds=3)

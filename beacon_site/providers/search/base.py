@@ -1,4 +1,7 @@
-"""The interface of search services, and its data."""
+"""The search services: what each is for and needs, their interface, and its data.
+
+Settings, forms, pages, documentation and adapters read CATALOGUE. Adapters aren't imported here.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,137 @@ from datetime import date, datetime
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.providers.search.catalogue import CATALOGUE
 from beacon_site.text.messages import gettext as _
+
+KEY, ADDRESS = "key", "address"
+"""What a service can need before it works; "" means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchService:
+    """One service.
+
+    `adapter` is the "module:name" that creates its provider from a profile, usually a class (""
+    for the library, whose rows belong to the memory app).  `vendor_url` is its own origin, which
+    `url_variable` replaces; `key_variable` is the variable of its key.  `queries_a_run` limits how
+    many of a run's queries it gets, best first, since its rate limit would make a run wait (None:
+    all).  `usual` means that topics without selected services use it once it is set up.
+    """
+
+    name: str
+    label: str | Promise
+    about: str | Promise
+    needs: str = ""
+    adapter: str = ""
+    vendor_url: str = ""
+    key_variable: str = ""
+    url_variable: str = ""
+    queries_a_run: int | None = None
+    usual: bool = True
+
+    @property
+    def is_set_up_in_settings(self) -> bool:
+        """Whether Settings → Models and search has a URL, and perhaps a key, for it."""
+        return bool(self.url_variable)
+
+
+_HERE = "beacon_site.providers.search."
+
+CATALOGUE = (
+    SearchService(
+        "serpapi",
+        "SerpAPI",
+        gettext_lazy("Google, News, Scholar, Jobs and Bing"),
+        needs=KEY,
+        adapter=_HERE + "serpapi:SerpApiSearch",
+        vendor_url="https://serpapi.com",
+        key_variable="SERPAPI_API_KEY",
+        url_variable="SERPAPI_BASE_URL",
+    ),
+    SearchService(
+        "tavily",
+        "Tavily",
+        gettext_lazy("web search for agents"),
+        needs=KEY,
+        adapter=_HERE + "tavily:TavilySearch",
+        vendor_url="https://api.tavily.com",
+        key_variable="TAVILY_API_KEY",
+        url_variable="TAVILY_BASE_URL",
+    ),
+    SearchService(
+        "brave",
+        "Brave",
+        gettext_lazy("web search with its own index"),
+        needs=KEY,
+        adapter=_HERE + "brave:BraveSearch",
+        vendor_url="https://api.search.brave.com",
+        key_variable="BRAVE_API_KEY",
+        url_variable="BRAVE_BASE_URL",
+    ),
+    SearchService(
+        "searxng",
+        "SearXNG",
+        gettext_lazy("a metasearch server that you host"),
+        needs=ADDRESS,
+        adapter=_HERE + "searxng:SearxngSearch",
+        url_variable="SEARXNG_BASE_URL",
+    ),
+    SearchService(
+        "wikipedia",
+        "Wikipedia",
+        gettext_lazy("encyclopedia articles in the topic’s language"),
+        adapter=_HERE + "wikipedia:WikipediaSearch",
+        vendor_url="https://en.wikipedia.org",
+        url_variable="WIKIPEDIA_BASE_URL",
+    ),
+    SearchService(
+        "arxiv",
+        "arXiv",
+        gettext_lazy("research papers, limited to one query every 3 seconds"),
+        adapter=_HERE + "arxiv:ArxivSearch",
+        vendor_url="https://export.arxiv.org",
+        url_variable="ARXIV_BASE_URL",
+        queries_a_run=3,
+    ),
+    SearchService(
+        "hackernews",
+        "Hacker News",
+        gettext_lazy("links and discussions about technology"),
+        adapter=_HERE + "hackernews:HackerNewsSearch",
+        vendor_url="https://hn.algolia.com",
+        url_variable="HACKERNEWS_BASE_URL",
+    ),
+    SearchService(
+        "gdelt",
+        "GDELT",
+        gettext_lazy("world news, limited to one query every 6 seconds, and often unavailable"),
+        adapter=_HERE + "gdelt:GdeltSearch",
+        vendor_url="https://api.gdeltproject.org",
+        url_variable="GDELT_BASE_URL",
+        queries_a_run=2,
+        # It refuses often (providers.md 4), so only topics that select it use it.
+        usual=False,
+    ),
+    SearchService(
+        "feeds",
+        "Feeds",
+        gettext_lazy("RSS and Atom feeds listed in the topic"),
+        adapter=_HERE + "feeds:feed_search",
+    ),
+    SearchService("library", gettext_lazy("Library"), gettext_lazy("your own documents")),
+    SearchService(
+        "sample",
+        gettext_lazy("Sample"),
+        gettext_lazy("bundled articles about PostgreSQL, available offline"),
+        adapter=_HERE + "sample:SampleSearch",
+        usual=False,
+    ),
+)
+BY_NAME = {service.name: service for service in CATALOGUE}
 
 SERVICES = tuple(service.name for service in CATALOGUE)
 """The services that a topic can use, in the order of the form."""

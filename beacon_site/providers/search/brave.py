@@ -15,9 +15,8 @@ from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.net.http import Reply, ServiceHttp, retry_after
 from beacon_site.net.rate_limit import MinInterval
 from beacon_site.providers.search import answers
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.results import parse_date
+from beacon_site.providers.search.answers import parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 

@@ -27,8 +27,7 @@ from beacon_site.net.errors import (
     ServiceUnreachable,
 )
 from beacon_site.net.extract import get_extractor
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.results import (
+from beacon_site.providers.search.answers import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
     host_in,
@@ -36,6 +35,7 @@ from beacon_site.providers.search.results import (
     text_of_html,
     usable_url,
 )
+from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)
@@ -200,7 +200,7 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     if parsed is None:
         raise ProviderRejected(
             _(
-                "Reading the feed at %(url)s exceeded the limits on time or memory, which can be a sign of an attack."
+                "Reading the feed at %(url)s exceeded the time or memory limit. This can be a sign of an attack."
             )
             % {"url": url}
         )

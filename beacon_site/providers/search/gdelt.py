@@ -23,14 +23,15 @@ from beacon_site.providers.search.answers import (
     failure,
     hit_of,
     json_object,
+    keywords,
     list_of,
     odd_shape,
+    one_line,
+    parse_date,
+    phrase,
     plain_text,
 )
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.keywords import keywords, phrase
-from beacon_site.providers.search.results import one_line, parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 # GDELT asks for five seconds, but counts them on arrival, after network delays.

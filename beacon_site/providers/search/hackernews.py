@@ -13,13 +13,13 @@ from beacon_site.providers.search.answers import (
     endpoint,
     hit_of,
     json_object,
+    keywords,
     list_of,
     odd_shape,
+    parse_date,
+    usable_url,
 )
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.keywords import keywords
-from beacon_site.providers.search.results import parse_date, usable_url
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 
 VENDOR_URL = BY_NAME["hackernews"].vendor_url
 ITEM_URL = "https://news.ycombinator.com/item?id="

@@ -11,9 +11,8 @@ from typing import Any
 from beacon_site.net.errors import ServiceRefused
 from beacon_site.net.http import Reply, ServiceHttp
 from beacon_site.providers.search import answers
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.results import LONGEST_TITLE, one_line, parse_date
+from beacon_site.providers.search.answers import LONGEST_TITLE, one_line, parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 SERVICE = BY_NAME["searxng"]

@@ -16,9 +16,8 @@ import structlog
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable, ServiceRefused
 from beacon_site.net.http import ServiceHttp
 from beacon_site.providers.search import answers
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.results import parse_date
+from beacon_site.providers.search.answers import parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)

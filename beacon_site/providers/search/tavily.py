@@ -7,9 +7,8 @@ from typing import Any
 
 from beacon_site.net.http import ServiceHttp
 from beacon_site.providers.search import answers
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.results import parse_date
+from beacon_site.providers.search.answers import parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 
 VENDOR = BY_NAME["tavily"]
 LONGEST_QUERY = 399  # characters; Tavily answers 400 to longer ones

@@ -21,13 +21,13 @@ from beacon_site.providers.search.answers import (
     endpoint,
     hit_of,
     json_object,
+    keywords,
     list_of,
     odd_shape,
+    one_line,
+    parse_date,
 )
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME
-from beacon_site.providers.search.keywords import keywords
-from beacon_site.providers.search.results import one_line, parse_date
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 
 PACE = MaxConcurrent("Wikipedia", "wikipedia.org", count=3)

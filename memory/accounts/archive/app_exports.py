@@ -30,7 +30,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy
 
-from beacon_site.net.media_types import HTML
+from beacon_site.net.charsets import HTML
 from beacon_site.text import values
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
@@ -604,7 +604,7 @@ def _gemini_cells(name: str, open_file: Opener) -> Iterator[_GeminiEntry | Probl
         if place is None:
             where = _("%(file)s, entry %(n)d") % {"file": name, "n": number}
             yield Problem(
-                where, _("It has no date, so the question and the answer can’t be separated")
+                where, _("The entry has no date, so its question and answer can’t be separated")
             )
             continue
         at = _moment(lines[place].strip())
@@ -940,7 +940,8 @@ def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Ou
             outcome.refuse(one.where, str(exc))
             for other in found[found.index(one) + 1 :]:
                 outcome.refuse(
-                    other.where, _("Review what’s pending in the Inbox, then import this again.")
+                    other.where,
+                    _("Review the pending items in the Inbox, then import this file again."),
                 )
             return
         except MemoryRefused as exc:

@@ -32,7 +32,7 @@ from memory.models import Activity, Note, Observation, Revision, Trust, User
 from memory.models.errors import InvalidValue
 from memory.services.notes.checks import NoteChecks, listed, usual_stability
 from memory.services.notes.saving import expiry
-from memory.services.observations.lines import single
+from memory.services.observations.saving import single
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file
 _MARKDOWN = (".md", ".markdown", ".txt")

@@ -413,7 +413,7 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
         told = {"have": grouped(budget.used), "most": grouped(budget.most)}
         raise ImportRejected(
             _(
-                "With this import, the fact files would be %(have)s bytes, but the limit is %(most)s. Nothing was imported."
+                "With this import, the fact files would be %(have)s bytes, but the limit is %(most)s. Nothing was imported. Shorten them, then import again."
             )
             % told
         )
@@ -674,7 +674,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "revisions",
-        gettext_lazy("revisions"),
+        gettext_lazy("record versions"),
         memory.Revision,
         key=("record_id", "version", "created"),
         problem=revision_problem,

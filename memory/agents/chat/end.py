@@ -30,13 +30,12 @@ from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import ngettext
 from memory.agents import reflection as reflection_services
 from memory.agents.chat.conversation import LOG_DAYS, is_to_keep
-from memory.agents.chat.prompt import ASK, transcript_of, words_trust
+from memory.agents.chat.turn import ASK, transcript_of, words_trust
 from memory.agents.reflection import EntryContent, findings_in, why_not_talk
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
 from memory.services.notes.saving import lowest_trust, write_note
 from memory.services.observations.consolidation import (
     keep_lines,
@@ -90,7 +89,7 @@ def finish(reflection_id: int) -> bool:
     rows = Session.objects.select_related("owner", "agent")
     session = rows.filter(pk=row.source.partition(":")[2]).first()
     if session is None or session.trashed_at is not None:
-        _skip(row, _("the session is in Trash, so nothing was saved"))
+        _skip(row, _("the conversation is in Trash, so nothing was saved"))
     elif blocked := _why_blocked(session):
         _skip(row, blocked)
     else:
@@ -153,7 +152,7 @@ def _is_held(
             source=source_of(session.pk),
             before={},
             after=after,
-            why=_("saved from a session that ended"),
+            why=_("saved when the conversation ended"),
             held=why,
         )
     return bool(why)
@@ -210,7 +209,7 @@ def _log_requests(session: Session) -> None:
     if not requests or _written(session, Note.Kind.LOG, TAG):
         return
     told = {"title": session.title, "day": _day(session)}
-    head = _("Asked in the session “%(title)s”, %(day)s:") % told
+    head = _("Asked in the conversation “%(title)s”, %(day)s:") % told
     lines = "\n".join(f"- {text}" for text in requests[:MOST_REQUESTS])
     trust = words_trust(session)
     if trust != Trust.OWNER and injection_reason(lines):
@@ -263,7 +262,7 @@ def _summarise(session: Session) -> None:
         _("Result"): " " + (shorten(result, LONGEST_RESULT) or _("no answer was given")),
         _("Next steps"): "".join(f"\n- {step}" for step in [s for s in steps if s][:MOST_STEPS]),
     }
-    title = _("Session “%(title)s”, %(day)s") % told
+    title = _("Conversation “%(title)s”, %(day)s") % told
     content = "\n\n".join([title, *(f"**{k}:**{v}" for k, v in parts.items() if v)])
     trust = lowest_trust([Trust.AGENT, trust_of(session)])
     if injection_reason(content):
@@ -277,7 +276,7 @@ def _actions(said: list[Message]) -> str:
     words = ngettext("%(n)d message from the user", "%(n)d messages from the user", n) % {"n": n}
     if not tools:
         return words
-    return _("%(messages)s, called %(tools)s") % {
+    return _("%(messages)s. Tools used: %(tools)s") % {
         "messages": words,
         "tools": ", ".join(dict.fromkeys(tools)),
     }

@@ -27,8 +27,7 @@ from memory.models.errors import MemoryRefused
 from memory.models.remembered import OWNER_SCOPE
 from memory.services.context.layers import CHARACTERS, MOST_CHARACTERS, Context, build_context
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter, check_month
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model, check_month
 
 ASK = "ask"  # Beacon's own agent
 PATIENCE = timedelta(minutes=10)  # how long the page waits for the answers
@@ -110,7 +109,7 @@ class AskedAnswers:
 def ask(owner: User, query: ContextQuery) -> AskedAnswers:
     """Have a worker ask the model twice. Raises CannotAsk if that isn't possible."""
     if not query.message:
-        raise CannotAsk(_("First enter a message for the model to answer."))
+        raise CannotAsk(_("Enter a message for the model to answer."))
     if not query.without:
         raise CannotAsk(_("Clear at least one memory’s checkbox first."))
     if connections.llm_profile() is None:

@@ -34,8 +34,7 @@ from memory.agents.tools.output_store import ResultStore, StoredOutput
 from memory.agents.tools.types import MemoryTool, ToolContext
 from memory.models import Topic
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, Meter
+from memory.services.llm.asking import BudgetReached, Meter, ask_model
 
 logger = structlog.get_logger(__name__)
 
@@ -323,7 +322,7 @@ class _Loop:
         return self._out_of_rounds(rounds)
 
     def _out_of_rounds(self, rounds: int) -> LoopResult:
-        words = _("Stopped after %(n)d rounds of tool calls, which is the limit.")
+        words = _("Stopped at the limit of %(n)d rounds of tool calls.")
         return self._result(rounds, ROUNDS, words % {"n": rounds})
 
     def _failed(self, rounds: int, exc: ProviderError | BudgetReached) -> LoopResult:

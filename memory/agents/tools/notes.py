@@ -37,14 +37,15 @@ from memory.services.observations.consolidation import (
     source_of,
     trust_in_answers,
 )
-from memory.services.observations.lines import (
+from memory.services.observations.saving import (
     MOST_LINES,
+    Remembered,
     batch,
     checked,
     checked_size,
     checked_source,
+    remember_lines,
 )
-from memory.services.observations.saving import Remembered, remember_lines
 from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 from memory.services.search import ratings

@@ -35,8 +35,7 @@ from memory.services.content.items import (
     retrieve,
     store,
 )
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import Meter
+from memory.services.llm.asking import Meter, ask_model
 
 FULL_TURNS = 1  # turns in which an action's first result is sent in full
 COMPACT_TURNS = (

@@ -348,7 +348,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
         parts.append(as_data("\n".join(outside)))
     if total > len(notes):
         told = {"n": len(notes), "total": grouped(total)}
-        parts.append(_("These are the newest %(n)d of %(total)s.") % told)
+        parts.append(_("These are the newest %(n)d of %(total)s notes.") % told)
     return ToolResult("\n\n".join(parts), data=data)
 
 

@@ -142,7 +142,7 @@ def call_tool(
 def _perform(context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any]) -> ToolResult:
     if context.only_topics and not tool.for_topics:
         words = _(
-            "“%(tool)s” wasn’t called because this token is only for some topics. Use %(known)s, or ask the user for a token without this limit."
+            "“%(tool)s” wasn’t called because this token is limited to certain topics. Use %(known)s, or ask the user for a token without this limit."
         )
         usable = ", ".join(one.name for one in REGISTRY.values() if one.for_topics)
         return refused("forbidden", words % {"tool": tool.name, "known": usable})

@@ -23,7 +23,7 @@ from memory.models.actors import Actor
 from memory.models.as_of import as_of, at
 from memory.models.remembered import OWNER_SCOPE, is_in_scopes
 from memory.services.notes.saving import lowest_trust
-from memory.services.observations.lines import Line, callers_source
+from memory.services.observations.saving import Line, callers_source
 from memory.services.review import proposals as review_services
 from memory.services.review.risks import are_own
 

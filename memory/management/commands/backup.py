@@ -35,7 +35,7 @@ class Command(MigratedCommand):
         )
         self.stderr.write(
             _(
-                "Also keep %(key)s in a separate place. Without it, the API keys stored in Settings can’t be decrypted and Beacon can’t check where the backup comes from."
+                "Also keep %(key)s in a separate place. Without it, Beacon can’t decrypt the API keys stored in Settings or verify where the backup comes from."
             )
             % {"key": _key()}
         )

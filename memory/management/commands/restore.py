@@ -142,7 +142,7 @@ class Command(BaseCommand):
             raise CommandError(f"{holds} {todo}")
         if yes:
             return
-        self.stdout.write(_("%(holds)s All of it will be deleted.") % {"holds": holds})
+        self.stdout.write(_("%(holds)s All of this data will be deleted.") % {"holds": holds})
         if not sys.stdin.isatty():
             raise CommandError(_("Nothing was restored. Add --yes to confirm in a script."))
         if input(_("Type %(word)s to confirm: ") % {"word": CONFIRM}).strip() != CONFIRM:

@@ -20,10 +20,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField, next_of, page_of_ours
 from memory.accounts import methods, sign_ins, single_sign_on
+from memory.accounts.forms import ConfirmForm
 from memory.models import Invitation, User
 from memory.models.errors import InvalidValue
-from memory.pages.accounts.forms import ConfirmForm
 from memory.pages.accounts.views import (
     HOME,
     dead_link,
@@ -32,7 +33,6 @@ from memory.pages.accounts.views import (
     sign_in_address,
     too_many_from_here,
 )
-from memory.pages.shared.responses import CleanTextField, next_of, page_of_ours
 
 GET_POST = require_http_methods(["GET", "POST"])
 
@@ -150,7 +150,8 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
     """Replace the recovery codes and show the new ones once."""
     if not methods.has_second_step(request.user):
         messages.info(
-            request, _("Recovery codes are a backup for an authenticator app. Set up an app first.")
+            request,
+            _("Recovery codes are a backup for an authenticator app. Set up the app first."),
         )
         return redirect("memory:sign-ins")
     form = _confirmed(request)
@@ -160,7 +161,7 @@ def recovery_codes(request: BeaconRequest) -> HttpResponse:
         request,
         form,
         title=_("New recovery codes"),
-        text=_("You’ll get 10 new codes. Your current ones stop working."),
+        text=_("You’ll get 10 new codes, and your current ones will stop working."),
         button=_("Create new codes"),
     )
 
@@ -192,7 +193,9 @@ def method_remove(request: BeaconRequest, pk: int) -> HttpResponse:
             "You’ll need only your password to sign in. Your recovery codes will be deleted too. Also remove Beacon from the app."
         )
     else:
-        text = _("You can no longer sign in with this passkey. Also delete it from your device.")
+        text = _(
+            "You’ll no longer be able to sign in with this passkey. Also delete it from your device."
+        )
     title = _("Remove %(name)s") % {"name": methods.name_of(row)}
     return _confirm_page(request, form, title=title, text=text, button=_("Remove"), is_risky=True)
 
@@ -277,7 +280,7 @@ def single_sign_on_unlink(request: BeaconRequest) -> HttpResponse:
         request,
         form,
         title=_("Unlink %(name)s") % {"name": name},
-        text=_("You can no longer sign in to Beacon with your account at %(name)s.")
+        text=_("You’ll no longer be able to sign in to Beacon with your account at %(name)s.")
         % {"name": name},
         button=_("Unlink"),
         is_risky=True,
@@ -365,7 +368,7 @@ class PasskeyForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=60,
         help_text=gettext_lazy(
-            "A name to recognize it by, such as the device or password manager."
+            "A name that helps you recognize the passkey, such as the device or password manager."
         ),
         error_messages={"required": gettext_lazy("Enter a name, such as “Laptop”.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),

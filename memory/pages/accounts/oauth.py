@@ -21,14 +21,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField
 from memory.accounts import oauth, sign_ins, tokens
+from memory.accounts.forms import LimitToTopics
 from memory.accounts.oauth import MOST_METADATA, Asked, OAuthError, SentBack
 from memory.accounts.tokens import resource_metadata
 from memory.models import User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
-from memory.pages.accounts.forms import LimitToTopics
-from memory.pages.shared.responses import CleanTextField
 
 logger = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class ConsentForm(LimitToTopics):
         max_length=LONGEST_NAME,
         error_messages={"required": gettext_lazy("Enter a name. It shows who wrote what.")},
         help_text=gettext_lazy(
-            "Shown on everything the app writes. If you enter the name of an existing agent, the app shares that agent’s working data."
+            "This name appears on everything the app writes. If you enter the name of an existing agent, the app shares that agent’s working data."
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )

@@ -29,15 +29,12 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.text.dates import zone_of
 from beacon_site.web.http import BeaconRequest, current_page
+from beacon_site.web.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.accounts import agents as accounts_agents
-from memory.accounts import deletion as account_deletion
 from memory.accounts import methods, people, sign_ins, single_sign_on, tokens
 from memory.accounts.archive import exporter, jobs
 from memory.accounts.archive.zips import ImportRejected
-from memory.accounts.people import works_here_alone
-from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
-from memory.models.errors import InvalidValue
-from memory.pages.accounts.forms import (
+from memory.accounts.forms import (
     AccountDeletionForm,
     AgentForm,
     FirstPasswordForm,
@@ -48,9 +45,11 @@ from memory.pages.accounts.forms import (
     SignInForm,
     TokenForm,
 )
+from memory.accounts.people import works_here_alone
+from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
+from memory.models.errors import InvalidValue
 from memory.pages.accounts.oauth import opened_by_app
 from memory.pages.shared.double_submit import submission
-from memory.pages.shared.responses import next_of, page_of_ours, redirect_to, staff_only
 from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
 from memory.services.context import identity
 
@@ -111,14 +110,14 @@ def _is_deleted(request: BeaconRequest, person: User, form: AccountDeletionForm)
     if not form.is_valid():
         return False
     try:
-        account_deletion.check_typed(person, form.cleaned_data["name"])
-        account_deletion.check_not_last_admin(person)
+        people.check_typed(person, form.cleaned_data["name"])
+        people.check_not_last_admin(person)
     except InvalidValue as exc:
         form.add_error("name" if exc.errors else None, str(exc))
         return False
     try:
         methods.check_confirmed(request, form.cleaned_data.get("password", ""))
-        account_deletion.delete_account(person, typed=form.cleaned_data["name"], by=request.user)
+        people.delete_account(person, typed=form.cleaned_data["name"], by=request.user)
     except InvalidValue as exc:
         form.take(exc)
         return False
@@ -131,7 +130,7 @@ def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> Ht
         "person": person,
         "is_own": is_own,
         "form": form,
-        "goes": account_deletion.deletion_summary(person),
+        "goes": people.deletion_summary(person),
         "stays": _why_it_stays(person),
         "tab": "sign-ins" if is_own else "people",
     }
@@ -143,7 +142,7 @@ def _page(request: BeaconRequest, person: User, form: AccountDeletionForm) -> Ht
 
 def _why_it_stays(person: User) -> str:
     try:
-        account_deletion.check_not_last_admin(person)
+        people.check_not_last_admin(person)
     except InvalidValue as exc:
         return str(exc)
     return ""
@@ -372,7 +371,7 @@ def _undo_access(request: BeaconRequest, pk: int, *, was_active: bool) -> str:
         raise PermissionDenied
     if get_object_or_404(User, pk=pk).is_active == was_active:
         raise InvalidValue(
-            _("This account’s access was changed in the meantime, so this couldn’t be undone.")
+            _("This account’s access has changed since then, so your change couldn’t be undone.")
         )
     _set_active(request, pk, active=was_active)
     return reverse("memory:people")
@@ -616,7 +615,7 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
     if tokens.revoke(token, by=request.actor):
         text = _("Token revoked. To give %(name)s access again, create a new token.")
         if hasattr(token, "grant"):
-            text = _("Access revoked. To give %(name)s access again, connect the app again.")
+            text = _("Access revoked. To restore it, connect %(name)s again.")
         messages.success(request, text % {"name": token.agent})
     else:
         messages.info(request, _("This token has already been revoked."))

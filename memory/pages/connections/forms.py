@@ -16,7 +16,7 @@ from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import DEFAULT_EMBEDDING_MODEL, LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
-from beacon_site.providers.search.catalogue import ADDRESS, KEY, SearchService
+from beacon_site.providers.search.base import ADDRESS, KEY, SearchService
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from memory.models import Connection, User
 from memory.models.llm import stored_price
@@ -97,7 +97,7 @@ class ConnectionForm(forms.Form):
                 "ending": self.key_ending
             }
         else:
-            told = _("No key is stored. What you enter is encrypted and never shown again.")
+            told = _("No key is stored. The key you enter is encrypted and never shown again.")
         self.fields["secret"].help_text = told
 
     def clean_secret(self) -> str:
@@ -165,7 +165,7 @@ class ConnectionForm(forms.Form):
             for name, field in self.fields.items()
             if name in given and self._is_others(name, given[name])
         ]
-        told = _("Someone else has changed this. Your changes haven’t been saved yet.")
+        told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
         todo = _("Save again to replace theirs with the values below.")
         if theirs:
             told = _("%(told)s Theirs: %(theirs)s.") % {
@@ -255,7 +255,7 @@ class ServiceForm(ConnectionForm):
 def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
-            "For example, http://127.0.0.1:8888. The server’s settings.yml must allow JSON: add json to “formats” under “search”."
+            "For example, http://127.0.0.1:8888. In the server’s settings.yml, add json to “formats” under “search”."
         )
     if service.name == "wikipedia":
         return _(
@@ -302,7 +302,9 @@ class FeedTestForm(forms.Form):
         try:
             urlsplit(url)
         except ValueError as exc:
-            raise ValidationError(_("Enter a valid URL. This one has no readable host.")) from exc
+            raise ValidationError(
+                _("Enter a valid URL. The host name in this one isn’t valid.")
+            ) from exc
         return url
 
 
@@ -330,7 +332,7 @@ class EmbeddingsForm(ConnectionForm):
         super().__init__(connections.EMBEDDINGS, data, row=row)
         if "base_url" not in self.fixed:
             self.fields["base_url"].help_text = gettext_lazy(
-                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, otherwise the small model on this machine."
+                "Usually ends in /v1. Leave empty to use the language model’s endpoint if it has embeddings, or else the small model on this machine."
             )
         self.order_fields(["base_url", "model", "secret", "remove_secret"])
 
@@ -359,7 +361,7 @@ KIND_CHOICES = [
 # More would be a price per token: the most expensive model costs a few hundred per million.
 DEAREST = Decimal(100_000)
 _NEGATIVE = gettext_lazy(
-    "Prices can’t be negative. Leave the field empty if the price is unknown, or enter 0 if it’s free."
+    "Prices can’t be negative. Leave the field empty if the price is unknown, or enter 0 if the model is free."
 )
 
 
@@ -403,7 +405,7 @@ def _other_fields() -> dict[str, forms.Field]:
             widget=forms.TextInput(attrs=attrs),
         ),
         "tasks": forms.MultipleChoiceField(
-            label=gettext_lazy("Use it for"),
+            label=gettext_lazy("Use this model for"),
             required=False,
             choices=TASK_LABELS,
             widget=forms.CheckboxSelectMultiple,
@@ -448,20 +450,22 @@ class ModelForm(ConnectionForm):
         required=False,
         max_length=200,
         help_text=gettext_lazy(
-            "Optional. A model at the same endpoint that also creates the embeddings for semantic search (see below)."
+            "Optional. A model at the same endpoint that creates the embeddings for semantic search."
         ),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
         ),
     )
     costs_nothing = forms.BooleanField(
-        label=gettext_lazy("It’s free"),
+        label=gettext_lazy("This model is free"),
         required=False,
-        help_text=gettext_lazy("For a model on your own machine. Its calls are free."),
+        help_text=gettext_lazy("For models that run on your own machine."),
     )
     price_in = _price(
         label=gettext_lazy("USD per million input tokens"),
-        help_text=gettext_lazy("Leave empty if unknown. Enter 0 if it’s free."),
+        help_text=gettext_lazy(
+            "Leave empty if the price is unknown. Enter 0 if the model is free."
+        ),
     )
     price_out = _price(label=gettext_lazy("USD per million output tokens"))
     context_tokens = forms.IntegerField(

@@ -19,15 +19,23 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.net.errors import ProviderError, ended_within, ms_since
-from beacon_site.providers.llm import endpoint_facts
+from beacon_site.providers.llm import endpoints
 from beacon_site.providers.llm.base import LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS
 from beacon_site.providers.llm.probing import ProbeResult, probe, try_search
-from beacon_site.providers.search.base import SearchOptions, SearchProfile, get_search
-from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from beacon_site.providers.search.base import (
+    ADDRESS,
+    BY_NAME,
+    KEY,
+    SearchOptions,
+    SearchProfile,
+    SearchService,
+    get_search,
+)
 from beacon_site.text.numbers import grouped
 from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import staff_only
 from memory.models import Connection, ModelCall, User
 from memory.pages.connections.forms import (
     ConnectionForm,
@@ -38,7 +46,6 @@ from memory.pages.connections.forms import (
     ServiceForm,
     service_form,
 )
-from memory.pages.shared.responses import staff_only
 from memory.services.llm import connections, embedders
 from memory.services.llm.asking import price
 from memory.services.search import embedding, vectors
@@ -103,8 +110,8 @@ def _structured(mode: str) -> Finding:
 
 def _tools(tools: bool | None) -> Finding:
     words = {
-        True: _("it calls them with valid arguments"),
-        False: _("it doesn’t call them"),
+        True: _("called with valid arguments"),
+        False: _("not called by the model"),
         None: _("couldn’t be tested"),
     }
     return Finding(_("Tools"), _look(tools), words[tools])
@@ -119,7 +126,7 @@ def _embeddings(model: str, dimensions: int | None) -> Finding:
 
 def _context(tokens: int | None, assumed: int) -> Finding:
     if tokens is None:
-        words = _("not reported (%(count)s tokens are assumed)")
+        words = _("not reported (Beacon assumes %(count)s tokens)")
         return Finding(_("Context size"), UNKNOWN, words % {"count": grouped(assumed)})
     return Finding(_("Context size"), YES, _("%(count)s tokens") % {"count": grouped(tokens)})
 
@@ -180,7 +187,7 @@ def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: boo
 def list_models(profile: LlmProfile) -> tuple[list[str], str]:
     """Return the names of an endpoint's models, or none and the reason."""
     try:
-        return ended_within(LISTING_SECONDS, lambda: endpoint_facts.list_models(profile)), ""
+        return ended_within(LISTING_SECONDS, lambda: endpoints.list_models(profile)), ""
     except ProviderError as exc:
         return [], str(exc)
     except TimeoutError:
@@ -230,11 +237,11 @@ def try_feed(url: str) -> ProbeResult:
         )
     except ProviderError as exc:
         return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
-    text = _("The feed is readable, but it has no entries.")
+    text = _("The feed can be read, but it has no entries.")
     if hits:
         text = ngettext(
             "The feed has 1 entry: “%(title)s”.",
-            "The feed has %(count)d entries (at most 50 are read). The newest is “%(title)s”.",
+            "The feed has %(count)d entries (Beacon reads at most 50). The newest is “%(title)s”.",
             len(hits),
         ) % {"count": len(hits), "title": hits[0].title}
     return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -11,23 +11,45 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.db.models import F, Func, Q, TextField
 from django.db.models.functions import Left
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.providers.llm.tokens import Size, counted
-from beacon_site.text.cleaning import clean, one_line, shorten
-from memory.models import ContentItem, Revision, SnapshotItem, Trust, Use, User, origins
+from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
+from beacon_site.text.numbers import grouped
+from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, refused
+from memory.models import (
+    ContentItem,
+    Revision,
+    Sensitivity,
+    SnapshotItem,
+    Trust,
+    Use,
+    User,
+    origins,
+)
 from memory.models.actors import Actor
 from memory.models.content import ContentQuerySet
-from memory.models.errors import InvalidValue
+from memory.models.errors import InvalidValue, MemoryRefused
+from memory.pages.records import saved_views
 from memory.pages.records.record import LOCK_MEANS, TRUST_MEANS
-from memory.pages.shared.filter_bar import Choice, Facet, day_facet, first_day
+from memory.pages.shared import filter_bar
+from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day
+from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
-from memory.services.content.items import change_all, due
+from memory.services.content.items import USED_IN, Usage, change_all, clear, due
 from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
@@ -144,7 +166,7 @@ def items_wanted(user: User, wanted: Filters) -> ContentQuerySet:
     return rows
 
 
-def page(user: User, wanted: Filters, *, cursor: str = "") -> Page:
+def listed(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     """Return one page of rows in the requested order."""
     rows = items_wanted(user, wanted).select_related("topic")
     rows = rows.defer("content", "topic__summary")
@@ -284,19 +306,6 @@ SHOWN = 200_000  # characters of a view on the page; the file has all of them
 USUALLY_WHOLE = 20_000  # characters up to which an item is shown in full at first
 MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts tokens
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Where an item was used: as a result of a run, or cited by a report."""
-
-    words: str
-    url: str
-    at: datetime
-
-
-# Functions that take an item and return where it was used; research adds its own.
-USED_IN: list[Callable[[Any], Iterable[Usage]]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,3 +489,156 @@ def choices_of(shown: ContentView) -> dict[str, Any]:
         ],
         "units": [(unit, unit == shown.unit) for unit in UNITS],
     }
+
+
+# --- pages ---
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def content_list_page(request: BeaconRequest) -> HttpResponse:
+    """List the matching items, newest first; over htmx only the list."""
+    facets = facets_of(request.user, request.GET)
+    query = filter_bar.read(request.GET, facets)
+    wanted = Filters.of(query)
+    page = listed(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    number = count_items(request.user, wanted)
+    bar = FilterBar(
+        reverse("memory:content"), "content", query,
+        label=_("Search titles and URLs"), placeholder=_("Search titles and URLs"),
+        facets=facets,
+        sorts={name: words for name, (_by, _falling, words) in SORTS.items()},
+        count=_counted(number), views_page="content",
+    )  # fmt: skip
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "bar": saved_views.with_views(request.user, bar),
+        "rows": page.rows,
+        "next_cursor": page.next_cursor,
+        "number": min(number, MOST_COUNTED),
+        "is_more": number > MOST_COUNTED,
+        "here": request.get_full_path(),
+        "by_source": wanted.sort != "largest" and not wanted.source,
+    }
+    over_htmx = request.htmx and request.htmx.target == "content"
+    return render(request, f"memory/{'_content' if over_htmx else 'content'}.html", context)
+
+
+def _counted(number: int) -> str:
+    most = MOST_COUNTED
+    if number > most:
+        return _("more than %(n)s items") % {"n": grouped(most)}
+    return ngettext("%(count)s item", "%(count)s items", number) % {"count": grouped(number)}
+
+
+def _item(request: BeaconRequest, pk: UUID) -> Any:
+    """Return the person's own item, also from Trash; 404 for another's."""
+    return own_or_404(request, ContentItem.objects.of(request.user).select_related("topic"), pk)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one item in a view; over htmx only the view."""
+    item = _item(request, pk)
+    shown = shown_of(item, request.GET)
+    context: dict[str, Any] = {"item": item, "shown": shown, **choices_of(shown)}
+    if request.htmx and request.htmx.target == "content_view":
+        return render(request, "memory/_content_view.html", context)
+    page = content_page(item)
+    context |= {"page": page, "record": item}
+    return render(request, "memory/content_item.html", context)
+
+
+@require_safe
+@login_required
+def content_raw(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Send a whole item as a text file that no browser would execute."""
+    item = _item(request, pk)
+    answer = HttpResponse(item.content, content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="content-{item.pk}.txt"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+@require_POST
+@login_required
+def content_sensitivity(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Mark an item sensitive, or remove the mark, with an Undo in the toast."""
+    item = _item(request, pk)
+    wanted = Sensitivity.SENSITIVE if request.POST.get("mark") else Sensitivity.NORMAL
+    said = _("Marked as sensitive. Agents can’t see it, and it’s never sent to outside services.")
+    if wanted == Sensitivity.NORMAL:
+        said = _("No longer sensitive. Agents with access to its scope can read it.")
+    before = item.version
+    try:
+        item.change(by=request.actor, sensitivity=wanted)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    made = Revision.objects.of(request.user).filter(record_id=item.pk, version=item.version).first()
+    if item.version > before and made is not None:
+        messages.success(request, said, extra_tags=offer(request, "revision", key=made.pk))
+    return redirect_back(request, item.get_absolute_url())
+
+
+@require_POST
+@login_required
+def content_bulk(request: BeaconRequest) -> HttpResponse:
+    """Move the selected items, or all that match, to Trash; the list keeps its filters."""
+    wanted = Filters.of(request.GET)
+    back = reverse("memory:content") + (f"?{wanted.query}" if wanted.query else "")
+    try:
+        if request.POST.get("all"):
+            moved = trash_matching(request.user, wanted, by=request.actor)
+        else:
+            keys = uuids_of(request.POST.getlist("record"))
+            moved = trash_ticked(request.user, keys, by=request.actor)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+        return redirect_to(request, back)
+    _say_moved(request, moved)
+    return redirect_to(request, back)
+
+
+def _say_moved(request: BeaconRequest, moved: TrashedItems) -> None:
+    words = ngettext(
+        "%(n)s item moved to Trash for 30 days.",
+        "%(n)s items moved to Trash for 30 days.",
+        moved.number,
+    ) % {"n": grouped(moved.number)}
+    if moved.left:
+        more = _("%(n)s more match. Repeat to move them too.")
+        words += " " + more % {"n": grouped(moved.left)}
+    if moved.number:
+        undo = offer(request, "content-trashed", at=moved.at.isoformat())
+        messages.success(request, words, extra_tags=undo)
+    else:
+        messages.info(request, _("Nothing was moved because these items no longer exist."))
+
+
+@require_POST
+@login_required
+def content_clear(request: BeaconRequest) -> HttpResponse:
+    """Move everything in one scope to Trash."""
+    at = timezone.now()
+    try:
+        number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    _say_moved(request, TrashedItems(number, at))
+    return redirect_back(request, reverse("memory:content"))
+
+
+@undoes("content-trashed")
+def _restore(request: BeaconRequest, at: str) -> str:
+    """Restore what one action moved to Trash."""
+    number = restore_state(request.user, exact_moment(at), by=request.actor)
+    if not number:
+        raise MemoryRefused(
+            _("These items have changed since then, so your change couldn’t be undone.")
+        )
+    words = ngettext("%(n)s item restored.", "%(n)s items restored.", number)
+    messages.success(request, words % {"n": grouped(number)})
+    return reverse("memory:content")

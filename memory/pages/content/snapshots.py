@@ -28,13 +28,13 @@ from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, refused
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import CleanTextField, own_or_404, redirect_to, refused
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.content.snapshots import (
     named,
@@ -130,7 +130,7 @@ def undo_change(before: Any, *, by: Actor, state: str) -> int:
     with transaction.atomic():
         if _state_of(before.owner, before.scope) != state:
             problem = _(
-                "The items in %(scope)s were changed in the meantime, so this couldn’t be undone. The previous items are in the snapshot “%(name)s”."
+                "The items in %(scope)s have changed since then, so your change couldn’t be undone. The previous items are in the snapshot “%(name)s”."
             )
             raise InvalidValue(problem % {"scope": before.scope, "name": named(before)})
         items = restore_snapshot(before, by=by)

@@ -20,6 +20,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text import markdown
 from beacon_site.text.cleaning import one_line, uuid_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, DayField
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue
@@ -32,7 +33,6 @@ from memory.models.file_format import (
     path_of_month,
     sections_of,
 )
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField, DayField
 from memory.pages.shared.undo import offer_revision
 from memory.services.files import agent_folders, section_restore
 from memory.services.files.reading import files_of, read_file
@@ -488,7 +488,7 @@ class EpisodeForm(AsksAboutSecrets):
         label=gettext_lazy("Task"),
         widget=forms.Textarea(attrs={"rows": 2}),
         error_messages={"required": gettext_lazy("Enter the task.")},
-        help_text=gettext_lazy("The goal of the work."),
+        help_text=gettext_lazy("The goal of the task."),
     )
     findings = CleanTextField(
         label=gettext_lazy("Findings"), required=False, widget=forms.Textarea(attrs={"rows": 3})
@@ -506,6 +506,6 @@ class EpisodeForm(AsksAboutSecrets):
         if not any(data.get(name) for name in ("findings", "decision", "lesson")):
             self.add_error(
                 "findings",
-                gettext_lazy("Enter at least one of findings, decision or lesson."),
+                gettext_lazy("Enter findings, a decision or a lesson."),
             )
         return data

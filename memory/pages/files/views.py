@@ -23,6 +23,7 @@ from beacon_site import health
 from beacon_site.db import keyset
 from beacon_site.text.cleaning import number_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import cleaned_of, next_of, redirect_to, refused, report_cleaned
 from memory.models import FileDraft, FileEntry, MemoryFile, MirroredFile, MountedFolder
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import MOUNTED, month_of
@@ -46,7 +47,6 @@ from memory.pages.remember import new_lines, warn_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
-from memory.pages.shared.responses import cleaned_of, next_of, redirect_to, refused, report_cleaned
 from memory.pages.shared.undo import offer
 from memory.services.files import agent_folders
 from memory.services.files import condensing as file_condensing
@@ -388,7 +388,7 @@ def restore(request: BeaconRequest, path: str) -> HttpResponse:
         messages.warning(
             request,
             _(
-                "Nothing was restored because %(path)s has changed and is now at version %(version)d. See below what restoring version %(wanted)d would change now."
+                "Nothing was restored because %(path)s has changed and is now at version %(version)d. The changes below show what restoring version %(wanted)d would do now."
             )
             % {"path": path, "version": exc.version, "wanted": wanted},
         )

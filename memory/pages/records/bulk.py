@@ -27,6 +27,7 @@ from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import next_of
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
@@ -35,7 +36,6 @@ from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
-from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import offer, undoes
 from memory.services.notes.checks import comma_problem
 from memory.services.notes.saving import PINNED, expiry
@@ -256,7 +256,9 @@ def ask_undo(act: BulkAct) -> BulkAct:
     with transaction.atomic():
         held = BulkAct.objects.select_for_update().get(pk=act.pk)
         if held.is_unfinished:
-            raise MemoryRefused(_("This action isn’t finished yet. You can undo it once it is."))
+            raise MemoryRefused(
+                _("This action is still in progress. You can undo it when it’s done.")
+            )
         if held.state == BulkAct.State.UNDONE or held.act == UNDO:
             raise MemoryRefused(_("There’s nothing left to undo."))
         BulkAct.objects.filter(pk=held.pk).update(state=BulkAct.State.UNDONE)
@@ -394,7 +396,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
             _leave(
                 act,
                 record or change.label,
-                _("it was changed in the meantime, so it was left unchanged"),
+                _("it has changed since then, so it was skipped"),
             )
             continue
         meta = record._meta
@@ -427,7 +429,7 @@ def _write(act: BulkAct, wanted: Sequence[tuple[Any, Fields]]) -> None:
                 with transaction.atomic():
                     model.change_many([(record, fields)], **told)
             except IntegrityError:
-                _leave(act, record, _("the list already contains the same text"))
+                _leave(act, record, _("a record with the same text already exists"))
             else:
                 act.done += 1
     else:
@@ -514,7 +516,8 @@ def begin(request: BeaconRequest, act: BulkAct) -> None:
     if is_large(act):
         act.wake_after_commit()
         messages.info(
-            request, _("This runs in the background. You can follow its progress on this page.")
+            request,
+            _("This action runs in the background. You can follow its progress on this page."),
         )
         return
     done = run_bulk_act(act.pk, seconds=IN_REQUEST_SECONDS)

@@ -21,13 +21,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import number_of
 from beacon_site.text.diff import Merge, merge
 from beacon_site.web.http import BeaconRequest
-from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
-from memory.models.actors import Actor
-from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.models.history import as_json
-from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
-from memory.pages.shared.double_submit import idempotent_post
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     AsksAboutSecrets,
     CleanTextField,
     next_of,
@@ -35,6 +29,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     report_cleaned,
 )
+from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
+from memory.models.actors import Actor
+from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.models.history import as_json
+from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
+from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision
 from memory.services.notes import saving as notes
 from memory.services.notes.checks import TYPICAL, NoteChecks
@@ -136,7 +136,7 @@ class NoteForm(RecordForm):
         required=False,
         choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
         help_text=gettext_lazy(
-            "By default, logs expire after 30 days and summaries after 7. Rules are stable. Permanent notes never expire."
+            "By default, logs expire after 30 days, summaries after 7 days, and rules never. Permanent notes can’t expire."
         ),
     )
     ttl_days = _RawField(
@@ -157,7 +157,7 @@ class NoteForm(RecordForm):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy(
-            "The basis for this note, one item per line. Optional for rules you write."
+            "Reasons, quotes or sources that support this note, one per line. Optional for rules you write."
         ),
     )
     scope = _RawField(
@@ -283,9 +283,7 @@ class SupersedeForm(AsksAboutSecrets):
         label=gettext_lazy("New text"),
         error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy(
-            "Other fields stay the same. The old note stays readable in the history."
-        ),
+        help_text=gettext_lazy("Other fields stay the same. The old note remains in the history."),
     )
     why = CleanTextField(label=gettext_lazy("Reason"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -351,7 +349,7 @@ class Conflict(MemoryRefused):
     def __init__(self, record: Any, seen: int, mine: Mapping[str, Any]) -> None:
         super().__init__(
             _(
-                "This changed after you opened it, so nothing has been saved yet. Your edits are below, merged with the newer version."
+                "This record changed after you opened it, so nothing has been saved yet. Your edits are below, merged with the newer version."
             )
         )
         self.theirs = record

@@ -330,11 +330,6 @@ class Row:
         return capfirst(self.origin or self.record.source)
 
     @property
-    def topic_query(self) -> str:
-        """Return the query that filters by the same topic."""
-        return _asking("topic", self.record.topic.slug)
-
-    @property
     def source_query(self) -> str:
         """Return the query that filters by the same source."""
         return _asking("source", self.record.source)

@@ -41,16 +41,16 @@ FEW_CHANGES, FEW_USES, FEW_NEAR, FEW_PAIRS = 5, 8, 5, 3
 
 TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote, edited or verified it."),
-    Trust.AGENT: _lazy("An agent or Beacon wrote it, and it hasn’t been checked yet."),
-    Trust.EXTERNAL: _lazy("It’s external. In prompts, it’s marked as data, not instructions."),
+    Trust.AGENT: _lazy("An agent or Beacon wrote this. It hasn’t been checked yet."),
+    Trust.EXTERNAL: _lazy("This text is external. Prompts mark it as data, not instructions."),
     Trust.QUARANTINED: _lazy(
-        "It may contain prompt injection. No prompt includes it until you mark it as verified."
+        "This may contain prompt injection. No prompt includes it until you mark it as verified."
     ),
 }
 LOCK_MEANS = {
-    "open": _lazy("Agents can change it if your review rules allow it."),
-    "append-only": _lazy("Agents can add to it, but not change it. You can edit it."),
-    "read-only": _lazy("Agents can’t change it. You can edit it."),
+    "open": _lazy("Agents can change this record if your review rules allow it."),
+    "append-only": _lazy("Agents can only add to this record. You can edit it."),
+    "read-only": _lazy("Agents can’t change this record. You can edit it."),
 }
 
 

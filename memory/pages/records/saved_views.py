@@ -17,10 +17,10 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import next_of
 from memory.models import SavedView, User
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.responses import next_of
 from memory.pages.shared.undo import act, offer, undoes
 
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
@@ -91,7 +91,7 @@ def save_view(user: User, page: str, name: str, query: str) -> SavedView:
         others = SavedView.objects.of(user).filter(page=page).exclude(name=name)
         if others.count() >= SavedView.MOST:
             raise LimitReached(
-                _("You have reached the limit of %(most)d saved views. Delete one first.")
+                _("You’ve reached the limit of %(most)d saved views. Delete one first.")
                 % {"most": SavedView.MOST}
             )
         view, _made = SavedView.objects.update_or_create(
@@ -130,7 +130,9 @@ def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> st
     """Delete a saved view; its records stay. An undo names the query that was saved."""
     view = get_object_or_404(SavedView.objects.of(request.user), pk=pk)
     if saved is not None and view.query != saved:
-        raise InvalidValue(_("This view was changed in the meantime, so this couldn’t be undone."))
+        raise InvalidValue(
+            _("This view has changed since then, so your change couldn’t be undone.")
+        )
     undo = offer(request, "view-deleted", page=view.page, name=view.name, query=view.query)
     view.delete()
     words = _("View “%(name)s” deleted. Its records are kept.") % {"name": view.name}
@@ -141,7 +143,7 @@ def view_delete(request: BeaconRequest, pk: int, saved: str | None = None) -> st
 @undoes("view-deleted")
 def _restore_view(request: BeaconRequest, page: str, name: str, query: str) -> str:
     if SavedView.objects.of(request.user).filter(page=page, name=name).exists():
-        raise InvalidValue(_("There’s another view named “%(name)s” now.") % {"name": name})
+        raise InvalidValue(_("There’s already a view named “%(name)s”.") % {"name": name})
     save_view(request.user, page, name, query)
     messages.success(request, _("View “%(name)s” restored.") % {"name": name})
     return reverse("memory:notes")

@@ -23,6 +23,15 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import (
+    list_of,
+    next_of,
+    own_or_404,
+    redirect_back,
+    redirect_to,
+    refused,
+    report_cleaned,
+)
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
 from memory.models.remembered import Lock
@@ -44,17 +53,7 @@ from memory.pages.records.listing import (
 )
 from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import FilterBar
-from memory.pages.shared.responses import (
-    list_of,
-    next_of,
-    own_or_404,
-    redirect_back,
-    redirect_to,
-    refused,
-    report_cleaned,
-)
 from memory.pages.shared.undo import offer, offer_revision, undoes
-from memory.pages.trash import listing as trash_listing
 from memory.services.llm import connections
 from memory.services.notes import merging
 from memory.services.notes.saving import edit_note
@@ -63,6 +62,7 @@ from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 from memory.services.records import kinds as record_kinds
 from memory.services.records import traces
+from memory.services.records import trash as trash_listing
 from memory.services.records.kinds import kind_of, models
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.names import known_in
@@ -120,7 +120,7 @@ def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
 
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
-    said = _("%(count)d notes merged into this one. They stay readable in its history.")
+    said = _("%(count)d notes merged into this one. Their text remains in its history.")
     undo = offer(request, "unmerge", key=note.pk)
     messages.success(request, said % {"count": count}, extra_tags=undo)
     report_cleaned(request, [_("Note")] if note.cleaned else [])

@@ -15,7 +15,6 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
-from django.utils.translation import ngettext
 
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
@@ -168,7 +167,7 @@ def preview(
         return Preview(problem=str(exc))
     except OperationalError:
         words = _(
-            "Someone is changing this right now. Reload the page to see what accepting it would do."
+            "Someone is changing this record right now. Reload the page to see what accepting the proposal would do."
         )
         return Preview(problem=words)
     return Preview(tuple(found), applied.merged, tuple(map(str, applied.warnings)))
@@ -388,7 +387,11 @@ def in_words(
     for one in proposals:
         one.owner = owner
         row = ProposalRow(
-            one, title_of(one), act_of(one), named[one.actor].words, named.get(one.source)
+            one,
+            review_services.title_of(one),
+            act_of(one),
+            named[one.actor].words,
+            named.get(one.source),
         )
         if row.via is not None and row.via.text == one.actor:
             row.via = None
@@ -499,27 +502,6 @@ def headline(proposal: Proposal) -> str:
     # A file's headings and its summary line say less than its first new line.
     new.sort(key=lambda line: line.startswith(("#", ">")))
     return new[0].strip(" #>*-") if new else proposal.label
-
-
-def title_of(proposal: Proposal) -> str:
-    """Return what the proposal is for: a file's path, or the kind of record it would create."""
-    after = proposal.after
-    if proposal.record_type == "memoryfile":
-        return str(after.get("path", ""))
-    if proposal.record_type == "observation":
-        number = len(review_services.lines_of(after))
-        return ngettext("1 observation", "%(n)d observations", number) % {"n": number}
-    if after.get("act") == MERGE:
-        number = len(after.get("versions", ()))
-        return ngettext("A merge of 1 note", "A merge of %(n)d notes", number) % {"n": number}
-    kinds = {
-        Note.Kind.RULE.value: _("A rule"),
-        Note.Kind.SOUL.value: _("The soul"),
-        Note.Kind.AGENT.value: _("The persona"),
-        Note.Kind.USER.value: _("The profile"),
-        Note.Kind.SUMMARY.value: _("A summary note"),
-    }
-    return kinds.get(str(after.get("kind", "")), _("A note"))
 
 
 def act_of(proposal: Proposal) -> str:

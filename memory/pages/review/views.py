@@ -20,12 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.text.cleaning import uuids_of
 from beacon_site.web.http import BeaconRequest
-from memory.accounts.agents import agents_of
-from memory.models import Proposal, RefusedSource, ReviewLevel, origins
-from memory.models.errors import MemoryRefused
-from memory.pages.review import acts as review_acts
-from memory.pages.review import proposals as review_page
-from memory.pages.shared.responses import (
+from beacon_site.web.responses import (
     KEEP_SECRETS,
     in_inbox,
     is_in_inbox,
@@ -36,7 +31,12 @@ from memory.pages.shared.responses import (
     redirect_to,
     refused,
 )
+from memory.accounts.agents import agents_of
+from memory.models import Proposal, RefusedSource, ReviewLevel, origins
+from memory.models.errors import MemoryRefused
+from memory.pages.review import proposals as review_page
 from memory.pages.shared.undo import act, exact_moment, offer, offer_settings, settings_now, undoes
+from memory.services.review import acts as review_acts
 from memory.services.review import blocking, outdated, trust
 from memory.services.review import proposals as review_services
 from memory.services.review import quarantine as aside
@@ -63,12 +63,12 @@ class LevelsForm(forms.Form):
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("as above")), *levels],
+                choices=[(USUAL, _("follow the default")), *levels],
                 initial=own.get(kind, USUAL),
             )
         usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
-            label=_("Unless set below, changes"), choices=levels, initial=usual
+            label=_("By default, changes"), choices=levels, initial=usual
         )
         self.order_fields([DEFAULT_LEVEL])
 
@@ -129,7 +129,7 @@ def _quarantine_again(request: BeaconRequest, action: str) -> str:
     done = aside.undo_change(request.user, UUID(action), by=request.actor)
     if not done.number:
         raise MemoryRefused(
-            _("The records were changed in the meantime, so this couldn’t be undone.")
+            _("The records have changed since then, so your change couldn’t be undone.")
         )
     words = ngettext("Back in quarantine.", "%(n)d records are back in quarantine.", done.number)
     undo = _undo_tag(request, done) if done.left else ""
@@ -272,7 +272,7 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
-    told = {"what": review_page.title_of(found)}
+    told = {"what": review_services.title_of(found)}
     is_trashed = found.after.get("act") == TRASH
     said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Saved: %(what)s.")) % told
     if applied.merged:
@@ -316,7 +316,7 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     number, problems = review_acts.restore_state(request.user, key, by=request.actor)
     if not number:
         why = " ".join(problems[: review_acts.MOST_TOLD])
-        raise MemoryRefused(why or _("Another decision was made in the meantime."))
+        raise MemoryRefused(why or _("The proposals have since been decided again."))
     words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
     messages.success(request, words % {"n": number})
     if problems:

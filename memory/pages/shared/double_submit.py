@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.web.http import BeaconRequest
-from memory.pages.shared.responses import redirect_to
+from beacon_site.web.responses import redirect_to
 
 logger = structlog.get_logger(__name__)
 

@@ -137,15 +137,6 @@ def first_day(query: Mapping[str, Any], name: str = "from") -> date | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
-    """A filter that is set, and the URL without it."""
-
-    label: str
-    value: str
-    without: str
-
-
-@dataclass(frozen=True, slots=True)
 class FilterBar:
     """A list's bar. `target` is the id of the element that the list is in, with the bar."""
 
@@ -196,23 +187,21 @@ class FilterBar:
         return [value for value in values_of(self.text, facet.operator) if value in among]
 
     @property
-    def chips(self) -> list[Chip]:
-        """Return the filters that are set, in the facets' order."""
+    def chips(self) -> list[tuple[str, str, str]]:
+        """Return the filters that are set, in the facets' order: label, value, and the URL without it."""
         chips = self._operator_chips() if self.has_operators else []
         for facet in self.facets:
             if facet.operator:
                 continue
             value = self.query.get(facet.name, "")
             if shown := self._shown(facet, value):
-                chips.append(
-                    Chip(self._chip_label(facet, value), shown, self.url_without(facet.name))
-                )
+                chips.append((self._chip_label(facet, value), shown, self.url_without(facet.name)))
             if facet.until and (day := first_day(self.query, facet.until)):
                 words = date_format(day, DAY_FORMAT)
-                chips.append(Chip(_("until"), words, self.url_without(facet.until)))
+                chips.append((_("until"), words, self.url_without(facet.until)))
         return chips
 
-    def _operator_chips(self) -> list[Chip]:
+    def _operator_chips(self) -> list[tuple[str, str, str]]:
         found, rest = apart(self.text)
         labels = {facet.operator: facet for facet in self.facets if facet.operator}
         chips = []
@@ -223,7 +212,7 @@ class FilterBar:
             said = {c.value: str(c.label) for c in facet.choices} if facet else {}
             label = _("not") + f" {one.field}" if one.negated else one.field
             shown = ", ".join(said.get(value, value) for value in one.values)
-            chips.append(Chip(label, shown, self._url(query)))
+            chips.append((label, shown, self._url(query)))
         return chips
 
     @staticmethod

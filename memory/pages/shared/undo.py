@@ -27,11 +27,11 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.text.dates import moment_of
 from beacon_site.web.http import BeaconRequest
+from beacon_site.web.responses import in_notice, next_of, redirect_back, refused
 from memory.accounts import agents
 from memory.models import Activity, Agent, Remembered, Revision, Undo, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
-from memory.pages.shared.responses import in_notice, next_of, redirect_back, refused
 from memory.services.context import identity
 from memory.services.review import proposals as review_services
 
@@ -235,7 +235,7 @@ def _restore_settings(
     now = settings_now(request.user, name, target)
     if any(now.get(key) != value for key, value in after.items()):
         raise MemoryRefused(
-            _("These settings were changed in the meantime, so this couldn’t be undone.")
+            _("These settings have changed since then, so your change couldn’t be undone.")
         )
     _SETTINGS[name][1](request.user, target, before, request.actor)
     redo = offer(request, "settings", name=name, target=target, before=after, after=before)

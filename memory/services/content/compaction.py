@@ -27,7 +27,7 @@ from beacon_site.text import injection
 from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
 from beacon_site.text.numbers import grouped
 from memory.models import Agent, ContentItem, Sensitivity, Trust
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 
 # --- shapes of text ---
 
@@ -318,7 +318,7 @@ def citation_line(item: ContentItem) -> str:
 def hint(item: ContentItem) -> str:
     """Return how to get more of the item."""
     words = _(
-        'Stored in memory. retrieve_from_memory(id="%(id)s") returns all of it. To get a part, add a transform: filtered (q), excerpt (q, n), summary, first_n or last_n (n).'
+        'Stored in memory. retrieve_from_memory(id="%(id)s") returns all of it. To get part of it, add a transform: filtered (q), excerpt (q, n), summary, first_n or last_n (n).'
     )
     return words % {"id": item.pk}
 

@@ -303,6 +303,9 @@ _EXPIRED_AT_ONCE = 200
 
 # Each returns the IDs of items that are kept, whatever their age.
 KEEPERS: list[Callable[[], QuerySet[Any, Any]]] = []
+# Functions that take an item and return where it was used, as (words, URL, time); research adds its own.
+Usage = tuple[str, str, datetime]
+USED_IN: list[Callable[[Any], Iterable[Usage]]] = []
 
 
 def due(at: datetime | None = None) -> ContentQuerySet:

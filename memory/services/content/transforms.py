@@ -388,7 +388,7 @@ TRANSFORMS: dict[str, Transform] = {
     for one in (
         Transform(
             "full",
-            gettext_lazy("Everything, as it was stored. Doesn’t use n or q."),
+            gettext_lazy("The full text, as it was stored. n and q have no effect."),
             _full,
             takes_n=False,
         ),

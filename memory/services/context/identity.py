@@ -148,7 +148,7 @@ def restore_soul(owner: User, soul: Note, *, by: Actor) -> Note:
     if soul.owner_id != owner.pk or soul.kind != Note.Kind.SOUL:
         problem = _("This soul doesn’t exist.")
         raise InvalidValue(problem, errors={"content": [problem]})
-    why = _("restored the soul of %(day)s") % {"day": soul.created.date().isoformat()}
+    why = _("restored the soul from %(day)s") % {"day": soul.created.date().isoformat()}
     return write_soul(owner, soul.content, by=by, why=why)
 
 

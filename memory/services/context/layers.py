@@ -157,7 +157,7 @@ def _left_out(
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
     less = _("similar to the message (%(score)s), but the limit of %(most)d is already reached")
-    newer = _("pinned, but only the %(most)d newest pinned ones are included") % {"most": most}
+    newer = _("pinned, but only the %(most)d newest pinned items are included") % {"most": most}
     told = []
     for note in found[:MOST_LEFT_OUT]:
         why = asked.why_not(note) or (newer if note.pinned else beyond)

@@ -231,7 +231,7 @@ def in_words(problem: str) -> str:
         "locked": _(
             "The file was changed in its folder, but it’s locked. Beacon restored the locked text and kept the other version as your draft."
         ),
-    }.get(problem) or _("The file in the folder isn’t imported: %(why)s.") % {
+    }.get(problem) or _("The file in the folder wasn’t imported: %(why)s.") % {
         "why": dict(Skipped.choices).get(problem, problem)
     }
 

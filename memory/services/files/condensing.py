@@ -39,8 +39,7 @@ from memory.models.file_format import (
 from memory.services.files import texts
 from memory.services.files.texts import cleaned
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter, check_month
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model, check_month
 
 _BULLETS = ("- ", "* ", "+ ")
 
@@ -331,7 +330,7 @@ def proposed(file: MemoryFile, asked: CondenseRequest) -> CondenseProposal | Non
     """Return the model's proposal, or the one by rules if it can't be used. None while waiting."""
     if file.version != asked.version:
         why = _(
-            "The file has changed since you asked the model. Ask it again. This version was condensed without a model."
+            "The file has changed since you asked the model, so this version was condensed without it. Ask the model again."
         )
         return by_rule(file, problem=why)
     call = _calls(file).filter(pk__gt=asked.after).order_by("id").first()
@@ -340,7 +339,7 @@ def proposed(file: MemoryFile, asked: CondenseRequest) -> CondenseProposal | Non
             return None
         minutes = {"n": PATIENCE // timedelta(minutes=1)}
         why = _(
-            "The model didn’t respond within %(n)d minutes. Try again. This version was condensed without a model."
+            "The model didn’t respond within %(n)d minutes, so this version was condensed without it. Try again."
         )
         return by_rule(file, problem=why % minutes)
     try:
@@ -364,7 +363,9 @@ def _source(file: MemoryFile) -> str:
 def _unusable(why: str) -> str:
     told = {"why": shorten(why, 300)}
     return (
-        _("The model’s version can’t be used: %(why)s This version was condensed without a model.")
+        _(
+            "This version was condensed without a model, because the model’s version can’t be used: %(why)s"
+        )
         % told
     )
 

@@ -370,7 +370,7 @@ def _check_own_folder(
             raise InvalidValue(words, errors={"path": [words]})
         if len(sizes) >= texts.MOST_FILES:
             words = _(
-                "The folder %(folder)s has %(most)s files, which is the limit. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
+                "The folder %(folder)s has reached the limit of %(most)s files. Nothing was saved. Delete files that are no longer needed, or add to an existing one."
             )
             raise LimitReached(words % {**told, "most": grouped(texts.MOST_FILES)})
     before = sizes.pop(path, 0)
@@ -410,8 +410,7 @@ def _section_locks(
         if not by.is_person and now != locked_text(file.content, path):
             raise Locked(
                 _(
-                    "The section “%(section)s” of %(path)s is locked. Only a person can change it. "
-                    "Nothing was saved. Leave its lines unchanged."
+                    "The section “%(section)s” of %(path)s is locked, so only a person can change it. Nothing was saved. Leave its lines unchanged."
                 )
                 % told
             )
@@ -577,7 +576,7 @@ def appended(owner: User, path: str, rows: Rows, entry: str, act: Act) -> NewTex
     """Return what adding an entry would store; errors as in `append_to`."""
     fresh = cleaned(entry)
     if not fresh.text.strip():
-        problem = _("There is nothing to append. The entry is empty.")
+        problem = _("There is nothing to append because the entry is empty.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
     check_lines(fresh.text)  # only the entry, so that line numbers match it

@@ -29,7 +29,7 @@ class EntryConflict(MemoryRefused):
         told = {"path": entry.path}
         super().__init__(
             _(
-                "The text of this section of %(path)s has changed. Nothing was restored, and the old text is still in Trash. Merge the two, then save."
+                "This section of %(path)s has changed. Nothing was restored, and the old text is still in Trash. Merge the two texts, then save."
             )
             % told
         )

@@ -16,9 +16,9 @@ from django.db.models.functions import Left
 from django.urls import reverse
 from django.utils.text import capfirst
 
+from beacon_site.net.charsets import HTML, MARKDOWN, PLAIN
 from beacon_site.net.errors import ProviderError, ProviderRejected
 from beacon_site.net.fetch import WebPage, get_fetcher, reason_against
-from beacon_site.net.media_types import HTML, MARKDOWN, PLAIN
 from beacon_site.net.reflow import join_hard_wraps
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
 from beacon_site.text.cleaning import clean, ended, one_line, uuid_of

@@ -13,10 +13,7 @@ from pathlib import PurePath
 
 from django.utils.translation import gettext as _
 
-from beacon_site.net.charsets import decode
-from beacon_site.net.errors import ProviderRejected
-from beacon_site.net.extract import get_extractor
-from beacon_site.net.media_types import (
+from beacon_site.net.charsets import (
     DOCX,
     EML,
     EPUB,
@@ -29,7 +26,10 @@ from beacon_site.net.media_types import (
     SRT,
     VTT,
     XLSX,
+    decode,
 )
+from beacon_site.net.errors import ProviderRejected
+from beacon_site.net.extract import get_extractor
 from beacon_site.text.cleaning import clean, match_key, one_line, plain
 from beacon_site.text.secret_scanner import mask
 

@@ -24,8 +24,7 @@ from beacon_site.providers.llm.base import LanguageModel, LlmProfile
 from beacon_site.providers.llm.endpoints import KINDS as MODEL_KINDS
 from beacon_site.providers.llm.endpoints import address_of, kind_by_address, kind_of
 from beacon_site.providers.llm.probing import ProbeResult
-from beacon_site.providers.search.base import SERVICES, SearchProfile
-from beacon_site.providers.search.catalogue import BY_NAME, CATALOGUE, KEY
+from beacon_site.providers.search.base import BY_NAME, CATALOGUE, KEY, SERVICES, SearchProfile
 from beacon_site.providers.search.serpapi import ENGINES
 from memory.models import Activity, Connection, Sensitivity, Topic, User
 from memory.models.llm import OwnKey, stored_price

@@ -96,7 +96,7 @@ class NoteChecks:
             self.refuse(
                 "content",
                 _(
-                    "The text can be at most %(most)s bytes (64 KiB), but it’s %(have)s, which is %(over)s too many. Shorten or split it."
+                    "The text is %(have)s bytes, %(over)s over the limit of %(most)s (64 KiB). Shorten or split it."
                 )
                 % told,
             )
@@ -169,7 +169,7 @@ class NoteChecks:
             if len(entry) > LONGEST_EVIDENCE:
                 told = {"most": grouped(LONGEST_EVIDENCE), "have": grouped(len(entry))}
                 message = _(
-                    "A piece of evidence can have at most %(most)s characters, but one has %(have)s."
+                    "Each piece of evidence can have at most %(most)s characters, but one has %(have)s."
                 )
                 self.refuse("evidence", message % told)
         return entries
@@ -177,7 +177,7 @@ class NoteChecks:
     def _many(self, field: str, entries: list[str], most: int) -> None:
         if len(entries) > most:
             told = {"most": most, "have": grouped(len(entries))}
-            self.refuse(field, _("Use at most %(most)d (currently %(have)s).") % told)
+            self.refuse(field, _("Use at most %(most)d items (currently %(have)s).") % told)
 
     def scope(self, value: Any) -> str:
         """Check the scope: the owner's, or that of a run, session or agent."""
@@ -229,7 +229,7 @@ class NoteChecks:
         needs_days = stability == Note.Stability.VOLATILE and not is_pinned
         if needs_days and ttl is None and "ttl_days" not in self.errors:
             message = _(
-                "A temporary (volatile) note needs “Expires after” (ttl_days), such as 30 days. Or make it stable."
+                "Set “Expires after” (ttl_days) for a temporary (volatile) note, for example to 30 days, or make the note stable."
             )
             self.refuse("ttl_days", message)
         if note["kind"] == Note.Kind.RULE:
@@ -239,7 +239,7 @@ class NoteChecks:
         if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
             told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
             message = _(
-                "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Keep it as a log until you’re more certain."
+                "A rule needs a confidence of at least %(least)s, but this one has %(have)s. Save it as a log until you’re more certain."
             )
             self.refuse("confidence", message % told)
         if not by_person and not note["evidence"] and "evidence" not in self.errors:

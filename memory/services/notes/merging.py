@@ -25,8 +25,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, StaleWrite
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.models.remembered import OWNER_SCOPE, names_excluded, scope_excluding
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, MonthMeter
+from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
 from memory.services.notes.checks import NoteChecks
 from memory.services.notes.saving import insert, lowest_trust, point_at
 
@@ -108,12 +107,10 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
     except ValueError:
         raise _refused(_("This note doesn’t exist.")) from None
     if len(keys) < LEAST:
-        raise _refused(_("Select at least two notes to merge."))
+        raise _refused(_("Select at least 2 notes to merge."))
     if len(keys) > MOST:
         told = {"most": MOST, "have": len(keys)}
-        raise _refused(
-            _("You can merge at most %(most)d notes at once, but there are %(have)d.") % told
-        )
+        raise _refused(_("You can merge at most %(most)d notes at once, not %(have)d.") % told)
     return keys
 
 
@@ -138,7 +135,7 @@ def _mergeable(
         note.check_may_change(by)
         problem = ""
         if note.kind in Note.IDENTITY:
-            problem = _("“%(note)s” is a soul, agent or user note. These can’t be merged.")
+            problem = _("“%(note)s” can’t be merged because it’s a soul, agent or user note.")
         elif note.trashed_at is not None:
             problem = _("“%(note)s” is in Trash. Restore it first.")
         elif note.superseded_by_id is not None:

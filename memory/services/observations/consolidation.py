@@ -23,8 +23,7 @@ from memory.models import Activity, Message, Observation, Session, Trust
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.services.notes.saving import lowest_trust
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 
 logger = structlog.get_logger(__name__)
 

@@ -31,10 +31,8 @@ from beacon_site.text.cleaning import (
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import sentences
 from memory.models import Topic
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached, Meter
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import is_near
+from memory.services.llm.asking import BudgetReached, Meter, ask_model
+from memory.services.observations.saving import Line, is_near
 
 LEAST, MOST = (
     50,

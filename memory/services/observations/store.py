@@ -24,16 +24,17 @@ from memory.models.errors import InvalidValue, NoSuchKey
 from memory.services import scratchpad
 from memory.services.observations import consolidation
 from memory.services.observations.consolidation import Turn, lines_in, source_of
-from memory.services.observations.lines import (
+from memory.services.observations.saving import (
     EXPLICIT,
     Line,
     batch,
     checked,
     checked_category,
     checked_source,
+    remember_lines,
     single,
+    write_observation,
 )
-from memory.services.observations.saving import remember_lines, write_observation
 from memory.services.search.bm25_sql import MOST_TERMS, relevance
 from memory.services.search.query import Question
 from memory.services.search.recall import MOST_HITS, RecallHit, recall

@@ -95,7 +95,7 @@ def _pinned_words(record: Any) -> str | Promise:
 
 def _unpinned_words(record: Any) -> str | Promise:
     if getattr(record, "ttl_days", None):
-        return _lazy("Unpinned. It can expire again, counting from now.")
+        return _lazy("Unpinned. Its expiry period starts again now.")
     return _lazy("Unpinned.")
 
 

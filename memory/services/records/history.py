@@ -318,7 +318,7 @@ def _not_changed_since(record: Remembered, after: dict[str, Any]) -> None:
     if names:
         raise ChangedSince(
             _(
-                "“%(label)s” was changed in the meantime (%(fields)s), so this change can’t be undone on its own. You can restore an earlier version from its history."
+                "“%(label)s” has changed since then (%(fields)s), so this change can’t be undone on its own. You can restore an earlier version from its history."
             )
             % {"label": record, "fields": ", ".join(field_words(record, names))}
         )
@@ -375,7 +375,9 @@ def _python(record: Remembered, name: str, value: Any) -> Any:
         mine = rows.of(record.owner) if hasattr(rows, "of") else rows
         if not mine.filter(pk=value).exists():
             raise Gone(
-                _("That version of “%(label)s” refers to something that was permanently deleted.")
+                _(
+                    "That version of “%(label)s” can’t be restored because it refers to something that was permanently deleted."
+                )
                 % {"label": record}
             )
         return field.target_field.to_python(value)

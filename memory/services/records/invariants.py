@@ -299,7 +299,7 @@ def _delete_files(rows: Rows) -> None:
 REPAIR = _("Run “%(manage)s verify --fix”.")
 RESTORE = _("These rows were changed outside Beacon. To undo this, restore an earlier backup.")
 START = _(
-    "Start Beacon. Its workers will finish this automatically. If they are running, check their logs."
+    "Start Beacon. Its workers will finish this automatically. If they’re already running, check their logs."
 )
 
 INVARIANTS: list[Invariant] = [
@@ -308,7 +308,7 @@ INVARIANTS: list[Invariant] = [
         sentence=_("All triggers that protect histories and maintain counts are installed."),
     ),
     Invariant(
-        "admin", _NO_ADMIN, _("Create one with “%(manage)s createsuperuser”."),
+        "admin", _NO_ADMIN, _("Create an admin with “%(manage)s createsuperuser”."),
         sentence=_("At least one active account is an admin."),
     ),
     Invariant(

@@ -213,7 +213,7 @@ _KINDS: dict[str, RecordKind] = {
         trash=section_restore.trash,
         restore=section_restore.restore,
         many=ngettext_lazy("%(n)s file entry", "%(n)s file entries", "n"),
-        stays=_("Older versions of its file show [purged] in its place."),
+        stays=_("Older versions of the file show [purged] in place of this entry."),
     ),
     "session": RecordKind(
         _("session"),

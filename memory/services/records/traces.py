@@ -76,6 +76,7 @@ SHORTEST_RUN = 3  # words; a line of at least so many is compared whole
 PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same in characters, for scripts without spaces
 AT_ONCE = 20  # records of a longer action whose copies are searched for together
 MOST_LISTED = 10  # of each kind of what stays
+REDACTED = "[…]"  # a stored text has no language, so it's a sign and not a word
 # Fields that say where a record is from or where it belongs, not what it says.
 _NOT_WORDS = frozenset(
     {
@@ -147,7 +148,7 @@ class Traces:
         """Return a JSON value in which each string with a trace is redacted, line by line."""
         if isinstance(value, str):
             lines = value.split("\n")
-            kept = [redacted() if self.is_in(line) else line for line in lines]
+            kept = [REDACTED if self.is_in(line) else line for line in lines]
             return value if kept == lines else "\n".join(kept)  # an untouched message stays one
         if isinstance(value, list):
             return [self.without(one) for one in value]
@@ -161,11 +162,6 @@ Forget = Callable[[Traces], object]
 PLACES: list[Forget] = []
 # What stays in other apps: labels and URLs of at most MOST_LISTED.
 STAYING: list[Callable[[Traces], Iterable[tuple[str, str]]]] = []
-
-
-def redacted() -> str:
-    """Return the replacement for deleted text."""
-    return "[" + _("deleted") + "]"
 
 
 def as_text(column: str) -> Cast:
@@ -486,7 +482,7 @@ def _forget_reasons(traces: Traces) -> None:
     rows = Revision.objects.filter(owner_id=traces.owner_id, created__gte=traces.since)
     keys = _messages_with(traces, rows, "reason")
     with pgtrigger.ignore(APPEND_ONLY):
-        Revision.objects.filter(pk__in=keys).update(reason=redacted())
+        Revision.objects.filter(pk__in=keys).update(reason=REDACTED)
 
 
 def _messages_with(traces: Traces, rows: models.QuerySet[Any], column: str) -> list[Any]:
@@ -532,7 +528,7 @@ def _call_without(call: Any, traces: Traces) -> Any:
     """Return a tool call without its arguments and result, if they contain a trace."""
     if not isinstance(call, dict) or not traces.is_in(json.dumps(call, ensure_ascii=False)):
         return call
-    fresh = {**call, "records": [], "result": redacted()}
+    fresh = {**call, "records": [], "result": REDACTED}
     if "arguments" in call:
         fresh["arguments"] = {}
     return traces.without(fresh)
@@ -579,7 +575,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
     messages = messages.filter(is_index=False, session__agent=None).exclude(session=record.pk)
     told = messages.filter(traces.find("content", ids=False)).values("session")
     found = [
-        (_("Session “%(title)s”") % {"title": shorten(str(one), 80)}, one.get_absolute_url())
+        (_("Conversation “%(title)s”") % {"title": shorten(str(one), 80)}, one.get_absolute_url())
         for one in Session.objects.filter(pk__in=told).order_by("-created")[:MOST_LISTED]
     ]
     for name, column in (("note", "content"), ("observation", "content"), ("topicfact", "text"),

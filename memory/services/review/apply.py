@@ -21,8 +21,7 @@ from memory.services.notes import merging
 from memory.services.notes import saving as notes
 from memory.services.notes.checks import NoteChecks, usual_stability
 from memory.services.notes.saving import chain
-from memory.services.observations.lines import Line, checked
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, checked, remember_lines
 
 # Values of `act` in a proposal's `after`, if it neither creates nor replaces a note.
 MERGE, TRASH = "merge", "trash"
@@ -51,7 +50,7 @@ class MergeConflict(MemoryRefused):
     def __init__(self, label: str, merge: Merge, *, token: str) -> None:
         super().__init__(
             _(
-                "The same lines of “%(label)s” changed after this was proposed. Nothing was saved. Compare both texts, then save the one you want."
+                "The same lines of “%(label)s” have changed since the proposal. Nothing was saved. Compare both texts, then save the one you want."
             )
             % {"label": label}
         )
@@ -129,7 +128,7 @@ def _based_on(proposal: Proposal, path: str) -> int:
         told = {"path": path}
         raise InvalidValue(
             _(
-                "%(path)s, which this would change, is in Trash. Restore it first, or reject this proposal."
+                "This proposal would change %(path)s, which is in Trash. Restore the file first, or reject the proposal."
             )
             % told
         )
@@ -307,7 +306,7 @@ def _trash(proposal: Proposal, by: Actor) -> ApplyResult:
     if target is None or target.content != proposal.before.get("content"):
         raise InvalidValue(
             _(
-                "The note changed after this was proposed, or it’s already in Trash. Nothing was changed. Reject the proposal, or move the note to Trash yourself."
+                "The note has changed since the proposal, or it’s already in Trash. Nothing was changed. Reject the proposal, or move the note to Trash yourself."
             )
         )
     target.trash(by=by, why=why_of(proposal))
@@ -319,7 +318,9 @@ def _standing(proposal: Proposal) -> Note:
     target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:
         raise InvalidValue(
-            _("The note that this would replace was permanently deleted. Reject this proposal.")
+            _(
+                "The note that this proposal would replace was permanently deleted. Reject the proposal."
+            )
         )
     links = [target] if target.superseded_by_id is None else chain(target)
     for link in links:
@@ -327,7 +328,7 @@ def _standing(proposal: Proposal) -> Note:
             return link
     raise InvalidValue(
         _(
-            "The note that this would replace is in Trash. Restore it first, or reject this proposal."
+            "The note that this proposal would replace is in Trash. Restore it first, or reject the proposal."
         )
     )
 

@@ -70,7 +70,7 @@ class Choice:
     def means(self) -> str:
         """Return what blocking it will do."""
         if self.kind == Kind.DOMAIN:
-            words = _("Runs won’t read its pages in any of your topics.")
+            words = _("Runs won’t read pages from this domain in any of your topics.")
             have = ngettext(
                 "%(n)d page that was already read is kept.",
                 "%(n)d pages that were already read are kept.",
@@ -78,7 +78,7 @@ class Choice:
             )
             return f"{words} {have % {'n': self.pages}}"
         words = _(
-            "Beacon rejects its notes, rules, observations and file changes, and tells it why. What it already wrote is kept."
+            "Beacon rejects new notes, rules, observations and file changes from this writer, and gives the reason. Anything already saved is kept."
         )
         if not self.waiting:
             return words
@@ -182,7 +182,7 @@ def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> Re
     if kind not in Kind.values or not name or len(name) > LONGEST_NAME:
         raise InvalidValue(_("This source can’t be blocked. Choose one from the list."))
     if RefusedSource.objects.of(owner).count() >= MOST:
-        problem = _("You’ve blocked %(most)d sources, which is the limit. Unblock one first.")
+        problem = _("You’ve reached the limit of %(most)d blocked sources. Unblock one first.")
         raise LimitReached(problem % {"most": MOST})
     with transaction.atomic():
         try:

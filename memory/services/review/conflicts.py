@@ -372,7 +372,7 @@ def _merge(act: _Resolution) -> list[Any]:
     left, right = act.sides
     if len(act.row.lines) > 1:  # the text would replace each of the lines
         raise InvalidValue(
-            _("Several lines can’t be merged at once. Nothing was changed. Edit the file instead.")
+            _("You can’t merge several lines at once. Nothing was changed. Edit the file instead.")
         )
     if not act.text.strip():
         problem = _("Enter the text of the merged record.")
@@ -564,7 +564,7 @@ def _undo_fact(change: Revision, by: Actor) -> None:
         told = {"label": change.label}
         raise record_history.ChangedSince(
             _(
-                "“%(label)s” was changed in the meantime. Restore the version you want from its history."
+                "“%(label)s” has changed since then, so this can’t be undone. Restore the version you want from its history."
             )
             % told
         )

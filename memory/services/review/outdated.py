@@ -65,7 +65,7 @@ class Outdated:
         if self.version is None:
             return _("Changed since this was proposed")
         if self.version_seen is None:
-            return _("The file was created after this was proposed")
+            return _("The file was created after the proposal")
         return _("Changed since this was proposed: version %(seen)d is now %(now)d") % told
 
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import (
     Activity,
@@ -37,7 +38,7 @@ from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.services.notes.checks import LONGEST_SCOPE
 from memory.services.review import risks
-from memory.services.review.apply import APPLY, ApplyResult, MergeConflict, lines_of
+from memory.services.review.apply import APPLY, MERGE, ApplyResult, MergeConflict, lines_of
 from memory.services.review.risks import HoldReasons, Risk, Write, found_risks
 
 __all__ = [
@@ -129,7 +130,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
     """
     if not by.is_person and level_of(owner, kind, by) == ReviewLevel.Level.HOLD_ALL:
         words = _(
-            "%(act)s can’t be held for review, but the user reviews everything that agents write. Nothing was changed. Ask the user to do this."
+            "%(act)s isn’t allowed because the user reviews all agent writes and this one can’t be held for review. Nothing was changed. Ask the user to do it."
         )
         raise Locked(words % {"act": act})
 
@@ -213,7 +214,7 @@ def _stored(fields: Mapping[str, Any]) -> dict[str, Any]:
     if size > MOST_BYTES:
         told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
         problem = _(
-            "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Propose less at once."
+            "The proposal is %(have)s bytes, but the limit is %(most)s. Nothing was saved. Split it into smaller proposals."
         )
         raise LimitReached(problem % told)
     return kept
@@ -527,3 +528,24 @@ def set_levels(owner: User, wanted: Mapping[str, str], *, by: Actor, writer: str
             told["writer"] = writer
         Activity.log(owner, by, "review-levels-changed", subject=owner, **told)
     return True
+
+
+def title_of(proposal: Proposal) -> str:
+    """Return what the proposal is for: a file's path, or the kind of record it would create."""
+    after = proposal.after
+    if proposal.record_type == "memoryfile":
+        return str(after.get("path", ""))
+    if proposal.record_type == "observation":
+        number = len(lines_of(after))
+        return ngettext("1 observation", "%(n)d observations", number) % {"n": number}
+    if after.get("act") == MERGE:
+        number = len(after.get("versions", ()))
+        return ngettext("A merge of 1 note", "A merge of %(n)d notes", number) % {"n": number}
+    kinds = {
+        Note.Kind.RULE.value: _("A rule"),
+        Note.Kind.SOUL.value: _("The soul"),
+        Note.Kind.AGENT.value: _("The persona"),
+        Note.Kind.USER.value: _("The profile"),
+        Note.Kind.SUMMARY.value: _("A summary note"),
+    }
+    return kinds.get(str(after.get("kind", "")), _("A note"))

@@ -45,7 +45,7 @@ def reason_in(texts: Iterable[Any]) -> str:
     for text in filter(None, texts):
         if smell := injection_reason(str(text)):
             return _("Prompt injection: it %(smell)s.") % {"smell": smell}
-    return _("It’s based on something in quarantine, or was imported as quarantined.")
+    return _("This record is based on something in quarantine, or was imported as quarantined.")
 
 
 MOST = 1_000  # records per action
@@ -164,7 +164,7 @@ def _of_long(record: ContentItem, begins: str) -> str:
     smell = injection_reason(record.title) or injection_reason(begins)
     if smell:
         return _("Prompt injection: it %(smell)s.") % {"smell": smell}
-    return _("The reason is further down in this long text. Open its page to see it.")
+    return _("The reason is further down in this long text. Open the item’s page to see it.")
 
 
 # --- actions --------------------------------------------------------------------------------------

@@ -308,7 +308,7 @@ def merge(owner: Any, name: str, into: str) -> tuple[str, State, State]:
         moved = [row for row in rows.values() if row.target_key == source_key]
         if len(rows) + 1 > NameAlias.MOST:
             raise LimitReached(
-                _("You have reached the limit of %(most)d merged names. Separate one first.")
+                _("You’ve reached the limit of %(most)d merged names. Separate one first.")
                 % {"most": NameAlias.MOST}
             )
         was = {row.key: [row.name, row.target] for row in moved} | {source_key: None}
@@ -337,7 +337,7 @@ def put_back(owner: Any, was: State, now: State) -> None:
         rows = {row.key: [row.name, row.target] for row in NameAlias.objects.of(owner)}
         if any(rows.get(key) != (list(one) if one else None) for key, one in now.items()):
             raise InvalidValue(
-                _("These names were changed in the meantime, so this couldn’t be undone.")
+                _("These names have changed since then, so your change couldn’t be undone.")
             )
         _put(owner, was)
 

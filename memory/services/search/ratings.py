@@ -142,7 +142,7 @@ def rate(
     language = language_of(owner)
     key = key_of_text(words, language)
     if not can_be_rated(words) or not key:
-        problem = _("Enter a question of 1 to %(most)d characters. Operators don’t count.")
+        problem = _("Enter a question of 1 to %(most)d characters, not counting operators.")
         problem %= {"most": LONGEST_QUESTION}
         raise InvalidValue(problem, errors={"question": [problem]})
     record_type, record_id, position = named(record)
@@ -154,7 +154,7 @@ def rate(
         if held is None and mine.count() >= MOST_RATINGS:
             told = {"most": grouped(MOST_RATINGS)}
             raise LimitReached(
-                _("There are already %(most)s ratings. Clear some of them first.") % told
+                _("You’ve reached the limit of %(most)s ratings. Clear some of them first.") % told
             )
         rating = held or Rating(
             owner=owner, key=key, record_type=record_type, record_id=record_id, position=position

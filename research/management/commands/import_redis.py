@@ -103,11 +103,11 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
     """Return the content of a key. Raises _Refused."""
     kind = server.type(raw).decode()  # type: ignore[union-attr]
     if kind != "string":
-        raise _Refused(_("Its value is a %(kind)s, not a string.") % {"kind": kind})
+        raise _Refused(_("The value is a %(kind)s, not a string.") % {"kind": kind})
     size = int(server.strlen(raw))
     if size > MOST_BYTES:
         told = {"have": grouped(size), "most": grouped(MOST_BYTES)}
-        raise _Refused(_("It’s %(have)s bytes, but the limit is %(most)s.") % told)
+        raise _Refused(_("The value is %(have)s bytes, but the limit is %(most)s.") % told)
     held: Any = server.get(raw)
     if held is None:
         raise _Refused(_("The key disappeared before it could be read."))
@@ -115,7 +115,7 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
         value = json.loads(held)
     except (ValueError, RecursionError) as exc:
         raise _Refused(
-            _("It isn’t valid JSON: %(why)s.") % {"why": shorten(str(exc), 120)}
+            _("The value isn’t valid JSON: %(why)s.") % {"why": shorten(str(exc), 120)}
         ) from exc
     try:
         return AgentMemory.model_validate(value)

@@ -17,7 +17,7 @@ from beacon_site.text.messages import gettext as _
 from memory.models import Activity, ModelCall
 from memory.models.actors import RESEARCH
 from memory.services.llm import spending
-from memory.services.llm.booking import (
+from memory.services.llm.asking import (
     BudgetReached,
     MonthLimits,
     check_month,

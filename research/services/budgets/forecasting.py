@@ -22,8 +22,7 @@ from beacon_site.text.messages import ngettext
 from beacon_site.text.numbers import grouped
 from memory.models import ModelCall, Topic, User
 from memory.services.llm import connections, spending
-from memory.services.llm.asking import price
-from memory.services.llm.booking import MonthLimits, limits_of
+from memory.services.llm.asking import MonthLimits, limits_of, price
 from memory.services.llm.spending import Limit, limits_beside, spent_this_month
 from research.models import Run, Step, TopicSettings
 from research.models.topics import settings_now

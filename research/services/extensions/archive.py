@@ -159,7 +159,7 @@ KINDS = [
         only=~Q(run__status__in=models.Run.UNFINISHED),
     ),
     Kind("reports", gettext_lazy("reports"), models.Report, problem=_unsound),
-    Kind("removed-runs", gettext_lazy("removed runs without a report"), models.RemovedRun),
+    Kind("removed-runs", gettext_lazy("deleted runs without a report"), models.RemovedRun),
     Kind(
         "delta-items",
         gettext_lazy("changes in reports"),

@@ -16,8 +16,6 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import shorten
 from memory.models import ContentItem, Observation, Sensitivity, TopicFact, User, as_of
 from memory.models.accounts import LAST_ACTS
-from memory.pages.content import items as content_page
-from memory.pages.content.items import Usage
 from memory.services.content import items as content_services
 from memory.services.search import kinds
 from research.models import DeltaItem, Hit, Report, Run, ToolCall
@@ -61,10 +59,10 @@ MOST = 20
 
 def register_uses() -> None:
     """Register where research used an item, for its page."""
-    content_page.USED_IN.append(used_in)
+    content_services.USED_IN.append(used_in)
 
 
-def used_in(item: ContentItem) -> Iterator[Usage]:
+def used_in(item: ContentItem) -> Iterator[content_services.Usage]:
     """Yield the runs that read the item, each with its citation number in the report.
 
     For a deep run, tool calls that returned the item are included.
@@ -78,12 +76,12 @@ def used_in(item: ContentItem) -> Iterator[Usage]:
         if hit.cited_as:
             words = _("cited as [%(n)s] in the report for %(run)s of “%(topic)s”")
             url = url and f"{url}#source-{hit.cited_as}"
-        yield Usage(words % told, url, hit.run.started_at or hit.run.created)
+        yield words % told, url, hit.run.started_at or hit.run.created
     calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
     for call in calls.order_by("-pk")[:MOST]:
         told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
         words = _("result of %(tool)s in %(run)s of “%(topic)s”")
-        yield Usage(words % told, _page(call.run), call.created)
+        yield words % told, _page(call.run), call.created
 
 
 def _topic(run: Run) -> str:

@@ -122,7 +122,7 @@ _LINE = _(
 INVARIANTS += [
     Invariant(
         "leases", _lost, REPAIR, _free,
-        sentence=_("Everything in progress has a worker."),
+        sentence=_("Each task in progress has a worker."),
     ),
     Invariant(
         "waiting-research", _WAITING, START,

@@ -90,7 +90,13 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
         return refused("refused", text % {"topic": shorten(title, 80)})
     try:
         topic = topic or _new_topic(context, title, asked.objective)
-        run = starting.start_run(topic, trigger=Run.Trigger.AGENT, by=context.by, depth=asked.depth)
+        run = starting.start_run(
+            topic,
+            trigger=Run.Trigger.AGENT,
+            by=context.by,
+            depth=asked.depth,
+            may_search_library=not context.only_topics,
+        )
     except RunAlreadyActive as exc:
         return _in_the_way(exc)
     except NotNow as exc:
@@ -139,7 +145,7 @@ def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
 def _in_the_way(exc: RunAlreadyActive) -> ToolResult:
     if exc.run is None:
         return refused("conflict", str(exc))
-    told = _("%(what)s It’s run %(run)d. To check its progress, call get_report with run %(run)d.")
+    told = _("%(what)s To check its progress, call get_report with run %(run)d.")
     text = told % {"what": exc, "run": exc.run.pk}
     return ToolResult(text, data=_run_data(exc.run))
 

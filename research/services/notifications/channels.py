@@ -110,7 +110,7 @@ def _check_room(owner: User) -> None:
     # The lock keeps two tabs from exceeding the limit together.
     User.objects.select_for_update().get(pk=owner.pk)
     if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
-        words = _("You already have %(most)d channels, which is the limit. Remove one first.")
+        words = _("You’ve reached the limit of %(most)d channels. Remove one first.")
         raise InvalidValue(words % {"most": MOST_CHANNELS})
 
 
@@ -189,8 +189,8 @@ def test(channel: Channel, *, by: Actor) -> Delivery:
     tests = Delivery.objects.of(channel.owner).filter(kind=Delivery.Kind.TEST, created__gt=hour)
     if tests.count() >= MOST_TESTS:
         words = ngettext(
-            "You can send %(most)d test per hour.",
-            "You can send %(most)d tests per hour.",
+            "You can send at most %(most)d test per hour.",
+            "You can send at most %(most)d tests per hour.",
             MOST_TESTS,
         )
         raise InvalidValue(words % {"most": MOST_TESTS})

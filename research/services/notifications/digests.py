@@ -284,17 +284,18 @@ class Content:
 
     @property
     def line(self) -> str:
-        """Return a one-line summary: “3 changes in 2 topics · 4 quiet · 1 failed”."""
+        """Return a one-line summary: “3 changes in 2 topics · 4 with nothing new · 1 failed”."""
         said = []
         topics = sum(bool(part.items) for part in self.parts)
         if topics:
-            words = ngettext("%(n)d change in", "%(n)d changes in", self.changes)
+            words = ngettext("%(n)d change", "%(n)d changes", self.changes)
             of = ngettext("%(n)d topic", "%(n)d topics", topics)
-            said.append(f"{words % {'n': self.changes}} {of % {'n': topics}}")
+            counts = {"changes": words % {"n": self.changes}, "topics": of % {"n": topics}}
+            said.append(_("%(changes)s in %(topics)s") % counts)
         if first := len(self.parts) - topics:
             said.append(ngettext("%(n)d first report", "%(n)d first reports", first) % {"n": first})
         if self.quiet:
-            said.append(_("%(n)d quiet") % {"n": len(self.quiet)})
+            said.append(_("%(n)d with nothing new") % {"n": len(self.quiet)})
         if self.failed:
             said.append(_("%(n)d failed") % {"n": len(self.failed)})
         if unread := sum(len(part.runs) for part in self.shared):

@@ -384,7 +384,7 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
         subject=_("Channel “%(name)s” is turned off") % names,
         message=_(
             "Beacon couldn’t reach the channel “%(name)s” and turned it off: %(why)s Nothing "
-            "is lost. All reports are in Beacon. Fix the channel in Settings → Notifications, "
+            "is lost, because all reports are in Beacon. Fix the channel in Settings → Notifications, "
             "test it, then turn it on again."
         )
         % names,

@@ -42,7 +42,7 @@ KINDS = {
     "changed": gettext_lazy("Changed"),
     "new": gettext_lazy("New"),
     "gone": gettext_lazy("No longer a fact"),
-    "passing": gettext_lazy("Appeared and disappeared in between"),
+    "passing": gettext_lazy("Found and removed in between"),
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Not mentioned"),
     "same": gettext_lazy("Unchanged"),

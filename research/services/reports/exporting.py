@@ -187,7 +187,7 @@ def _document(module: str, run: Run) -> bytes:
         logger.warning("export not created", run=run.pk, format=module, reason=exc.reason)
         if exc.reason == "crashed":
             said = _(
-                "This report can’t be exported in this format. The report is unchanged. Export it as HTML or Markdown instead."
+                "This report can’t be exported in this format. Export it as HTML or Markdown instead."
             )
         else:
             said = _(

@@ -22,16 +22,21 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.providers.search.catalogue import CATALOGUE
+from beacon_site.providers.search.base import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
 from beacon_site.text.numbers import grouped
+from memory.agents import reflection
 from memory.models import Topic
-from memory.pages import reflections as reflection_page
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
 from research.models.reports import Remark, source_lines
 from research.models.runs import RunQuerySet
-from research.services.reports.delta_rows import DeltaRow, Quote, SourceRow, changed_of
-from research.services.reports.watched_parts import watched_parts
+from research.services.reports.delta_rows import (
+    DeltaRow,
+    Quote,
+    SourceRow,
+    changed_of,
+    watched_parts,
+)
 from research.services.runs import page, presenters
 from research.services.runs.context import applied_rules
 from research.services.runs.presenters import manifest_rows
@@ -158,7 +163,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         ),
         "non_web_services": [] if found_hits else non_web_services(steps),
         "memory": presenters.of_run(run, found["changed"].items),
-        "reflection": reflection_page.shown_of(run.topic.owner, run.source),
+        "reflection": reflection.shown_of(run.topic.owner, run.source),
         "memory_words": presenters.memory_words(run.topic),
         "manifest": manifest_rows(run),
         "took": presenters.took(run),
@@ -343,16 +348,16 @@ def _groups(hits: Sequence[Hit], most: int | None) -> list[dict[str, Any]]:
     """
     groups = []
     for state, label in GROUPS.items():
-        rows = [presenters.hit_row(hit) for hit in hits if hit.state == state]
-        if rows:
+        found = [hit for hit in hits if hit.state == state]
+        if found:
             groups.append(
                 {
                     "label": label,
-                    "rows": rows[:most],
-                    "line": _line(state, rows),
-                    "count": len(rows),
-                    "is_long": len(rows) > MOST_HITS,
-                    "left_out": len(rows) - len(rows[:most]),
+                    "rows": [presenters.hit_row(hit) for hit in found[:most]],
+                    "line": _line(state, found),
+                    "count": len(found),
+                    "is_long": len(found) > MOST_HITS,
+                    "left_out": len(found) - len(found[:most]),
                 }
             )
     return groups
@@ -363,16 +368,16 @@ def _was_found(hit: Hit) -> bool:
     return hit.service != known_pages.SERVICE
 
 
-def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
+def _line(state: str, hits: Sequence[Hit]) -> str:
     """Return the summary of a group's hits: `9 read · 1 could not be read`."""
-    counts = Counter(row.hit.reading for row in rows)
+    counts = Counter(hit.reading for hit in hits)
     same = counts[Hit.Reading.NEAR_DUPLICATE]
     failed = (counts[Hit.Reading.FAILED], _("couldn’t be read"))
     if state == Hit.State.KNOWN:
-        found = sum(_was_found(row.hit) for row in rows)
+        found = sum(map(_was_found, hits))
         words: tuple[tuple[int, str], ...] = (
             (found, _("found by search")),
-            (len(rows) - found, _("not found this time")),
+            (len(hits) - found, _("not found this time")),
             (counts[Hit.Reading.READ], _("read again")),
             failed,
         )

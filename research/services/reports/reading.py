@@ -161,7 +161,7 @@ class Strip:
     def title(self) -> str:
         """Return what is selected: `Since you last read`, or the runs."""
         if self.covers_unread and not self.is_chosen:
-            return _("Since you last read") if self.last_read else _("Not read yet")
+            return _("Since you last read") if self.last_read else _("Unread")
         if not self.is_chosen:
             return _("Latest changes")
         return runs_in_words(self.first.number, self.last.number)
@@ -1008,7 +1008,7 @@ class _Margins:
 
     def _kind_of(self, line: Line) -> SafeString | str:
         if line.beside is None and line.status == Status.CHANGED and line.waits:
-            return "≠ " + _("Changed, not decided")
+            return "≠ " + _("Changed, undecided")
         if line.beside is not None or line.status in self._kinds:
             return self._kinds[Status.CHANGED if line.beside is not None else Status(line.status)]
         if line.since is None:

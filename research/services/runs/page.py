@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -22,7 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.text.cleaning import in_brief, one_line, shorten
 from beacon_site.text.markdown import by_direction, render
 from beacon_site.text.numbers import grouped
-from memory.pages.shared.responses import CleanTextField
+from beacon_site.web.responses import CleanTextField
 from memory.services.context.topic_block import still_offered
 from memory.services.llm import connections
 from research.models import Hit, Run, Step, ToolCall, TopicSettings
@@ -117,23 +116,9 @@ _MARKS = re.compile(r"(?:^|\n)[^\n]*\n<<<\n|\n>>>")
 _WHAT = ("query", "page", "path", "id", "title")  # the most informative argument, by priority
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """One call: its arguments, and the beginning and full text of its result."""
-
-    number: int
-    tool: str
-    asked: str
-    told: str
-    took: str
-    is_error: bool
-    item: UUID | None
-    is_earlier: bool = False
-
-
-def by_track(run: Run) -> dict[int, list[CallRow]]:
+def by_track(run: Run) -> dict[int, list[dict[str, Any]]]:
     """Return the calls by track number. A quick run needs no query."""
-    rows: defaultdict[int, list[CallRow]] = defaultdict(list)
+    rows: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     if run.depth != TopicSettings.Depth.DEEP:
         return rows
     calls = list(run.tool_calls.all())
@@ -143,17 +128,17 @@ def by_track(run: Run) -> dict[int, list[CallRow]]:
     return rows
 
 
-def _row(call: ToolCall, *, is_earlier: bool) -> CallRow:
-    return CallRow(
-        number=call.position,
-        tool=call.tool,
-        asked=shorten(_asked(call), LONGEST_ASKED),
-        told=in_brief(_MARKS.sub("\n", call.result), LONGEST_TOLD),
-        took=presenters.duration(call.milliseconds),
-        is_error=call.is_error,
-        item=call.content_item_id,
-        is_earlier=is_earlier,
-    )
+def _row(call: ToolCall, *, is_earlier: bool) -> dict[str, Any]:
+    return {
+        "number": call.position,
+        "tool": call.tool,
+        "asked": shorten(_asked(call), LONGEST_ASKED),
+        "told": in_brief(_MARKS.sub("\n", call.result), LONGEST_TOLD),
+        "took": presenters.duration(call.milliseconds),
+        "is_error": call.is_error,
+        "item": call.content_item_id,
+        "is_earlier": is_earlier,
+    }
 
 
 def _asked(call: ToolCall) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -188,30 +188,22 @@ def _look(run: Run, step: Step) -> tuple[str, str]:
 # --- hits ---
 
 
-@dataclass(frozen=True, slots=True)
-class HitRow:
-    """One search result with its link and what happened to it."""
-
-    hit: Hit
-    link: reports.Link
-    became: str
-    is_told: bool = True
-
-    @property
-    def looks(self) -> str:
-        """Return the class of its tag."""
-        return {
-            Hit.Reading.READ: "confirmed",
-            Hit.Reading.FAILED: "warn",
-            Hit.Reading.NEAR_DUPLICATE: "info",
-        }.get(Hit.Reading(self.hit.reading), "known")
+_LOOKS: dict[str, str] = {  # the class of its tag
+    Hit.Reading.READ: "confirmed",
+    Hit.Reading.FAILED: "warn",
+    Hit.Reading.NEAR_DUPLICATE: "info",
+}
 
 
-def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> HitRow:
+def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> dict[str, Any]:
     """Return the row of a hit. `is_told` means that new and known hits have been told apart."""
-    return HitRow(
-        hit, reports.link_of(hit.link), _became(hit, is_over=is_over) if is_told else "", is_told
-    )
+    return {
+        "hit": hit,
+        "link": reports.link_of(hit.link),
+        "became": _became(hit, is_over=is_over) if is_told else "",
+        "is_told": is_told,
+        "looks": _LOOKS.get(hit.reading, "known"),
+    }
 
 
 def _became(hit: Hit, *, is_over: bool) -> str:
@@ -382,36 +374,19 @@ class Change:
     is_current: bool = False
 
 
-@dataclass(slots=True)
-class MemoryChanges:
-    """The facts a run created, confirmed, contradicted and retired, and other records it wrote."""
-
-    new: list[Change] = field(default_factory=list)
-    confirmed: list[Change] = field(default_factory=list)
-    contradicted: list[Change] = field(default_factory=list)
-    retired: list[Change] = field(default_factory=list)
-    observations: list[dict[str, Any]] = field(default_factory=list)
-    others: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def groups(self) -> list[tuple[str, str, list[Change]]]:
-        """Return (kind, heading, changes) for each kind with changes."""
-        found = [
-            ("new", _("Facts learned"), self.new),
-            ("confirmed", _("Facts confirmed"), self.confirmed),
-            ("contradicted", _("Facts contradicted by sources"), self.contradicted),
-            ("retired", _("Facts no longer current"), self.retired),
-        ]
-        return [group for group in found if group[2]]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the run changed no records."""
-        return not self.groups and not self.observations and not self.others
+_KINDS_OF_CHANGE = {
+    "new": gettext_lazy("Facts learned"),
+    "confirmed": gettext_lazy("Facts confirmed"),
+    "contradicted": gettext_lazy("Facts contradicted by sources"),
+    "retired": gettext_lazy("Facts no longer current"),
+}
 
 
-def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
-    """Return what `run` changed in memory, in two queries."""
+def of_run(run: Run, items: Sequence[DeltaItem]) -> dict[str, Any]:
+    """Return what `run` changed in memory, in two queries.
+
+    `groups` has (kind, heading, changes) for each kind of change to facts.
+    """
     written = Revision.objects.of(run.topic.owner).filter(source=run.source)
     revisions = list(written.order_by("id"))
     ours = [revision for revision in revisions if revision.record_type == FACT]
@@ -421,30 +396,29 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
         [r.record_id for r in seen],
     )
     told = (FACT, OBSERVATION, "report")
-    changes = MemoryChanges(
-        observations=[_one_observed(r, observations.get(str(r.record_id))) for r in seen],
-        others=[_other(revision) for revision in revisions if revision.record_type not in told],
-    )
+    changes: dict[str, list[Change]] = {kind: [] for kind in _KINDS_OF_CHANGE}
     for revision in ours:
         if revision.version == 1:
             text = revision.after.get("text", revision.label)
-            changes.new.append(_change("new", text, revision.record_id, facts))
+            changes["new"].append(_change("new", text, revision.record_id, facts))
         elif revision.after.get("state") == TopicFact.State.RETIRED:
             fact = facts.get(str(revision.record_id))
             text = fact.text if fact else revision.label
-            changes.retired.append(_change("retired", text, revision.record_id, facts))
+            changes["retired"].append(_change("retired", text, revision.record_id, facts))
     for item in items:
         if item.previous_fact_id is None or (item.withheld and not item.is_unasked):
             continue
-        kinds = {
-            DeltaItem.Status.CONFIRMED.value: changes.confirmed,
-            DeltaItem.Status.CONTRADICTED.value: changes.contradicted,
-        }
-        if item.status in kinds:
-            kinds[item.status].append(
+        if item.status in (DeltaItem.Status.CONFIRMED, DeltaItem.Status.CONTRADICTED):
+            changes[item.status].append(
                 _change(item.status, item.previous_text, item.previous_fact_id, facts)
             )
-    return changes
+    return {
+        "groups": [
+            (kind, _KINDS_OF_CHANGE[kind], found) for kind, found in changes.items() if found
+        ],
+        "observations": [_one_observed(r, observations.get(str(r.record_id))) for r in seen],
+        "others": [_other(revision) for revision in revisions if revision.record_type not in told],
+    }
 
 
 def _other(revision: Revision) -> dict[str, Any]:

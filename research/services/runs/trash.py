@@ -39,12 +39,12 @@ from memory.models.errors import InvalidValue
 from memory.models.history import as_json
 from memory.models.origins import HEURISTIC
 from memory.models.remembered import TRASH_DAYS
-from memory.pages.review import acts as review_acts
 from memory.services import topic_memory
 from memory.services.records import traces
 from memory.services.records.kinds import Along
 from memory.services.records.kinds import number_in_words as counted_words
 from memory.services.records.traces import MOST_LISTED, Traces, redact
+from memory.services.review import acts as review_acts
 from research.models import (
     Delivery,
     DeltaItem,
@@ -396,7 +396,7 @@ def _held(report: Report) -> tuple[Topic, Run, Report]:
     run = Run.objects.select_related("topic__owner").filter(pk=report.run_id).first()
     found = Report.objects.select_related("owner").filter(pk=report.pk).first()
     if topic is None or run is None or found is None:
-        raise InvalidValue(_("It has already been permanently deleted."))
+        raise InvalidValue(_("This item has already been permanently deleted."))
     return topic, run, found
 
 

@@ -377,9 +377,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if smaller is not None:
-        said = _(
-            "This run was smaller than usual (quick, few pages, within the remaining budget): %(why)s"
-        )
+        said = _("This run was smaller than usual, to stay within the remaining budget: %(why)s")
         fields = {**smaller, "warnings": [said % {"why": why}]}
     try:
         run: Run = Run.objects.start(

@@ -477,11 +477,11 @@ class DeskRow:
         """Return the reason for its trust level."""
         quotes, bad = self.figures.quotes, self.figures.unsupported
         if self.figures.quarantined:
-            return _("One of its pages was quarantined as possible prompt injection.")
+            return _("A page from this source was quarantined as possible prompt injection.")
         if not quotes:
             return _("No quotes from this source yet.")
         told = {"good": quotes - bad, "all": quotes}
-        return _("%(good)d of %(all)d quotes were found in its text.") % told
+        return _("%(good)d of %(all)d quotes were found in the source’s text.") % told
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from beacon_site.text.cleaning import one_line
-from memory.models import Activity, Remembered, Topic, TopicFact, User
+from memory.models import Activity, Remembered, Topic, TopicFact
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.pages.shared import undo
 from memory.services.records.kinds import Dependents, RecordKind, register
 from research import models
-from research.models import Channel, Run, RunAlreadyActive, TopicNotices
+from research.models import Run, RunAlreadyActive
 from research.services.facts import affected
 from research.services.facts import correcting as fact_editing
-from research.services.notifications import channels, digests, sending
+from research.services.notifications import sending
 from research.services.runs import trash
 from research.services.runs.execution.starting import NotNow, start_run
 from research.services.runs.presenters import memory_words
@@ -100,7 +99,7 @@ def _revive(topic: Topic, by: Actor) -> str | None:
     with transaction.atomic():
         topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
         Activity.log(topic.owner, by, "memory-revived", subject=topic)
-    return _("It %(expires)s.") % {"expires": memory_words(topic)}
+    return _("The memory %(expires)s.") % {"expires": memory_words(topic)}
 
 
 ACTS: dict[str, TopicAct] = {
@@ -300,62 +299,3 @@ def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> 
     if not by.is_person:  # an agent can't vouch for a fact, or withdraw what a person said
         wanted = {name: wanted[name] for name in wanted.keys() - _VOUCHED}
     fact.restore_state(wanted, by=by, why=why)
-
-
-# --- undoing changes to settings ---
-
-_DIGEST = ("often", "hour", "weekday", "even_if_quiet")
-_NOTICES = ("own", "reports", "failures", "in_digest")
-
-
-def register_settings() -> None:
-    """Register research's settings with memory."""
-    undo.register_settings("topic", _topic, _put_topic)
-    undo.register_settings("digest", _digest, _put_digest)
-    undo.register_settings("notices", _notices, _put_notices)
-
-
-def _found(owner: User, target: str) -> Topic | None:
-    topics = Topic.objects.of(owner).live().select_related("owner")
-    found: Topic | None = topics.filter(pk=target).first()
-    return found
-
-
-def _topic(owner: User, target: str) -> undo.State | None:
-    topic = _found(owner, target)
-    return topic_editing.state_of(topic) if topic is not None else None
-
-
-def _put_topic(owner: User, target: str, values: undo.State, by: Actor) -> None:
-    topic = Topic.objects.of(owner).live().get(pk=target)
-    topic_editing.edit_topic(topic, by=by, wanted=dict(values))
-
-
-def _digest(owner: User, _target: str) -> undo.State | None:
-    chosen = digests.settings_of(owner)
-    out = TopicNotices.objects.filter(topic__owner=owner, in_digest=False)
-    left_out = sorted(str(pk) for pk in out.values_list("topic_id", flat=True))
-    return {name: getattr(chosen, name) for name in _DIGEST} | {"left_out": left_out}
-
-
-def _put_digest(owner: User, target: str, values: undo.State, by: Actor) -> None:
-    wanted: dict[str, Any] = {**undo.settings_now(owner, "digest", target), **values}
-    left_out = Topic.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
-    digests.save_settings(owner, by=by, left_out=left_out, **wanted)
-
-
-def _notices(owner: User, target: str) -> undo.State | None:
-    topic = _found(owner, target)
-    if topic is None:
-        return None
-    chosen = channels.choice_of(topic)
-    out = chosen.left_out.values_list("pk", flat=True) if chosen.pk else ()
-    left_out = sorted(str(pk) for pk in out)
-    return {name: getattr(chosen, name) for name in _NOTICES} | {"left_out": left_out}
-
-
-def _put_notices(owner: User, target: str, values: undo.State, by: Actor) -> None:
-    wanted: dict[str, Any] = {**undo.settings_now(owner, "notices", target), **values}
-    topic = Topic.objects.of(owner).live().select_related("owner").get(pk=target)
-    left_out = Channel.objects.of(owner).filter(pk__in=wanted.pop("left_out"))
-    channels.choose(topic, by=by, left_out=left_out, **wanted)

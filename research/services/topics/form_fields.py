@@ -12,8 +12,8 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
+from beacon_site.web.responses import CleanTextField
 from memory.models.errors import InvalidValue
-from memory.pages.shared.responses import CleanTextField
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import NotADomain, domain_from, shown
 

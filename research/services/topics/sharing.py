@@ -38,9 +38,9 @@ from research.services.reports import since_read
 from research.services.reports.delta_rows import DeltaRow, delta_row
 from research.services.reports.since_read import ReadRun
 from research.services.runs.execution import starting
-from research.services.runs.execution.starting import NotNow
+from research.services.runs.execution.starting import NotNow, OnlyLibrary
 from research.services.runs.reporting.merged_deltas import merge
-from research.services.topics.page import FactRow, host_of
+from research.services.topics.facts import FactRow, host_of
 from research.services.topics.settings import editing as topic_editing
 from research.services.topics.settings import standing_rules
 from research.services.topics.settings.editing import EDITABLE_BY_EDITORS, State
@@ -68,7 +68,7 @@ def add_member(topic: Topic, username: str, role: str, *, by: Actor) -> Membersh
         wait = _wait(topic.owner_id, by, "topic-shared", most=Membership.MOST_AN_HOUR)
         if wait:
             words = _(
-                "You’ve added %(most)d members in the last hour, which is the limit. No one was added. Try again in %(minutes)d min."
+                "You’ve reached the limit of %(most)d new members per hour. No one was added. Try again in %(minutes)d min."
             )
             told = {"most": Membership.MOST_AN_HOUR, "minutes": -(-wait // 60)}
             raise NotNow(words % told, retry_after=wait)
@@ -316,7 +316,7 @@ def add_comment(report: Report, text: str, *, author: User) -> Comment:
         if report.comments.count() >= Comment.MOST:
             raise LimitReached(
                 _(
-                    "This report already has %(most)d comments, which is the limit. Nothing was posted. Comment on another report, or delete a comment first."
+                    "This report has reached the limit of %(most)d comments. Nothing was posted. Comment on another report, or delete a comment first."
                 )
                 % {"most": Comment.MOST}
             )
@@ -393,7 +393,7 @@ def _check_hour(report: Report, author: User | None) -> None:
     if not wait:
         return
     words = _(
-        "You’ve written %(most)d comments in the last hour, which is the limit. This one wasn’t saved. Try again in %(minutes)d min."
+        "You’ve reached the limit of %(most)d comments per hour. This one wasn’t saved. Try again in %(minutes)d min."
     )
     told = {"most": Comment.MOST_AN_HOUR, "minutes": -(-wait // 60)}
     raise NotNow(words % told, retry_after=wait)
@@ -440,19 +440,23 @@ def edit_settings(topic: Topic, wanted: State, *, base: State | None, by: Actor)
 
 
 def start_run(topic: Topic, *, by: Actor, loaded: datetime | None = None) -> Run:
-    """Queue a run as an editor, within the owner's limits.
+    """Queue a run as an editor, within the owner's limits and without searching the owner's library.
 
     Raises RunAlreadyActive, and NotNow with a reason that tells nothing about the owner's other
     topics.
     """
     try:
-        return starting.start_run(topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded)
+        return starting.start_run(
+            topic, trigger=Run.Trigger.PERSON, by=by, loaded=loaded, may_search_library=False
+        )
     except NotNow as exc:
         if topic.archived_at is not None:
             why = _("The owner has archived this topic, so no run was started.")
+        elif isinstance(exc, OnlyLibrary):
+            why = _("Only this topic’s owner can start its runs. No run was started.")
         elif exc.retry_after:
             why = _(
-                "The owner’s limit of runs per hour has been reached, so no run was started. Try again in %(minutes)d min."
+                "The owner has reached the limit of runs per hour, so no run was started. Try again in %(minutes)d min."
             ) % {"minutes": -(-exc.retry_after // 60)}
         else:
             why = _("Runs can’t be started manually on this server. No run was started.")

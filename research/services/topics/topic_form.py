@@ -19,15 +19,21 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from beacon_site.providers.search.base import SERVICES, SearchProfile
-from beacon_site.providers.search.catalogue import ADDRESS, BY_NAME, CATALOGUE, KEY
+from beacon_site.providers.search.base import (
+    ADDRESS,
+    BY_NAME,
+    CATALOGUE,
+    KEY,
+    SERVICES,
+    SearchProfile,
+)
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from beacon_site.text.cleaning import clean, one_line, slug_of
 from beacon_site.text.numbers import grouped
+from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Topic, User
 from memory.models.errors import InvalidValue
 from memory.models.topics import NameTaken
-from memory.pages.shared.responses import AsksAboutSecrets, CleanTextField
 from memory.services.llm import connections
 from research.models import Schedule, TopicSettings
 from research.services.budgets.budget import DEFAULTS, DEPTHS
@@ -278,7 +284,7 @@ class MonthFields(forms.Form):
         max_digits=10,
         decimal_places=2,
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
-        help_text=gettext_lazy("Can’t be enforced for a model whose price is unknown."),
+        help_text=gettext_lazy("This limit can’t be enforced for a model whose price is unknown."),
     )
     over_limit = UsualChoiceField(
         label=gettext_lazy("If a scheduled run would exceed a limit"),
@@ -293,7 +299,7 @@ class MonthFields(forms.Form):
         max_value=LONGEST_DAYS,
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
         help_text=gettext_lazy(
-            "Days without a check. Leave empty for 30 days, or 3 times the interval between runs "
+            "Days without a check. The default is 30 days, or 3 times the interval between runs "
             "if that’s longer."
         ),
     )
@@ -382,16 +388,6 @@ _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # the maximum of an integer column, rounded
 
 
-_USUAL = (
-    TopicSettings.Depth.QUICK,
-    TopicSettings.TimeFrame.ANY,
-    TopicSettings.Style.STANDARD,
-    TopicSettings.Reading.NORMAL,
-    TopicSettings.PlanReview.NO,
-    TopicSettings.OverLimit.SKIP,
-)
-
-
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     widget = forms.NumberInput(attrs={"inputmode": "numeric"})
     return forms.IntegerField(
@@ -404,9 +400,7 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     if not isinstance(exc, NameTaken):
         return ValidationError(exc.errors.get("title", [str(exc)]))
     page = reverse("research:topic", args=[exc.slug])
-    return ValidationError(
-        format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open that topic"))
-    )
+    return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open topic")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,7 +541,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         label=gettext_lazy("Always include"),
         required=False,
         help_text=gettext_lazy(
-            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
+            "Words to search for, or URLs to read, on every run. One per line, up to 5. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
     )
     depth = UsualChoiceField(
@@ -555,7 +549,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         usual=TopicSettings.Depth.QUICK,
         widget=forms.RadioSelect,
         help_text=gettext_lazy(
-            "Deep runs need a model that supports tools. Without one, the run is quick."
+            "Deep runs need a model that supports tools. Without one, Beacon does a quick run."
         ),
     )
     report_style = UsualChoiceField(
@@ -569,8 +563,7 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
         max_length=report_templates.LONGEST,
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave "
-            "empty to use the style. Works without a model."
+            "Your own headings and text in Markdown, with placeholders such as {{ new }}. Leave empty to use the style’s layout. Works without a model."
         ),
     )
     report_most = _number(

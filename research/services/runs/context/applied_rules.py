@@ -226,7 +226,7 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Appl
 def _rule_outcome(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
     if not is_address(rule):
         asked = rule.casefold() in {query.casefold() for query in queries or ()}
-        return _("searched") if asked else _("removed from this run’s plan manually")
+        return _("searched") if asked else _("manually removed from this run’s plan")
     if hit is None or hit.reading == Hit.Reading.NOT_READ:
         return _("not read in this run")
     return {

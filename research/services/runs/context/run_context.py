@@ -29,7 +29,7 @@ from beacon_site.net.errors import ProviderError
 from beacon_site.text.cleaning import clean
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 from research.models import Run, Step
 from research.services.budgets.budget import RunMeter, budget_of
 from research.services.runs.context import outputs

@@ -13,7 +13,7 @@ from beacon_site.db.leased_jobs import JobLost
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import gettext as _
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 from research.models import Run, Step, TopicSettings
 from research.services.runs.context import inputs
 from research.services.runs.context.run_context import (

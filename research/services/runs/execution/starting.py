@@ -22,10 +22,13 @@ from beacon_site.text.messages import ngettext
 from memory.models import Activity, Revision, Topic, TopicFact, Trust, User
 from memory.models.actors import RESEARCH, Actor
 from memory.models.errors import InvalidValue, Locked, StaleWrite
-from memory.services.llm.booking import BudgetReached, check_month
+from memory.services.library.documents import SERVICE as LIBRARY
+from memory.services.llm import connections
+from memory.services.llm.asking import BudgetReached, check_month
 from memory.services.review import proposals as review_services
 from research.models import Run, RunAlreadyActive, Schedule, TopicSettings
 from research.models.runs import RETRIED
+from research.models.topics import settings_now
 from research.services.budgets.budget import DEFAULTS
 from research.services.facts import staleness
 from research.services.runs.search import searching
@@ -43,6 +46,10 @@ class NotNow(Exception):
         """`retry_after` is in seconds, 0 if waiting doesn't help."""
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class OnlyLibrary(NotNow):
+    """The topic searches only the library, which the person or app that starts the run can't read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +79,8 @@ class Allowance:
             return NotNow(_("You can’t start runs manually because the limit is 0 per hour."))
         wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
         started = ngettext(
-            "You’ve started %(most)d run in the last hour, which is the limit.",
-            "You’ve started %(most)d runs in the last hour, which is the limit.",
+            "You’ve reached the limit of %(most)d run per hour.",
+            "You’ve reached the limit of %(most)d runs per hour.",
             self.most,
         )
         next_one = _(
@@ -214,16 +221,19 @@ def start_run(
     by: Actor,
     depth: str = "",
     loaded: datetime | None = None,
+    may_search_library: bool = True,
     **fields: Any,
 ) -> Run:
     """Queue a run of `topic` and notify a worker after the commit.
 
     `fields` are additional fields of the run, as for Run.objects.start. `loaded` is when the page
-    with the button was loaded: a short run may have ended before a second click arrives.
+    with the button was loaded: a short run may have ended before a second click arrives. Without
+    `may_search_library`, the run doesn't search the library, whatever the topic's services are: it
+    is for people and apps that can read the report, but not the library.
 
     Raises RunAlreadyActive if a run is unfinished or was already started from that page, InvalidValue
-    for an unknown depth, and NotNow if the topic is archived or in the trash, or if its owner has
-    started BEACON_RUNS_PER_HOUR runs within the hour (R233).
+    for an unknown depth, and NotNow if the topic is archived or in the trash, if it searches nothing
+    but the library, or if its owner has started BEACON_RUNS_PER_HOUR runs within the hour (R233).
     """
     if depth and depth not in DEFAULTS:
         told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
@@ -235,10 +245,24 @@ def start_run(
         _check_not_pressed_before(topic, by, loaded)
         check_may_start(topic)
         wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
+        if not may_search_library:
+            fields["settings"] = _without_library(fields.get("settings") or settings_now(topic))
         run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted, **fields)
         run.wake_after_commit()
     logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
     return run
+
+
+def _without_library(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return these settings for a run that doesn't search the library. Raises OnlyLibrary."""
+    services = [one for one in connections.search_services(stored["services"]) if one != LIBRARY]
+    if not services:
+        raise OnlyLibrary(
+            _(
+                "This topic searches only the library, which this token can’t use. No run was started. Ask the user to start it."
+            )
+        )
+    return stored | {"services": services}
 
 
 def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) -> None:
@@ -251,17 +275,20 @@ def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) 
         raise RunAlreadyActive(run, is_over=True)
 
 
-def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
+def retry_run(run: Run, *, by: Actor, step: str = "", may_search_library: bool = True) -> bool:
     """Queue a failed or cancelled run again, from `step` or after its last finished step.
 
-    Notifies a worker. Returns False if the run neither failed nor was cancelled. Raises NotNow as
-    start_run does (a retry counts as a start), RunAlreadyActive if another run is unfinished, and
-    StepNotFinished.
+    Notifies a worker. `may_search_library` is as for start_run. Returns False if the run neither
+    failed nor was cancelled. Raises NotNow as start_run does (a retry counts as a start),
+    RunAlreadyActive if another run is unfinished, and StepNotFinished.
     """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=run.topic.owner_id)
         check_may_start(run.topic)
         done = run.retry(by=by, step=step)
+        if done and not may_search_library:
+            mine = Run.objects.filter(pk=run.pk)
+            mine.update(settings=_without_library(mine.values_list("settings", flat=True).get()))
         if done:
             run.wake_after_commit()
     return done
@@ -290,7 +317,7 @@ def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
             _("This run can’t be repeated exactly because it has no report or no queries.")
         )
     asked = run.manifest.get("services") or run.settings.get("services", [])
-    was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
+    was: dict[str, Any] = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
     person = Run.Trigger.PERSON
     return start_run(run.topic, trigger=person, by=by, depth=run.depth, loaded=loaded, **was)
 
@@ -366,7 +393,7 @@ def check_review(owner: User, texts: Iterable[str], *, by: Actor, trust: str) ->
     )
     if why:
         words = _(
-            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to do it."
+            "This topic would need review (%(why)s), and agents can’t submit topics for review. Nothing was saved. Ask the user to create or change the topic."
         )
         raise Locked(words % {"why": why})
 
@@ -385,7 +412,7 @@ def check_hour(owner: User, by: Actor) -> None:
     if len(moments) == MOST_AN_HOUR:
         wait = max(1, round((moments[-1] - an_hour_ago).total_seconds()))
         words = _(
-            "This agent created %(most)d topics in the last hour, which is the limit. Try again in %(minutes)d min, or ask the user to create the topic."
+            "This agent has reached the limit of %(most)d new topics per hour. Try again in %(minutes)d min, or ask the user to create the topic."
         )
         told = {"most": MOST_AN_HOUR, "minutes": -(-wait // 60)}
         raise NotNow(words % told, retry_after=wait)
@@ -408,7 +435,9 @@ AGAIN = timedelta(hours=1)  # later, if another run is in progress
 _AT_ONCE = 200
 
 
-def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> Run:
+def start_recheck(
+    topic: Topic, *, by: Actor, fact: TopicFact | None = None, may_search_library: bool = True
+) -> Run:
     """Queue a recheck of one current fact, or of all that are stale.
 
     Raises NotNow if there is nothing to check or no live memory, and as `start_run` does.
@@ -426,8 +455,14 @@ def start_recheck(topic: Topic, *, by: Actor, fact: TopicFact | None = None) -> 
         found = ids_of_stale(fresh)
     if not found:
         raise NotNow(_("Nothing to recheck. None of this topic’s facts are stale."))
-    trigger = Run.Trigger.RECHECK
-    return start_run(fresh, trigger=trigger, by=by, depth="quick", rechecks=found)
+    return start_run(
+        fresh,
+        trigger=Run.Trigger.RECHECK,
+        by=by,
+        depth="quick",
+        may_search_library=may_search_library,
+        rechecks=found,
+    )
 
 
 def ids_of_stale(topic: Any) -> list[str]:

@@ -45,7 +45,7 @@ _LISTS: dict[str, str] = {
 }
 # Each on a line of its own.
 BLOCKS: dict[str, str | Promise] = {
-    "summary": gettext_lazy("the first paragraph of the report"),
+    "summary": gettext_lazy("the report’s first paragraph"),
     "text": gettext_lazy("the report in its style, as if there were no template"),
     "new": gettext_lazy("new findings"),
     "changed": gettext_lazy("facts that changed, with their old values"),
@@ -53,13 +53,13 @@ BLOCKS: dict[str, str | Promise] = {
     "gone": gettext_lazy("facts that are no longer on their page"),
     "confirmed": gettext_lazy("known facts that a source confirmed"),
     "not_mentioned": gettext_lazy("known facts that no source mentioned"),
-    "checked": gettext_lazy("which known pages were checked again"),
+    "checked": gettext_lazy("known pages that were checked again"),
     "sources": gettext_lazy("the numbered sources"),
 }
 WORDS: dict[str, str | Promise] = {
     "topic": gettext_lazy("the topic’s title"),
     "objective": gettext_lazy("the topic’s objective"),
-    "date": gettext_lazy("the date of the run"),
+    "date": gettext_lazy("the run’s date"),
     "since": gettext_lazy("the run that this one is compared with"),
     "run_number": gettext_lazy("the run’s number"),
     "new_count": gettext_lazy("the number of new pages"),

@@ -47,8 +47,7 @@ from beacon_site.text.sentences import split_sentences
 from memory.models import Sensitivity, TopicFact
 from memory.services.context import topic_block
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached, ask_model
 from memory.services.topic_memory import KnownFact, TopicMemory
 from research.claims import selection
 from research.claims.linking import SURE, Comparison, DatedSentence, Verdict

@@ -13,8 +13,7 @@ from django.utils.text import get_text_list
 
 from beacon_site.net.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search.answers import distinct
-from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProvider
-from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.base import BY_NAME, SearchHit, SearchOptions, SearchProvider
 from beacon_site.text.canonical_urls import canonical_url, domain_of, is_in_domain
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.text.messages import gettext as _
@@ -155,7 +154,7 @@ def _usable(work: RunContext, asked: QueryResult) -> list[SearchHit]:
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
         work.run.warn(
-            _("%(service)s returned results without a usable URL. They were left out.")
+            _("Results from %(service)s without a usable URL were left out.")
             % {"service": asked.service}
         )
     return usable

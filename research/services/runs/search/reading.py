@@ -366,7 +366,7 @@ def _warn_unread_pages(work: RunContext, wanted: int) -> None:
     if new > wanted:
         work.run.warn(
             _(
-                "Only %(read)d of %(all)d new pages were read because the run’s limit is %(most)d pages. For the rest, the search snippets were used."
+                "The run read only %(read)d of %(all)d new pages because its limit is %(most)d pages. For the rest, it used the search snippets."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )
@@ -449,7 +449,7 @@ def add(topic: Topic, address: str, *, by: Actor) -> tuple[str, bool]:
             problem = _("“%(place)s” is blocked for this topic. Unblock it first.")
             raise InvalidValue(problem % {"place": standing_rules.shown(place)})
         if len(settings.read_next) >= MOST:
-            problem = _("The next run already has %(most)d pages to read, which is the limit.")
+            problem = _("The next run has reached its limit of %(most)d pages to read.")
             raise LimitReached(problem % {"most": MOST})
         _keep(held, [*settings.read_next, page])
         Activity.log(held.owner, by, "read-next", subject=held, label=page)
@@ -488,7 +488,7 @@ def _checked(address: str) -> str:
     """
     if not is_address(address.strip()):
         raise InvalidValue(
-            _("“%(text)s” isn’t a URL. Enter one that begins with http:// or https://.")
+            _("“%(text)s” isn’t a URL. Enter one that starts with http:// or https://.")
             % {"text": address[:200]}
         )
     page = page_from(one_line(clean(address)[0]))

@@ -23,13 +23,14 @@ from beacon_site.net.errors import (
     ServiceUnreachable,
 )
 from beacon_site.providers.search.base import (
+    BY_NAME,
+    KEY,
     SERVICES,
     SearchHit,
     SearchOptions,
     SearchProvider,
     get_search,
 )
-from beacon_site.providers.search.catalogue import BY_NAME, KEY
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import joined
 from memory.models import User
@@ -342,7 +343,7 @@ def _services_gone(work: RunContext) -> list[tuple[str, str]]:
     for name in names:
         profile = profiles.get(name)
         if name not in allowed:
-            gone.append((name, _("BEACON_SEARCH doesn’t include it")))
+            gone.append((name, _("BEACON_SEARCH doesn’t include this service")))
         elif profile is not None and (lacks := connections.lacks(profile)):
             missing = _("its key") if lacks == KEY else _("its URL")
             gone.append((name, _("%(what)s isn’t set") % {"what": missing}))
@@ -362,10 +363,10 @@ def model_gone(was: Run) -> str:
         return ""
     values = {"run": was, "before": before, "now": now}
     if before == EXTRACTIVE:
-        return _("%(run)s was written without a model. This run uses %(now)s.") % values
+        return _("%(run)s didn’t use a model. This run uses %(now)s.") % values
     if now == EXTRACTIVE:
-        return _("%(run)s was written by %(before)s. No model is set up now.") % values
-    return _("%(run)s was written by %(before)s. This run uses %(now)s.") % values
+        return _("%(run)s used %(before)s. No model is set up now.") % values
+    return _("%(run)s used %(before)s. This run uses %(now)s.") % values
 
 
 # --- search health ---

@@ -32,12 +32,10 @@ from memory.agents import reflection as reflection_services
 from memory.agents.reflection import EntryContent, why_not
 from memory.models import Note, Observation, Reflection, Revision, Topic, TopicFact, Trust
 from memory.models.actors import RESEARCH
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached, ask_model
 from memory.services.notes.saving import write_note
 from memory.services.observations.extraction import MODEL, Extracted, extract, without_known
-from memory.services.observations.lines import Line
-from memory.services.observations.saving import remember_lines
+from memory.services.observations.saving import Line, remember_lines
 from research.models import DeltaItem, Hit, Report, Run
 from research.services.runs.context.run_context import RunContext, StepResult
 from research.services.runs.reporting import report_text
@@ -509,7 +507,7 @@ def _next_steps(work: RunContext, topic: Topic) -> list[str]:
         at = date_format(timezone.localtime(schedule.next_run_at), "j F Y, H:i")
         steps.append(_("The next run is due on %(at)s.") % {"at": at})
     else:
-        steps.append(_("Start the next run manually. None is scheduled."))
+        steps.append(_("No run is scheduled. Start the next one manually."))
     return steps
 
 

@@ -114,7 +114,7 @@ def _muted_place(work: RunContext, source: CitedSource) -> str:
 
 
 def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
-    parts = [_("%(n)d notified") % {"n": told}]
+    parts = [_("%(n)d in notifications") % {"n": told}]
     if withheld:
         words = _("%(n)d filtered out (by %(by)s)")
         parts.append(words % {"n": withheld, "by": by})

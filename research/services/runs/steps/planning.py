@@ -27,8 +27,7 @@ from memory.models.actors import RESEARCH, Actor
 from memory.services import topic_memory
 from memory.services.context import topic_block
 from memory.services.llm import connections
-from memory.services.llm.asking import ask_model
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached, ask_model
 from memory.services.topic_memory import TopicMemory
 from research.models import Run, Step, TopicSettings
 from research.models.runs import reopen_plan
@@ -158,7 +157,7 @@ def plan(work: RunContext) -> StepResult:
         work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
-        warning = _("The model couldn’t plan, so 3 standard queries are used: %(why)s") % {
+        warning = _("The model couldn’t plan the queries, so 3 standard ones are used: %(why)s") % {
             "why": exc
         }
         work.run.warn(warning)
@@ -372,7 +371,7 @@ def plan_outcome(run: Run) -> str:
     """Return what happened to a plan that no longer waits."""
     run.refresh_from_db(fields=["status", "waiting_since", "number"])
     if run.waiting_since is not None:
-        return _("A new plan has been created in the meantime. Review that one instead.")
+        return _("A newer plan exists. Review that plan instead.")
     if run.status == Run.Status.CANCELLED:
         return _("The run was cancelled in the meantime.")
     step = Step.objects.filter(run=run, name="plan", part=0).first()

@@ -25,7 +25,7 @@ from pydantic import Field
 from beacon_site.net.errors import ProviderError
 from beacon_site.net.fetch import WebPage
 from beacon_site.providers.llm.base import Answer, Message, Usage
-from beacon_site.providers.search.catalogue import BY_NAME
+from beacon_site.providers.search.base import BY_NAME
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import as_data, clean, for_prompt, one_line, shorten
@@ -45,7 +45,7 @@ from memory.agents.tools.types import (
 from memory.models import Agent, Sensitivity, Trust
 from memory.models.actors import Actor
 from memory.services.llm import connections
-from memory.services.llm.booking import BudgetReached
+from memory.services.llm.asking import BudgetReached
 from memory.services.notes.saving import lowest_trust
 from research.claims.duplicates import near_duplicates
 from research.claims.selection import PageText

@@ -74,7 +74,8 @@ def _page_and_part(rule: str) -> tuple[str, str | None]:
 def _with_part(page: str, part: str) -> str:
     if page.startswith("library:"):
         raise InvalidValue(
-            _("Only web pages can have a part. Remove “| %(part)s”.") % {"part": part[:80]}
+            _("You can’t select a part of a library document. Remove “| %(part)s”.")
+            % {"part": part[:80]}
         )
     try:
         return f"{page} | {part_from(part)}"

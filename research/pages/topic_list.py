@@ -1,6 +1,7 @@
-"""The list of topics: rows, figures and filters, in a fixed number of queries.
+"""The list of topics, the head above a topic's tabs, and its runs: rows, figures and filters.
 
-A page has 50 rows, so translated texts are looked up and URLs resolved once per page.
+The number of queries is fixed. A page has 50 rows, so translated texts are looked up and URLs resolved
+once per page.
 """
 
 from __future__ import annotations
@@ -28,20 +29,26 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Coalesce, Lower
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
+from beacon_site.db.message_fields import containing
 from beacon_site.text.cleaning import normal_title
+from beacon_site.text.numbers import grouped
 from memory.models import Source, Topic, TopicFact, User
-from memory.pages.shared.filter_bar import Choice
-from research.models import DeltaItem, Report, Run
-from research.services.reports import topic_news
-from research.services.reports.topic_news import TopicSummary
+from memory.pages.shared.filter_bar import Choice, Facet
+from research.models import DeltaItem, Report, Run, TopicSettings
+from research.services.reports import since_read
+from research.services.reports.since_read import TopicSummary
 from research.services.runs import presenters
+from research.services.runs.execution.starting import limits_in_words
+from research.services.runs.presenters import cost, started_by, took
 from research.services.schedules import scheduling
+from research.services.schedules.scheduling import Notice, last_notice, lately
 
 _ADDRESSES = {
     "page": "research:topic",
@@ -298,7 +305,7 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.last_run = run
         if run.number is not None:
             row.new_counts.append(run.new_facts)
-    told = topic_news.told_of(topic.news for topic in topics if hasattr(topic, "news"))
+    told = since_read.told_of(topic.news for topic in topics if hasattr(topic, "news"))
     for key, row in rows.items():
         row.news = told.get(key, TopicSummary())
     return list(rows.values())
@@ -356,6 +363,140 @@ def number_of(user: User) -> tuple[int, int]:
         .aggregate(active=Count("pk", filter=is_active), archived=Count("pk", filter=~is_active))
     )
     return found["active"], found["archived"]
+
+
+# --- the head above a topic's tabs ---
+
+
+@dataclass(slots=True)
+class TopicHead:
+    """The head above the tabs: the topic, its state, and its memory's expiry."""
+
+    topic: Any
+    row: TopicRow
+    notice: Notice | None = None  # a problem with its schedule within the week
+    limits: Sequence[str] = ()  # limits to know before starting a run
+
+    @property
+    def live_run(self) -> Run | None:
+        """Return the run that is queued or running."""
+        return self.row.unfinished
+
+    @property
+    def other_depth(self) -> str:
+        """Return the depth that the topic's runs don't have, to offer it for a single run."""
+        quick, deep = TopicSettings.Depth.QUICK, TopicSettings.Depth.DEEP
+        return str(quick if self.topic.settings.depth == deep else deep)
+
+    @property
+    def memory_words(self) -> str:
+        """Return the state of the working memory: “expires in 12 days”."""
+        return presenters.memory_words(self.topic)
+
+
+def topics_of(user: User) -> QuerySet[Any]:
+    """Return the person's topics with the figures that the tabs show."""
+    runs = Run.objects.kept().filter(topic=OuterRef("pk")).order_by().values("topic")
+    counted = runs.annotate(number=Count("pk")).values("number")
+    topics = with_figures(Topic.objects.of(user).live())
+    total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+    found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
+    return found.select_related("owner", "settings", "schedule")
+
+
+def head_of(topic: Any) -> TopicHead:
+    """Return the head of a topic from `topics_of`.
+
+    Two queries: its unfinished and last run, and the hourly limit.
+    """
+    ended = Case(
+        When(status__in=Run.UNFINISHED, then=Value(0)),
+        default=Value(1),
+        output_field=IntegerField(),
+    )
+    runs = Run.objects.kept().filter(topic=topic)
+    runs = runs.annotate(ended=ended, is_quiet=F("report__is_quiet")).order_by("ended", "-id")
+    row = TopicRow(topic)
+    for run in runs.distinct("ended"):
+        run.topic = topic
+        if run.is_unfinished:
+            row.unfinished = run
+        else:
+            row.last_run = run
+    notice, limits = last_notice(topic.hitch), limits_in_words(topic.owner)
+    return TopicHead(topic, row, notice, limits)
+
+
+# --- a topic's runs ---
+
+
+@dataclass(slots=True)
+class RunRow:
+    """One run as a table row, with its counts of listed changes by status."""
+
+    run: Run
+    counts: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def took(self) -> str:
+        """Return how long it has taken so far."""
+        return took(self.run)
+
+    @property
+    def tokens(self) -> str:
+        """Return all tokens spent, with thousands separators."""
+        return grouped(self.run.tokens)
+
+    @property
+    def cost(self) -> str:
+        return cost(self.run)
+
+    @property
+    def trigger(self) -> str:
+        """Return who or what started it."""
+        return started_by(self.run)
+
+
+def run_facets(topic: Topic) -> tuple[list[Facet], int]:
+    """Return what the runs can be filtered by, with counts, and their number: one query."""
+    rows = Run.objects.kept().filter(topic=topic).order_by().values_list("status", "trigger")
+    status: Counter[str] = Counter()
+    trigger: Counter[str] = Counter()
+    for one, other, number in rows.annotate(n=Count("pk")):
+        status[one] += number
+        trigger[other] += number
+    facets = [
+        Facet("status", _("Status"), [Choice(*one, status[one[0]]) for one in Run.Status.choices]),
+        Facet(
+            "by", _("Started by"), [Choice(*one, trigger[one[0]]) for one in Run.Trigger.choices]
+        ),
+    ]
+    return facets, status.total()
+
+
+def runs_of(topic: Topic, wanted: QueryDict, *, cursor: str = "") -> Page:
+    """Return a page of the runs that match the filters, newest first."""
+    rows = Run.objects.kept().filter(topic=topic)
+    if (status := wanted.get("status")) in Run.Status.values:
+        rows = rows.filter(status=status)
+    if (trigger := wanted.get("by")) in Run.Trigger.values:
+        rows = rows.filter(trigger=trigger)
+    words = wanted.get("q", "").replace("\x00", "").split()[:10]
+    has_error = containing(rows, "error") if words else Q
+    for word in words:
+        number = int(word.lstrip("#")) if word.lstrip("#").isdecimal() and len(word) < 9 else None
+        rows = rows.filter(
+            has_error(word) if number is None else has_error(word) | Q(number=number)
+        )
+    page = page_of(
+        rows.select_related("rerun_of").defer("manifest", "rerun_of__manifest"),
+        by="created",
+        falling=True,
+        cursor=cursor,
+    )
+    for run in page.rows:
+        run.topic = topic
+    return Page([RunRow(run) for run in page.rows], page.next_cursor)
 
 
 # --- topics similar to a title being typed ---

@@ -17,14 +17,13 @@ from memory.models import Note, Proposal, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.models.origins import HEURISTIC
-from memory.pages.review.proposals import title_of
 from memory.services.context import identity
 from memory.services.notes import merging
 from memory.services.records import history as record_history
 from memory.services.review import proposals as review_services
 from memory.services.review import risks
 from memory.services.review.outdated import outdated
-from memory.services.review.proposals import held_in, wait_again
+from memory.services.review.proposals import held_in, title_of, wait_again
 
 
 def undo_change(proposal: Proposal, *, by: Actor) -> None:

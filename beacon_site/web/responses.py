@@ -180,7 +180,7 @@ def question_about_secrets(text: str, known: str = "", *, name: str = KEEP_SECRE
         '{} <label class="keep-secrets"><input type="checkbox" name="{}" value="1"> {}</label>',
         told,
         name,
-        _("Save it anyway"),
+        _("Save anyway"),
     )
 
 

@@ -23,12 +23,12 @@ from django.utils.translation import gettext as _
 
 from beacon_site.text import dates
 from beacon_site.text.terms import ENGLISH, STEMMED
+from beacon_site.web.responses import CleanTextField
 from memory.accounts import people
 from memory.accounts.agents import LONGEST_PROMPT
 from memory.models import Agent, Topic, User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.errors import InvalidValue
-from memory.pages.shared.responses import CleanTextField
 
 
 def choices() -> list[tuple[str, str]]:
@@ -328,7 +328,7 @@ class InvitationForm(forms.Form):
     note = forms.CharField(
         label=gettext_lazy("Invitee"),
         max_length=150,
-        help_text=gettext_lazy("A name, shown only in this list."),
+        help_text=gettext_lazy("Shown only in this list."),
         error_messages={"required": gettext_lazy("Enter a name so you can tell your links apart.")},
     )
     makes_staff = forms.BooleanField(
@@ -361,7 +361,7 @@ class LimitToTopics(forms.Form):
         ),
         error_messages={
             "invalid_choice": gettext_lazy(
-                "A topic that you selected is no longer available. The app didn’t get access. Check your selection."
+                "A topic that you selected is no longer available, so the app didn’t get access. Check your selection."
             ),
         },
     )
@@ -468,13 +468,13 @@ class AgentForm(_OfAgent, _TakesRefusals):
         }
         help_texts: ClassVar[dict[str, Any]] = {
             "enable_memory": gettext_lazy(
-                "On: each result is stored in full, and the conversation continues with a compact form. Off: the conversation contains the full results."
+                "Each result is stored in full, and the conversation continues with a compact form. If this is off, the conversation contains the full results."
             ),
             "share_with_subagents": gettext_lazy(
-                "On: sub-agents see what the agent stored. Off: each sub-agent has its own store, which the agent can’t see."
+                "Sub-agents see what the agent stored. If this is off, each sub-agent has its own store, which the agent can’t see."
             ),
             "use_model_compaction": gettext_lazy(
-                "Off: results are shortened by a plugin for their type, instantly and for free. On: a model shortens them, which costs tokens. If the model fails, the plugin is used."
+                "By default, plugins shorten results instantly and for free. If this is on, a model shortens them instead, which costs tokens. If the model fails, Beacon uses the plugin."
             ),
             "compaction_prompt": gettext_lazy(
                 "Up to 4,000 characters. Leave empty to use Beacon’s default instructions."
