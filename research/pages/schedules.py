@@ -21,6 +21,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from beacon_site.web.http import BeaconRequest
@@ -74,7 +75,12 @@ class CostTotal:
         words = least if least == most else f"{least}–{most}"
         if self.unknown:
             told = {"money": words, "count": self.unknown}
-            return _("%(money)s, plus %(count)d runs with an unknown cost") % told
+            more = ngettext(
+                "%(money)s, plus %(count)d run with an unknown cost",
+                "%(money)s, plus %(count)d runs with unknown costs",
+                self.unknown,
+            )
+            return more % told
         return words
 
 
