@@ -285,14 +285,19 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
             groups[tuple(one.pk for one in together)].append(minute)
     taken = set(at_minute)
     found = []
+    suggested: set[Any] = set()  # each topic is moved once, whatever it clashes with
     for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CLASHES]:
         together = [by_key[key] for key in keys]
+        others = [one for one in together[1:] if one.pk not in suggested]
+        if not others:
+            continue
+        suggested.update(one.pk for one in others)
         found.append(
             {
                 "topics": [one.topic for one in together],
                 "at": minutes[0],
                 "times": len(minutes),
-                "moves": _spread(together[1:], minutes, taken),
+                "moves": _spread(others, minutes, taken),
             }
         )
     return found
