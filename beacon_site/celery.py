@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -20,6 +21,7 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.exceptions import OperationalError
 
 from beacon_site import worker_threads
+from beacon_site.embedded.processes import give_back_memory
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
@@ -32,16 +34,19 @@ worker_threads.add_to(app)
 logger = structlog.get_logger(__name__)
 
 ALIVE_SECONDS = 10.0
-_ended = threading.Event()
+_ended, _woken = threading.Event(), threading.Event()
+_kinds: dict[str, str] = {}  # the rows that this process writes: name -> kind
 
 
-def _write_heartbeats(kinds: dict[str, str]) -> None:
-    """Write this process's rows (name -> kind) every ten seconds, without keeping a connection.
+def _write_heartbeats() -> None:
+    """Write this process's rows every ten seconds, without keeping a connection.
 
     The first forked child would close a connection that its parent keeps open.
     """
     worker = apps.get_model("research", "Worker")
-    while True:
+    while not _ended.is_set():
+        _woken.clear()
+        kinds = dict(_kinds)
         try:
             now = timezone.now()
             worker.objects.bulk_create(
@@ -54,14 +59,20 @@ def _write_heartbeats(kinds: dict[str, str]) -> None:
             logger.warning("heartbeat not saved", kinds=kinds, error=str(exc))
         finally:
             connection.close()
-        if _ended.wait(ALIVE_SECONDS):
-            return
-        worker_threads.end_if_unhealthy()
+        if not _woken.wait(ALIVE_SECONDS):
+            worker_threads.end_if_unhealthy()
+            if worker_threads.rests_after_work():
+                gc.collect()
+                give_back_memory()
 
 
 def _begin(kinds: dict[str, str]) -> None:
-    _ended.clear()
-    threading.Thread(target=_write_heartbeats, args=(kinds,), daemon=True, name="alive").start()
+    """Write these rows, too. A worker with a beat writes the rows of both with one statement."""
+    is_first = not _kinds
+    _kinds.update(kinds)
+    _woken.set()
+    if is_first:
+        threading.Thread(target=_write_heartbeats, daemon=True, name="alive").start()
 
 
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]
@@ -87,6 +98,7 @@ def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
 def _leave(name: str) -> None:
     """Mark this worker's runs, so that they save their progress and queue themselves again."""
     _ended.set()
+    _woken.set()
     run = apps.get_model("research", "Run")
     worker = apps.get_model("research", "Worker")
     try:

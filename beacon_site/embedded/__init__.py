@@ -35,6 +35,7 @@ from beacon_site.embedded.processes import Account, storage_of
 __all__ = [
     "EmbeddedError",
     "Servers",
+    "continued",
     "data_dir",
     "ensure",
     "load_env_file",
@@ -125,6 +126,13 @@ def ensure(
     state = remember(folder)
     urls = {name: _KINDS[name][1].url_of(state[_KINDS[name][0]]) for name in need}
     return Servers(folder, urls, _notes(folder, storage, account))
+
+
+def continued(folder: Path) -> Servers:
+    """Return the hold on the servers that the program before this one had (places.take_over)."""
+    _uses[folder] = 1
+    remember(folder)
+    return Servers(folder, {}, [])
 
 
 def revive(folder: Path) -> list[str]:

@@ -257,6 +257,8 @@ def _frugal(cluster: Path) -> dict[str, str]:
     options = {
         "jit": "off",
         "max_logical_replication_workers": "0",
+        "wal_buffers": "'4MB'",  # with large shared buffers, the default of 16 MB is soon in use
+        "max_pred_locks_per_transaction": "10",  # no transaction here is SERIALIZABLE
         # For SSDs. With the default of 4, Postgres reads the whole search index of 100,000 notes
         # for a question of 20 words, because it considers that cheaper than looking up each word.
         "random_page_cost": "1.1",

@@ -1,7 +1,8 @@
 """The `beacon` command: manage.py, and the commands that run Beacon as a whole, such as `up`.
 
 For `up`, Beacon is loaded here once, and its processes begin as forks (forking.py).  Everything that
-needs the database happens in another child, so that this process has no connection.
+needs the database happens in another child, so that this process has no connection.  Then this process
+starts its program again, without Beacon's code, which would take 60 MB.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from honcho.printer import Message, Printer
 import beacon_site
 from beacon_site import embedded
 from beacon_site.embedded import NO_SERVERS, places, processes, servers_for
-from beacon_site.embedded.places import MAKE, PROJECT, note, prepare, read_state
+from beacon_site.embedded.places import COMMAND, MAKE, PROJECT, note, prepare, read_state
 from beacon_site.launcher import forking, runner
 
 
@@ -71,6 +72,8 @@ class CannotStart(RuntimeError):
 
 def up() -> int:
     """Run Beacon in the foreground until Ctrl-C or SIGTERM; return the exit code."""
+    if given := os.environ.pop(HANDED_OVER, ""):
+        return _continue_up(int(given))
     began = time.monotonic()
     folder = embedded.data_dir()
     os.environ["BEACON_DATA_DIR"] = str(folder)
@@ -84,8 +87,7 @@ def up() -> int:
             f"`{MAKE} down`, or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
     is_first = not read_state(folder)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    _stop_by_signals()
     if _end_leftovers(folder):
         print("Stopped processes left over from a Beacon instance that was killed.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
@@ -96,11 +98,31 @@ def up() -> int:
     forks = sys.platform == "linux"
     with forking.loading_libraries(runner.LOADED) if forks else contextlib.nullcontext():
         servers = embedded.ensure(folder, need=missing)
-    try:
+    with _until_stopped(folder, servers):
         os.environ |= servers.urls
         for line in servers.notes:
             print(line, flush=True)
-        return _run(folder, began, forks=forks)
+        site = _loaded() if forks else _prepared()
+        own = {"pid": os.getpid(), "process": processes.identity(os.getpid())}
+        # `mirror` is for commands, which are started without it.
+        note(folder, up={**own, "url": site["url"], "mirror": site["mirror"]})
+        manager = _manager(folder, began, site, forks=forks)
+        if forks:
+            manager.begin()
+            _become_small(manager, folder=str(folder), began=began, site=site)
+        return manager.run()
+
+
+def _stop_by_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def _until_stopped(folder: Path, servers: embedded.Servers) -> Iterator[None]:
+    """Stop everything at the end of the block."""
+    try:
+        yield
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # stopping must not be interrupted
@@ -110,18 +132,23 @@ def up() -> int:
         print("Beacon has stopped.", flush=True)
 
 
-def _run(folder: Path, began: float, *, forks: bool) -> int:
-    if forks:
-        forking.load_django()
-    with _Preparation() as preparation:  # at the same time as this process loads the rest
-        if forks:
-            forking.load_rest()
+def _prepared() -> dict[str, Any]:
+    with _Preparation() as preparation:
+        return preparation.result()
+
+
+def _loaded() -> dict[str, Any]:
+    """Return the same, and load Beacon in this process at the same time."""
+    forking.load_django()
+    with _Preparation() as preparation:
+        forking.load_rest()
         site = preparation.result()
-    if forks:
-        forking.finish_loading()
-    own = {"pid": os.getpid(), "process": processes.identity(os.getpid())}
-    # `mirror` is for commands, which are started without it.
-    note(folder, up={**own, "url": site["url"], "mirror": site["mirror"]})
+    forking.finish_loading()
+    return site
+
+
+def _manager(folder: Path, began: float, site: dict[str, Any], *, forks: bool) -> runner.Runner:
+    """Return the runner of this Beacon's processes, which aren't started yet."""
 
     def ready() -> list[str]:
         first = f"Beacon is ready at {site['url']} (in {runner.seconds_since(began)})."
@@ -136,7 +163,40 @@ def _run(folder: Path, began: float, *, forks: bool) -> int:
         after_m = arguments[arguments.index("-m") + 1 :]
         main = partial(mains[name], after_m) if forks else None
         manager.add(name, arguments, environment, main)
-    return manager.run()
+    return manager
+
+
+# Names the open file with which the program that this process becomes continues.
+HANDED_OVER = "BEACON_HANDED_OVER"
+
+
+def _become_small(manager: runner.Runner, **state: Any) -> None:
+    """Start this program again in the same process.  Returns only if it must continue here."""
+    given = manager.hand_over()
+    if given is None:
+        return
+    state |= {"processes": given, "locks": places.hand_over()}
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as out:
+        json.dump(state, out)
+    os.set_inheritable(reading, True)
+    sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        own = {**os.environ, HANDED_OVER: str(reading)}
+        os.execve(COMMAND[0], [*COMMAND, "up"], own)  # noqa: S606
+
+
+def _continue_up(given: int) -> int:
+    """Do the rest of `up` with what the program before this one has started."""
+    with os.fdopen(given) as told:
+        state = json.load(told)
+    folder = Path(state["folder"])
+    places.take_over(state["locks"])
+    _stop_by_signals()
+    with _until_stopped(folder, embedded.continued(folder)):
+        manager = _manager(folder, state["began"], state["site"], forks=False)
+        manager.take_over(state["processes"])
+        return manager.run()
 
 
 class _Preparation:

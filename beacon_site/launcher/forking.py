@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-from beacon_site.embedded import places
+from beacon_site.embedded import places, processes
 from beacon_site.embedded.places import PROJECT
 
 # What a web server or a worker loads when it starts.  LIBRARIES don't need the settings, and take about
@@ -31,7 +31,11 @@ LIBRARIES = (
     "celery.__main__", "celery.apps.worker", "celery.bin.celery", "django.db.models",
     "gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "kombu.transport.redis", "psycopg_pool",
 )  # fmt: skip
-MODULES = ("beacon_site.celery", "research.mcp.beside_pages", "research.mcp.web")
+MODULES = (
+    "anyio._backends._asyncio", "beacon_site.celery", "django.contrib.messages.storage.session",
+    "django.contrib.sessions.serializers", "gunicorn.glogging", "research.mcp.beside_pages",
+    "research.mcp.web", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl",
+)  # fmt: skip
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 
 
@@ -78,10 +82,21 @@ def load_rest() -> None:
 def finish_loading() -> None:
     """Load what depends on the static files, which were collected in the meantime."""
     import_module("beacon_site.wsgi")
+    _compile_patterns()
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(MALLOPT_ARENA_MAX, MOST_ARENAS)
+    processes.give_back_memory()  # 13 MB if Python compiled what it loaded
     gc.freeze()  # the collector then doesn't scan shared objects, so their memory isn't copied
     gc.enable()
+
+
+def _compile_patterns() -> None:
+    """Compile the patterns of all URLs and of secrets in log lines.
+
+    Otherwise each web process would do so at its first request, which takes 0.2 s and 10 MB.
+    """
+    import_module("django.urls").get_resolver()._populate()
+    import_module("beacon_site.text.redaction").redact_line("")
 
 
 def serve_pages(arguments: list[str]) -> None:
@@ -97,39 +112,47 @@ def work(arguments: list[str]) -> None:
 
 
 class Fork:
-    """A child of this process that runs `main`, with the parts of subprocess.Popen that we use."""
+    """A child of this process, with the parts of subprocess.Popen that we use."""
 
-    def __init__(
-        self,
-        name: str,
-        main: Callable[[], None],
-        environment: dict[str, str],
-        back: int,
-        others: Sequence[IO[bytes] | None],
-    ) -> None:
-        """Start it as the head of a session, `back` steps nicer; it closes the pipes of `others`."""
-        reading, writing = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if not self.pid:
-            status = 1
-            try:
-                os.close(reading)
-                _become_head(writing, environment, back, others)
-                _rename(f"beacon {name}")
-                main()
-                status = 0
-            except SystemExit as exc:
-                status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
-            finally:
-                _end(status)
-        os.close(writing)
-        self.stdout: IO[bytes] = os.fdopen(reading, "rb")
+    def __init__(self, pid: int, output: int) -> None:
+        """`output` is the end of the pipe from which its output is read."""
+        self.pid = pid
+        self.stdout: IO[bytes] = os.fdopen(output, "rb")
 
     def wait(self) -> int:
         """Wait until it ends; return its status, negative after a signal."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def fork(
+    name: str,
+    main: Callable[[], None],
+    environment: dict[str, str],
+    back: int,
+    others: Sequence[IO[bytes] | None],
+) -> Fork:
+    """Start a child that runs `main` as the head of a session, `back` steps nicer.
+
+    It closes the pipes of `others`.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.close(reading)
+            _become_head(writing, environment, back, others)
+            _rename(f"beacon {name}")
+            main()
+            status = 0
+        except SystemExit as exc:
+            status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+        finally:
+            _end(status)
+    os.close(writing)
+    return Fork(pid, reading)
 
 
 def _become_head(

@@ -39,6 +39,7 @@ BACKOFF = (1.0, 2.0, 5.0, 10.0)  # s before the first, second … restart within
 DEATHS = 5  # after so many within DEATHS_WITHIN, restarting doesn't help
 DEATHS_WITHIN = 60.0
 RETURN_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+STOPPING = (*RETURN_CODES, signal.SIGHUP)
 BACK = 10  # niceness of all processes except the web server
 WEB_THREADS = 12
 # Runs can take minutes and occupy every slot, so the tasks that start and free runs have their own.
@@ -65,6 +66,8 @@ REMAPPED = {
     "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
 }
 THREADED = {"CELERY_CUSTOM_WORKER_POOL": "beacon_site.worker_threads:TaskPool"}
+# Tests check the models. In a fork, checking them would copy 19 MB of shared memory.
+UNCHECKED = {"CELERY_SKIP_CHECKS": "1"}
 # Otherwise the allocator keeps a heap of up to 64 MB for each of many threads.
 ONE_HEAP = {"MALLOC_ARENA_MAX": "2"}
 LOADED = {**THREADED, **REMAPPED, **ONE_HEAP}  # for a process that loads the code of all others
@@ -122,7 +125,7 @@ def few_commands(bind: str, port: int, schedule: Path) -> Commands:
         "web": (web, {"BEACON_PROCESS": "web", "BEACON_STARTED_TOGETHER": "1", **ONE_HEAP}),
         "worker": (
             [sys.executable, *worker, "--hostname=worker@%h"],
-            {"BEACON_PROCESS": "worker", **THREADED, **REMAPPED, **ONE_HEAP},
+            {"BEACON_PROCESS": "worker", **THREADED, **REMAPPED, **UNCHECKED, **ONE_HEAP},
         ),
     }
 
@@ -235,10 +238,8 @@ class Runner:
 
     def loop(self) -> None:
         """Start all processes and keep them running until it's time to stop."""
-        for number in RETURN_CODES:
-            signal.signal(number, self._asked)
-        for name in self._parts:
-            self._begin(name)
+        self.begin()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         self._is_looping = True  # from here on there are threads
         for name, part in self._running().items():
             self._start_reader(name, part)
@@ -250,6 +251,37 @@ class Runner:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._take(self._events.get_nowait())
+
+    def begin(self) -> None:
+        """Start all processes that don't run yet."""
+        for number in RETURN_CODES:
+            signal.signal(number, self._asked)
+        for name, part in self._parts.items():
+            if not part.runs:
+                self._begin(name)
+
+    def hand_over(self) -> dict[str, tuple[int, int]] | None:
+        """Return number and output of each started process, for `take_over` in another program.
+
+        That program becomes this process, so signals wait until its `loop`.  None if one came before.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        if self._signal is not None:
+            return None
+        self._note()
+        given = {}
+        for name, part in self._running().items():
+            if part.process is not None and part.process.stdout is not None:
+                given[name] = part.pid, part.process.stdout.fileno()
+                os.set_inheritable(given[name][1], True)
+        return given
+
+    def take_over(self, given: dict[str, tuple[int, int]]) -> None:
+        """Continue with the processes that the program before this one started."""
+        for name, (pid, output) in given.items():
+            os.set_inheritable(output, False)
+            self._parts[name].process = forking.Fork(pid, output)
+        self._changed.set()
 
     def say(self, text: str) -> None:
         """Print a line from Beacon itself.  Can be called from any thread."""
@@ -294,7 +326,7 @@ class Runner:
         if part.loaded is not None and not self._is_looping:
             others = [one.process.stdout for one in self._running().values() if one.process]
             back = 0 if name == "web" else BACK
-            return forking.Fork(name, part.loaded, part.environment, back, others)
+            return forking.fork(name, part.loaded, part.environment, back, others)
         return subprocess.Popen(
             part.arguments,
             env=part.environment,

@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
@@ -47,7 +48,8 @@ def load(server: Any, *modules: str) -> None:
     """Do `on_starting`, and also load `modules` before the processes fork."""
     make_place()
     server.app.wsgi()  # stays in the app object, where each process finds it
-    check_url_config(None)  # loads the modules of all pages
+    if "beacon_site.urls" not in sys.modules:
+        check_url_config(None)  # loads the modules of all pages
     for name in modules:
         import_module(name)
     gc.collect()

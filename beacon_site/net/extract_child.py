@@ -107,7 +107,7 @@ def read(
 ) -> dict[str, Any]:
     """Return the contents of a document; its type comes from its content, then from its header.
 
-    With a part of a page (see `page_part`), the text is only that part's.
+    With a part of a page (see `PagePart`), the text is only that part's.
     """
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()

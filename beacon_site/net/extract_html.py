@@ -128,7 +128,7 @@ def read_html(
 ) -> dict[str, Any]:
     """Return text, title, date and language of a page; raises HostileMarkup.
 
-    With a part (its kind and text, see `page_part`), the text is only that part's. `has_scripts`
+    With a part (its kind and text, see `PagePart`), the text is only that part's. `has_scripts`
     is whether scripts may add text to a page, or a part, that has almost none.
     """
     tags = count_tags(html)

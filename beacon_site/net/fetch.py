@@ -28,10 +28,16 @@ from beacon_site.net.address_guard import ForbiddenAddress, Resolver, check_url,
 from beacon_site.net.bounded import WIRE_BYTES, Limits, Meter, too_large, unpacker_for
 from beacon_site.net.browser import BrowserBusy, Rendered
 from beacon_site.net.errors import ProviderError, ProviderRejected, ms_since
-from beacon_site.net.extract import Extracted, Extractor, NoText, PartNotFound, get_extractor
+from beacon_site.net.extract import (
+    Extracted,
+    Extractor,
+    NoText,
+    PagePart,
+    PartNotFound,
+    get_extractor,
+)
 from beacon_site.net.guarded_http import exchange, fields_of
 from beacon_site.net.http import refusal
-from beacon_site.net.page_part import PagePart
 from beacon_site.text.messages import gettext as _
 
 logger = structlog.get_logger(__name__)

@@ -36,10 +36,10 @@ def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     known, added = _readings(versions, selection.PageText)
     found: list[Item] = []
     if known:
-        outcome = rereading.outcome(known, ())
+        outcome = rereading.outcome([*known, *added], ())
         found = [_as_item(change, str(change.status)) for change in outcome.changes]
     if added:
-        findings = selection.find(added, topic=topic.title, limit=MOST_NEW)
+        findings = selection.find(added, topic=topic.title, known_pages=known, limit=MOST_NEW)
         found += [_as_item(finding, "new") for finding in findings]
     return found
 

@@ -1,10 +1,10 @@
-"""Searching memory: `/recall` and its ratings, `/related/{id}` and `/about`."""
+"""Searching memory: `/recall` and its ratings, `/related/{id}`, and `/about` with merged names."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from django.utils import timezone
@@ -13,7 +13,7 @@ from ninja import Query, Status
 from pydantic import BaseModel, Field
 
 from beacon_site.text.names import LONGEST_NAME
-from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.auth import ADMIN, READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.observations import Category
 from memory.api.paging import PageParams, closed, opened
@@ -24,7 +24,7 @@ from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS
 from memory.models.ratings import LONGEST_REASON
 from memory.services.notes.saving import lowest_trust
-from memory.services.search import ratings
+from memory.services.search import names, ratings
 from memory.services.search.about import MOST, PAGE, About, Mention, Reader, about
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, parse
@@ -467,3 +467,34 @@ def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
     if is_agent:
         Use.note_records(caller.owner, [one.record for one in found.mentions], caller.place)
     return AboutOut.of(found)
+
+
+class AliasIn(Body):
+    """Two names of the same thing."""
+
+    name: str = Field(max_length=LONGEST_NAME, description="The name that becomes an alias.")
+    into: str = Field(max_length=LONGEST_NAME, description="The name that it is merged into.")
+
+
+class AliasOut(BaseModel):
+    """A merged name."""
+
+    name: str
+    into: str
+
+
+@about_api.post("/aliases", auth=ADMIN, response={201: AliasOut})
+def merge_names(request: ApiRequest, asked: AliasIn) -> Status[AliasOut]:
+    """Merge two names of the same thing, so that records with either are listed for both."""
+    caller = request.auth
+    into, _was, _now = names.merge(caller.owner, asked.name, asked.into, by=caller.by)
+    return Status(201, AliasOut(name=names.checked(asked.name), into=into))
+
+
+@about_api.delete("/aliases", auth=ADMIN, response={204: None})
+def separate_name(
+    request: ApiRequest, name: Query[Annotated[str, Field(max_length=LONGEST_NAME)]]
+) -> Status[None]:
+    """Separate a merged name again."""
+    names.split(request.auth.owner, name, by=request.auth.by)
+    return Status(204, None)

@@ -62,6 +62,11 @@ def _origin(owner: User, text: str, found: Mapping[str, Mapping[str, tuple[str, 
 def _plain(owner: User, kind: str, key: str) -> str:
     if kind == "human":
         return _("you") if key == owner.get_username() else key
+    return writer_in_words(kind, key)
+
+
+def writer_in_words(kind: str, key: str = "") -> str:
+    """Return the name of an agent or of one of Beacon's own parts; empty if there is none."""
     if kind == "disk" and key:
         return _("an edit in the folder “%(key)s”") % {"key": shorten(key, 60)}
     told = {

@@ -191,7 +191,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
     """Merge the name `name` into `into`."""
     name, into = request.POST.get("name", ""), request.POST.get("into", "")
     try:
-        target, was, now = names.merge(request.user, name, into)
+        target, was, now = names.merge(request.user, name, into, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "names-merged", was=was, now=now, name=into)
@@ -206,7 +206,7 @@ def split(request: BeaconRequest) -> HttpResponse:
     """Split off a merged name."""
     name = request.POST.get("name", "")
     try:
-        was, now = names.split(request.user, name)
+        was, now = names.split(request.user, name, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = offer(request, "names-merged", was=was, now=now, name=name)
@@ -216,7 +216,7 @@ def split(request: BeaconRequest) -> HttpResponse:
 
 @undoes("names-merged")
 def _put_back(request: BeaconRequest, was: Any, now: Any, name: str) -> str:
-    names.put_back(request.user, was, now)
+    names.put_back(request.user, was, now, by=request.actor)
     undo = offer(request, "names-merged", was=now, now=was, name=name)
     messages.success(request, _("Undone. The names are back to how they were."), extra_tags=undo)
     return about_url(name)

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
+from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -278,14 +279,19 @@ def _url(rating: Rating, record: Any) -> str:
 def rated_list(request: BeaconRequest) -> HttpResponse:
     """List what was rated not useful, or with `?show=useful` what was rated useful, newest first."""
     show = Value.USEFUL if request.GET.get("show") == Value.USEFUL else Value.NOT_USEFUL
-    found = Rating.objects.of(request.user).filter(value=show)
+    rated = Rating.objects.of(request.user)
+    counts = dict(rated.order_by().values_list("value").annotate(Count("pk")))
+    found = rated.filter(value=show)
     cursor = request.GET.get("cursor", "")
     page = page_of(found, by="created", falling=True, cursor=cursor, size=SIZE)
     context = {
         "rows": _rows(request.user, page.rows),
         "next_cursor": page.next_cursor,
         "show": show,
-        "shows": [(Value.NOT_USEFUL, _("Not useful")), (Value.USEFUL, _("Useful"))],
+        "shows": [
+            (Value.NOT_USEFUL, _("Not useful"), counts.get(Value.NOT_USEFUL, 0)),
+            (Value.USEFUL, _("Useful"), counts.get(Value.USEFUL, 0)),
+        ],
         "here": request.get_full_path(),
     }
     return render(request, "memory/ratings.html", context)

@@ -153,6 +153,8 @@ class MemoryRow:
     place: str = ""  # the file of a section
     path: str = ""  # of a file whose line is its summary
     why: str = ""  # what it contradicts
+    is_update: bool = False  # of the other in its pair
+    pair_url: str = ""  # the first of two that contradict each other: where to decide
     note: str = ""  # a second line
     hit: RecallHit | None = None
     uses: int = 0
@@ -190,7 +192,7 @@ class MemoryRow:
     def state(self) -> tuple[str, str] | None:
         """Return the text and the class of its tag, if something about it is out of the ordinary."""
         if self.why:
-            return self.why, "contra"
+            return self.why, "warn" if self.is_update else "contra"
         if self.record.trust == Trust.QUARANTINED:
             return _("quarantined"), "bad"
         if getattr(self.record, "paused", False):
@@ -210,8 +212,6 @@ class MemoryRow:
             return self.place
         if self.path:
             return self.path
-        if self.origin.kind == "agent":
-            return self.origin.text.partition(":")[2]
         return capfirst(self.origin.words)
 
     @property
@@ -415,7 +415,12 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
     """Return the rows of the pairs, side by side; a row that is in the list already is reused."""
     names = {"note": "note", "observation": "observation", "topicfact": "fact"}
     wanted: dict[Any, tuple[str, str]] = {}
+    updates, pair_urls = set(), {}
     for one in pairs:
+        if one.reason == Conflict.Reason.REPLACES:
+            updates |= {one.left_id, one.right_id}
+        if not {one.left_id, one.right_id} & {*wanted}:
+            pair_urls[one.left_id] = one.get_absolute_url()
         sides = [(one.left_id, one.left_type), (one.right_id, one.right_type)]
         if len({*wanted, one.left_id, one.right_id}) <= MOST_DISPUTED:
             wanted |= {
@@ -434,6 +439,8 @@ def _disputed(user: User, pairs: Sequence[Conflict], known: Mapping[Any, MemoryR
     for key, (_kind, why) in wanted.items():
         if key in rows:
             rows[key].why = why or _("contradiction")
+            rows[key].is_update = key in updates
+            rows[key].pair_url = pair_urls.get(key, "")
             group.rows.append(rows[key])
     keys_of_all = {key for one in pairs for key in (one.left_id, one.right_id)}
     group.more = len(keys_of_all - {row.record.pk for row in group.rows})

@@ -124,7 +124,12 @@ def _restore_source(request: BeaconRequest, key: UUID) -> str:
         messages.success(request, said % {"count": came})
     if problems:
         told = {"count": len(problems), "why": " ".join(problems[:3])}
-        messages.error(request, _("%(count)d are still in Trash. %(why)s") % told)
+        said = ngettext(
+            "%(count)d record is still in Trash. %(why)s",
+            "%(count)d records are still in Trash. %(why)s",
+            len(problems),
+        )
+        messages.error(request, said % told)
     return reverse("memory:notes")
 
 

@@ -138,18 +138,28 @@ class MonthBar:
         return self.y - 14
 
 
-def of_months(months: Sequence[Month]) -> list[dict[str, Any]]:
+def of_months(months: Sequence[Month], limits: User | None = None) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
     The last 12 months, including those without calls in between; nothing if there were no calls.
+    A person's limits are lines, unless they are far above all months.
     """
     if not any(month.spent.calls for month in months):
         return []
     by_first = {month.first: month.spent for month in months}
     shown = _without_a_gap(months[0].first, min(by_first))
+    money, tokens = (limits.monthly_money, limits.monthly_tokens) if limits else (None, None)
     return [
-        _months(_("Money per month"), shown, by_first, _money, _money_short, knows_unknown=True),
-        _months(_("Tokens per month"), shown, by_first, _tokens, _tokens_short),
+        _months(
+            _("Money per month"),
+            shown,
+            by_first,
+            _money,
+            _money_short,
+            knows_unknown=True,
+            limit=money,
+        ),
+        _months(_("Tokens per month"), shown, by_first, _tokens, _tokens_short, limit=tokens),
     ]
 
 
@@ -195,9 +205,13 @@ def _months(
     short: Callable[[UsageTotals], str],
     *,
     knows_unknown: bool = False,
+    limit: Decimal | int | None = None,
 ) -> dict[str, Any]:
     spents = [by_first.get(first, UsageTotals()) for first in shown]
     most = max(amount_of(spent) for spent in spents)
+    if limit is not None and limit > 2 * most:
+        limit = None
+    most = max(most, limit or 0)
     pillars = [
         MonthBar(
             x=STEP * place + (STEP - WIDE) // 2,
@@ -213,8 +227,13 @@ def _months(
     ]
     ends = {"first": date_format(shown[0], "F Y"), "last": date_format(shown[-1], "F Y")}
     words = _("%(title)s, %(first)s to %(last)s") % {"title": title, **ends}
-    width = STEP * len(pillars) + 8
-    return {"title": title, "words": words, "pillars": pillars, "width": width}
+    return {
+        "title": title,
+        "words": words,
+        "pillars": pillars,
+        "width": STEP * len(pillars) + 8,
+        "limit_y": FOOT - _part(limit, most, HIGH) if limit is not None else None,
+    }
 
 
 def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
@@ -338,7 +357,7 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
     shown = month or found[0]
     detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
     return {
-        "month_drawings": of_months(found),
+        "month_drawings": of_months(found, request.user if whose else None),
         "months": found,
         "month": shown,
         "unknown_month": asked if month is None else "",

@@ -506,10 +506,19 @@ def _read_table(reader: _Reader, lines: list[str], place: int) -> int:
             if rows and not head:
                 head = rows.pop()[0]
         else:
-            rows.append((_cells(line), line))
+            _add_line(rows, line, len(head))
         place += 1
     _add_rows(reader, head, rows)
     return place
+
+
+def _add_line(rows: list[tuple[list[str], str]], line: str, columns: int) -> None:
+    """Add a row, or the rest of the last row if that one was broken in two."""
+    cells = _cells(line)
+    if rows and len(rows[-1][0]) < columns and len(rows[-1][0]) + len(cells) == columns:
+        before, quote = rows.pop()
+        cells, line = [*before, *cells], f"{quote} {line.strip()}"
+    rows.append((cells, line))
 
 
 def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], str]]) -> None:

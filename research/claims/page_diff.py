@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -34,6 +34,7 @@ REWRITTEN_SHARE = 0.35  # share of long words from which two sentences are about
 SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
+FEW_SENTENCES = 3  # below a heading, which can be an answer that was replaced
 FEW_GAINED = 3  # more rows than this that gain a column are a change of the table
 MOST_ROWS = 2_000  # rows of a table, in each version, that are compared by their cells
 MOST_HOLDING = 50  # rows with a cell that are compared with another row that has it
@@ -48,6 +49,7 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
+_PADDED = re.compile(r"(?<![\d.,])0+(?=\d)")  # the zeros before a number
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
 
@@ -71,7 +73,7 @@ class PageDiff:
     `kept` is the share of the old statements that are still there. `is_replaced` means that the
     page is too different to compare statements (a sign-in page, another text). `columns` has the
     old names of renamed columns. `standing` has the order of each edited paragraph of which a
-    sentence is left.
+    sentence is left. `pairs` are the statements of both versions that were matched.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -79,6 +81,7 @@ class PageDiff:
     columns: dict[str, str] = field(default_factory=dict)
     unchanged: list[Entry] = field(default_factory=list)
     standing: set[int] = field(default_factory=set)
+    pairs: list[tuple[Entry, Entry]] = field(default_factory=list)
     kept: float = 1.0
     is_replaced: bool = False
 
@@ -91,12 +94,14 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     """
     result = PageDiff()
     left = _Unmatched(list(old), list(new))
-    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
-    kept = len(result.unchanged)
+    result.pairs = left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    kept = len(result.pairs)
     left.split_paragraphs(language)
     edited = left.old
-    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match, e.signs))]
+    result.pairs += left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    result.unchanged = [b for _a, b in result.pairs]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
+    result.pairs += moved
     kept += len(result.unchanged[kept:]) + len(moved)
     compared = kept + len(left.old)  # paragraphs without sentences are dropped
     result.kept = kept / compared if compared else 1.0
@@ -122,6 +127,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     _take_rows(left, result, gained)
     _take_alike(left, result)
     _take_rewritten(left, result)
+    _take_replaced(left, result)
     gone = {id(entry) for entry in left.old}
     result.standing = {entry.order for entry in edited if id(entry) not in gone}
     # On a page that was started over (a changelog whose past has moved elsewhere), nothing counts
@@ -331,13 +337,15 @@ def _take_keyed(
         return (path, entry.key) if entry.key and entry.fields else None
 
     def anywhere(entry: Entry) -> Hashable | None:
-        return entry.key if entry.key and entry.fields and len(entry.key) > 2 else None
+        is_name = len(entry.key) > (1 if is_wide_text(entry.key) else 2)
+        return entry.key if is_name and entry.fields else None
 
     pairs = left.take(under, unique=True)
     result.columns = _renamed_columns(pairs)
     for a, b in pairs:
         _add_changed(result, a, b, changed_columns)
     for a, b in left.take(anywhere, unique=True):
+        result.pairs.append((a, b))
         if a.path[-1:] == b.path[-1:] or is_renamed(a, b):
             _add_changed(result, a, b, changed_columns)
         else:
@@ -417,8 +425,17 @@ def _alike_rows(
             a = beside[name]
             # A column that only one of them has doesn't distinguish them.
             larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
-            if weight >= SHARED * larger and _share_more_than_signs(a, b):
+            if weight >= SHARED * larger or _is_longer_name(a, b):
+                if not _share_more_than_signs(a, b):
+                    continue
                 yield -weight / larger, a.order, b.order, a, b
+
+
+def _is_longer_name(a: Entry, b: Entry) -> bool:
+    """Whether the subject of a row only gained or lost words: "Storage", "Storage (optional)"."""
+    ours, theirs = set(a.key.split()), set(b.key.split())
+    is_longer = bool(ours and theirs) and (ours <= theirs or theirs <= ours)
+    return is_longer and values.numbers(a.subject) == values.numbers(b.subject)
 
 
 def _share_more_than_signs(a: Entry, b: Entry) -> bool:
@@ -438,6 +455,7 @@ def _row_cells(entry: Entry) -> set[tuple[str, str]]:
 
 def _add_changed(result: PageDiff, a: Entry, b: Entry, changed_columns: set[str]) -> None:
     cells = differing_cells(a, b, result.columns, changed_columns)
+    result.pairs.append((a, b))
     if cells:
         result.differences.append(Difference(CHANGED, a, b, cells))
     else:
@@ -501,8 +519,8 @@ def _without_zeros(version: str) -> tuple[int, ...]:
 
 
 def _is_same_value(before: str, after: str) -> bool:
-    """Whether two cells have the same value, even with dates in different forms."""
-    if match_key(before) == match_key(after):
+    """Whether two cells have the same value, even with dates or numbers in different forms."""
+    if _PADDED.sub("", match_key(before)) == _PADDED.sub("", match_key(after)):
         are_signs = values.is_sign(before) or values.is_sign(after)
         return not are_signs or before.strip() == after.strip()
     if _is_spelling(match_key(before).split(), match_key(after).split()):
@@ -540,6 +558,7 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
     for path, ours in new.items():
         for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
             matched |= {id(a), id(b)}
+            result.pairs.append((a, b))
             if is_reworded(a.text, b.text):
                 result.unchanged.append(b)
             else:
@@ -571,9 +590,72 @@ def _take_rewritten(left: _Unmatched, result: PageDiff) -> None:
     for _share, _i, _j, a, b in sorted(pairs, key=lambda each: each[:3]):
         if id(a) not in taken and id(b) not in taken:
             taken |= {id(a), id(b)}
+            result.pairs.append((a, b))
             result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
+    """Match a statement with the only one in its place, if they share a word.
+
+    A statement is an item or a short paragraph, such as the answer below a question. Its place is
+    below its heading, between the same neighbors.
+    """
+    partners = {id(a): id(b) for a, b in result.pairs}
+    old_pairs, new_pairs = [a for a, _b in result.pairs], [b for _a, b in result.pairs]
+    old = _by_place(left.old, old_pairs, partners, result.renamed)
+    new = _by_place(left.new, new_pairs, {id(entry): id(entry) for entry in new_pairs}, {})
+    taken: set[int] = set()
+    for place in [place for place in new if place in old]:
+        if not (_is_one(old[place]) and _is_one(new[place])):
+            continue
+        a, b = (_whole(each) for each in (old[place], new[place]))
+        is_as_long = 2 * len(b.match) >= len(a.match)
+        if a.kind == b.kind and is_as_long and _words_that_tell(a) & _words_that_tell(b):
+            taken |= {id(entry) for entry in (*old[place], *new[place])}
+            result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+    left.old = [entry for entry in left.old if id(entry) not in taken]
+    left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _by_place(
+    unmatched: Sequence[Entry],
+    matched: Sequence[Entry],
+    partners: Mapping[int, int],
+    renamed: Mapping[tuple[str, ...], tuple[str, ...]],
+) -> dict[Hashable, list[Entry]]:
+    """Return unmatched statements by their headings and the matched one before them."""
+    found: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    before: dict[tuple[str, ...], int] = {}
+    for entry in sorted((*unmatched, *matched), key=lambda each: (each.order, each.part)):
+        path = renamed.get(entry.path, entry.path)
+        if (partner := partners.get(id(entry))) is not None:
+            before[path] = partner
+        elif path:
+            found[path, before.get(path)].append(entry)
+    return found
+
+
+def _is_one(entries: Sequence[Entry]) -> bool:
+    """Whether statements are one item, or the few sentences of one paragraph in a row."""
+    first = entries[0]
+    if first.kind == ITEM:
+        return len(entries) == 1 and len(first.match.split()) >= FEW_WORDS
+    return (
+        len(entries) <= FEW_SENTENCES
+        and {(entry.kind, entry.order) for entry in entries} == {(SENTENCE, first.order)}
+        and [entry.part - first.part for entry in entries] == list(range(len(entries)))
+    )
+
+
+def _whole(sentences: Sequence[Entry]) -> Entry:
+    """Return an item, or the sentences of a paragraph, as one statement."""
+    if len(sentences) == 1:
+        return sentences[0]
+    space = "" if is_wide_text(sentences[0].text) else " "
+    said = (("", space.join(entry.text for entry in sentences)),)
+    return replace(sentences[0], fields=said, quote=space.join(entry.quote for entry in sentences))
 
 
 def _words_that_tell(entry: Entry) -> frozenset[str]:

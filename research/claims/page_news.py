@@ -76,11 +76,14 @@ MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
 SLIGHT = 0.06  # share of long words from which an edit is more than a touch
+FEW_ALONE = 12  # with fewer words, a single removed sentence isn't reported
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
 LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
+SAME_SUBJECTS = 0.8  # share of a table's subjects that another one has if it is a copy
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
+FEW_NAMES, MOST_NAMES = 3, 0.7  # names in a list of people, and their share of its parts
 LONGEST_TITLE = 4  # words of the heading of a list of people
 LONGEST_LEAD = 300  # characters of what a new part begins with
 
@@ -96,9 +99,12 @@ _APPENDIX = re.compile(
     r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
     re.IGNORECASE,
 )
+# Authors of a page or of a cited work: "Doe J, Roe A, Poe B", "Doe, J., Roe, A.".
+_INITIALS = re.compile(r"\b[^\W\d_a-z][\w-]+,? [A-Z]{1,2}(?=[.,;])")
+_FULL_NAME = re.compile(r"\W*[^\W\d_a-z][\w.-]*(?: [^\W\d_a-z][\w.-]*){1,3}\W*")
 _TECHNICAL = re.compile(
     r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last ?review(?:ed)?(?: (?:date|on|at))?|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)
@@ -695,9 +701,22 @@ def share_of(entry: Entry) -> float:
         share = 0.3
     if _IMAGE.search(entry.subject):
         share = 0.3
+    if entry.kind == SENTENCE and _is_byline(entry.text):
+        share = 0.5
     if entry.subject.startswith("@") or entry.text.startswith("http"):
         share *= 0.5
     return share
+
+
+def _is_byline(text: str) -> bool:
+    """Whether a sentence only lists people, as authors of the page or of a cited work."""
+    if (named := _PEOPLE.match(text)) and text[named.end() :].startswith(":"):
+        return True
+    parts = _ENUMERATION.split(text)
+    names = sum(_FULL_NAME.fullmatch(part) is not None for part in parts)
+    return len(_INITIALS.findall(text)) >= FEW_NAMES or (
+        len(parts) >= FEW_NAMES and names >= MOST_NAMES * len(parts)
+    )
 
 
 def _is_aside(heading: str, entries: Sequence[Entry]) -> bool:
@@ -929,7 +948,11 @@ def _is_release(heading: str) -> bool:
 
 
 def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
-    """Report a removed table or list by its first entries and the number of the rest."""
+    """Report a removed table or list by its first entries and the number of the rest.
+
+    A table isn't news if another one that stayed has nearly all of its subjects, such as a copy in
+    another language.
+    """
     remain = {entry.path for entry in diff.unchanged}
     remain |= {one.new.path for one in diff.differences if one.new is not None}
     gone: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
@@ -938,7 +961,17 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
             gone[change.path].append(change)
     dropped: set[int] = set()
     last: dict[int, PageChange] = {}
+    tables: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)  # by each of their subjects
+    stayed = (one.new for one in diff.differences if one.new is not None and one.old is not None)
+    for entry in (*diff.unchanged, *stayed):
+        if entry.kind == ROW and len(tables[entry.key]) < MOST_HOLDING:
+            tables[entry.key].add(entry.path)
     for members in gone.values():
+        rows = {match_key(one.subject) for one in members if one.kind == ROW}
+        shared = Counter(path for row in rows for path in tables.get(row, ()))
+        if len(rows) >= LEAST_ROWS and max(shared.values(), default=0) >= SAME_SUBJECTS * len(rows):
+            dropped |= {id(one) for one in members}
+            continue
         rest = members[MOST_OF_FRAME:]
         if rest:
             dropped |= {id(one) for one in rest}
@@ -1044,14 +1077,19 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
                 run = []
             run.append(member)
         kept.append(_as_one(run))
-    return [one for one in kept if one.status != NEW or one.members or not _leans(one)]
+    return [one for one in kept if one.members or not (_leans(one) or _is_short_loss(one))]
 
 
 def _leans(change: PageChange) -> bool:
     """Whether a sentence refers to the one before, which isn't new, and means nothing by itself."""
-    return (
-        change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
-    )
+    is_new_prose = change.kind == SENTENCE and change.status == NEW
+    return is_new_prose and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
+
+
+def _is_short_loss(change: PageChange) -> bool:
+    """Whether a change is one short removed sentence, which often is a part of an edit."""
+    is_gone_prose = change.kind == SENTENCE and change.status == GONE
+    return is_gone_prose and word_count(change.before_quote) < FEW_ALONE
 
 
 def _as_one(members: Sequence[PageChange]) -> PageChange:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -17,8 +17,9 @@ from beacon_site.text.cleaning import match_key, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
 from research.claims import blocks, matching, page_news
-from research.claims.blocks import PAIR, SENTENCE, STATED, Entry
+from research.claims.blocks import ITEM, PAIR, SENTENCE, STATED, Entry
 from research.claims.candidates import begins_with_reference, is_chatter
+from research.claims.quoting import fold
 from research.claims.terms import is_wide_text, terms
 
 # LexRank: sentences with at least this similarity are neighbors (Erkan and Radev 2004).
@@ -115,6 +116,7 @@ ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 ENOUGH_NEAR, RELEVANT, LEAST_NEAR = 3, 0.65, 0.5
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
 _NUMBER = re.compile(r"\d")
+_DIGITS = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
 _END = re.compile(r"[.!。！」”\"')\]]$")
 _CHANGE = re.compile(
@@ -195,6 +197,7 @@ class _Page:
     language: str
     entries: list[Entry]
     place: int
+    is_news: bool = False
     relevance: float = 0.0
     query: dict[str, float] = field(default_factory=dict)
 
@@ -235,14 +238,20 @@ def find(
     struck: Sequence[str] = (),
     limit: int = 10,
     embed: Embed | None = None,
+    known_pages: Sequence[PageText] = (),
 ) -> list[Finding]:
     """Return the best statements on `topic`, best first, at most `limit`.
+
+    `known_pages` were read by earlier runs. A new page beside one of them, in the same folder of a
+    site, is news by itself: it's announced by its title, and says more. What the known pages said
+    before isn't repeated.
 
     Leaves out statements that repeat one of `known` or `struck`, and text with prompt injection.
     `narrowed` and `focus` describe the topic further and weigh less. Empty only if no page has a
     statement.
     """
-    pages = [_page(reading, place) for place, reading in enumerate(readings)]
+    folders = {_folder(page.url) for page in known_pages}
+    pages = [_page(reading, place, folders) for place, reading in enumerate(readings)]
     _score_pages(pages, topic, f"{narrowed} {focus}", embed)
     candidates = [candidate for page in pages for candidate in _candidates(page)]
     if len(pages) > 1:
@@ -258,13 +267,20 @@ def find(
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
     best.sort(key=_rank)
-    return _select(best, [*known, *struck], limit)
+    before = [fold(page.previous) for page in known_pages]
+    return _select(best, [*known, *struck], limit, before)
 
 
-def _page(reading: PageText, place: int) -> _Page:
+def _folder(url: str) -> str:
+    """Return the folder of a page. Those of two years are the same: /2025/11/, /2026/08/."""
+    return _DIGITS.sub("0", url.rsplit("/", 1)[0])
+
+
+def _page(reading: PageText, place: int, known_folders: Collection[str]) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
     entries = blocks.parse(blocks.without_front_matter(reading.body), language)[:MOST_OF_PAGE]
-    return _Page(reading, language, entries, place)
+    is_news = _folder(reading.url) in known_folders
+    return _Page(reading, language, entries, place, is_news)
 
 
 # --- pages ---
@@ -334,7 +350,7 @@ def _candidates(page: _Page) -> list[_Candidate]:
         is_later = bool(around[entry.group]) and entry.kind == SENTENCE
         around[entry.group].update(words)
         text = page_news.words_of(entry, page.reading.title)
-        if not _is_statement(entry, text):
+        if not _is_statement(entry, text, page):
             continue
         candidate = _Candidate(page, entry, text, words, 0, around[entry.group], is_later=is_later)
         if (path := _stated_path(entry)) and path not in headed and _is_whole(candidate):
@@ -344,6 +360,9 @@ def _candidates(page: _Page) -> list[_Candidate]:
             candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
+        elif page.is_news and not found and _is_whole(candidate):
+            candidate.lead = 1.0
+            candidate.text = _headed(page.reading.title, candidate)
         elif not path and not found and _is_whole(candidate) and {*words} & page.query.keys():
             candidate.lead = FIRST_LEAD
         found.append(candidate)
@@ -390,9 +409,10 @@ def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
         one.is_template = shared > 1 and 3 * shared >= pages
 
 
-def _is_statement(entry: Entry, text: str) -> bool:
+def _is_statement(entry: Entry, text: str, page: _Page) -> bool:
     count = word_count(text)
-    if entry.kind == SENTENCE:
+    is_plain_item = entry.kind == ITEM and not entry.fields
+    if entry.kind == SENTENCE or (is_plain_item and page.is_news):
         return SHORTEST <= count <= LONGEST and not text.endswith(("?", "？", ":", "："))
     if entry.kind == PAIR and not entry.headings and entry.order < 12:
         return False  # the head of a page: its author, date, layout
@@ -430,7 +450,8 @@ def _score(candidate: _Candidate) -> float:
     lead = 1 / (1 + entry.order / 4)
     score = 0.4 * page.relevance + 0.3 * local + 0.12 * lead + _bonus(candidate)
     # On a page about other things too, such as a link round-up, most statements aren't on the topic.
-    score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
+    if not page.is_news:
+        score -= OFF_TOPIC * max(0.0, ON_TOPIC - local) * (1 - page.relevance)
     return score - 0.03 * _age(page.reading)
 
 
@@ -479,8 +500,13 @@ def _rank(candidate: _Candidate) -> tuple[float, int]:
 # --- choice ---
 
 
-def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -> list[Finding]:
-    """Take the best repeatedly, lowering the score of what resembles those already taken."""
+def _select(
+    candidates: list[_Candidate], excluded: Sequence[str], limit: int, before: Sequence[str] = ()
+) -> list[Finding]:
+    """Take the best repeatedly, lowering the score of what resembles those already taken.
+
+    `before` are folded texts that had been read before, whose statements aren't taken.
+    """
     texts = [candidate.terms for candidate in candidates]
     vectors = sentence_vectors(texts, idf(texts))
     left = set(range(len(candidates)))
@@ -507,13 +533,17 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
         page = candidate.page
         is_owed = page.place in owed and not per_page[page.place]
         is_sentence = candidate.entry.kind == SENTENCE
-        if is_sentence and told[page.place] >= max(2, round(MOST_OF_PROSE * prose[page.place])):
-            continue
         if per_page[page.place] >= _most_of(page, len(sizes), limit):
             continue
-        if candidate.score < LEAST_OF_BEST * top and not is_owed:
-            continue
+        if not page.is_news:
+            most = max(2, round(MOST_OF_PROSE * prose[page.place]))
+            if is_sentence and told[page.place] >= most:
+                continue
+            if candidate.score < LEAST_OF_BEST * top and not is_owed:
+                continue
         if candidate.key in keys or not _is_wanted(candidate, taken, excluded):
+            continue
+        if any(fold(candidate.entry.quote) in text for text in before):
             continue
         group = page.place, candidate.entry.group
         if group not in orders:

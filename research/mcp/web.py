@@ -241,6 +241,8 @@ def made(kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
     """Return the server, for one run. It finishes calls in progress before it stops."""
     options: dict[str, Any] = {
         "log_config": None,
+        "http": "h11",
+        "ws": "none",
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,

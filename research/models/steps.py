@@ -48,7 +48,7 @@ class Hit(models.Model):
     rank = models.PositiveIntegerField(default=0)
     place = models.PositiveIntegerField(default=0)
     published_at = models.DateField(null=True, blank=True)
-    # The only part of the page that is read, such as “css: main .prices” (`page_part`), or "".
+    # The only part of the page that is read, such as “css: main .prices” (`PagePart`), or "".
     part = models.TextField(blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.NEW)
     reading = models.CharField(max_length=16, choices=Reading, default=Reading.NOT_READ)

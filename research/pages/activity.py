@@ -206,7 +206,7 @@ EXPORTS: dict[str, tuple[str, Callable[[Iterable[Line]], Iterator[str]]]] = {
 
 # --- groups of similar changes ---
 
-LEAST = 3  # two lines are as quick to read as a group, unless they are calls of one run
+LEAST = 3  # two lines are as quick to read as a group, unless they are model calls
 CALL = "call"
 APART = timedelta(hours=1)  # lines further apart are separate groups
 _LISTS = {"note": "memory:notes", "observation": "memory:observations"}
@@ -262,10 +262,18 @@ class Group:
         return reasons.pop() if len(reasons) == 1 else ""
 
     @property
+    def run_url(self) -> str:
+        """Return the page of the run, if all lines are of one."""
+        urls = {line.run_url for line in self.lines}
+        return urls.pop() if len(urls) == 1 else ""
+
+    @property
     def details(self) -> list[str]:
         """Return the fields that any of the changes touched, or what the calls used."""
         if self.record_type == CALL:
-            return list(self.totals)
+            n = len({line.run.pk for line in self.lines if line.run})
+            runs = [ngettext("in %(n)d run", "in %(n)d runs", n) % {"n": n}] if n > 1 else []
+            return [*runs, *self.totals]
         return list(dict.fromkeys(one for line in self.lines for one in line.details))
 
     @property
@@ -324,10 +332,10 @@ def _subject_of(one: StreamRow) -> Any:
 
 
 def _alike(one: StreamRow) -> _Alike | None:
-    """Return the key by which changes and a run's model calls are grouped; None for other lines."""
+    """Return the key by which changes and an actor's model calls are grouped; None for other lines."""
     row = one.row
-    if one.name == CALL and row.source.startswith("run:") and not row.failure:
-        return row.source, "", CALL, ""
+    if one.name == CALL and not row.failure:
+        return _caller(row), "", CALL, ""
     if one.name != "change":
         return None
     return row.actor, row.source, row.record_type, activity_words.of_change(row)
@@ -420,7 +428,7 @@ def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
     for one in found:
         line = make[one.name](one.row, user)
         line.run = runs.get(_run_id(one))
-        if one.name == "log" and not line.url and line.run:
+        if one.name == "log" and not line.url and line.run and not line.tool:
             line.url = address_of(line.run)
             line.label = line.label or f"{line.run.topic}, {line.run}"
         if one.name == "change":
@@ -437,10 +445,11 @@ def _run_id(one: StreamRow) -> int | None:
     row = one.row
     if one.name == "run":
         return int(row.pk)
-    if one.name == "log":
+    if one.name == "log" and row.kind != activity_words.TOOL_CALLED:
         number = row.subject_id if row.subject_type == "run" else ""
     else:
-        first, _colon, rest = row.source.partition(":")
+        source = str(row.detail.get("source", "")) if one.name == "log" else row.source
+        first, _colon, rest = source.partition(":")
         number = rest.partition(":")[0] if first == "run" else ""
     return int(number) if number.isdecimal() and len(number) < 19 else None
 
@@ -498,14 +507,18 @@ def _log(row: Any, user: User) -> Line:
         line.details = activity_words.of_detail(said, row.actor)
         line.label = line.label.removeprefix("import:")
     if row.kind == activity_words.TOOL_CALLED:
-        told = {name: value for name, value in row.detail.items() if name not in ("path", "query")}
         is_done = row.detail.get("outcome", "") in ("", "held")
-        rest = activity_words.of_detail(told if is_done else row.detail, row.actor)
-        line.label, line.details = "", [row.label, *rest]
+        # What was done says the path or the question, and how it ended. The source is the line's run.
+        known = ("path", "query", "outcome", "source") if is_done else ("source",)
+        told = {name: value for name, value in row.detail.items() if name not in known}
+        line.label, line.tool = "", row.label
+        line.details = activity_words.of_detail(told, row.actor)
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
     if row.subject_type == "proposal" and row.label:
         line.url = reverse("memory:proposal", args=[row.subject_id])
+    if row.kind == "export-asked":
+        line.label = date_format(timezone.localtime(row.created), "j M Y, H:i")
     if row.kind == "forgot-source" and row.label:
         asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
         line.url = f"{reverse('memory:source-forget')}?{asked}"
@@ -516,8 +529,12 @@ def _log(row: Any, user: User) -> Line:
 _SAID = ("member", "role", "value")
 
 
+def _caller(row: Any) -> str:
+    return "research" if row.source.startswith("run:") else row.source
+
+
 def _call(row: Any, user: User) -> Line:
-    actor = "research" if row.source.startswith("run:") else row.source
+    actor = _caller(row)
     return Line(
         "call", row.pk, row.created, activity_words.who(actor, user.username), actor,
         _("called %(model)s") % {"model": row.model}, _("model call"), row.aim,

@@ -26,7 +26,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.db.message_fields import MessageField, containing
 from beacon_site.text.numbers import grouped
-from memory.models import Activity, Membership, ModelCall, Revision, User
+from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
 from memory.pages.chat import call_in_words
 from memory.pages.shared.filter_bar import first_day
@@ -312,6 +312,7 @@ class Line:
     may_undo: bool = False
     is_sentence: bool = False  # what it is about is said, or is its label
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
+    tool: str = ""  # the name of the tool that was called
     by_them: str = ""  # the query that lists everything by this actor
 
     @property
@@ -421,6 +422,9 @@ LOG_WORDS = {
     "purged": _lazy("deleted permanently"),
     "quarantine-released": _lazy("records released from quarantine"),
     "quarantine-trashed": _lazy("quarantined records deleted"),
+    "name-separated": _lazy("merged name separated"),
+    "names-merged": _lazy("names merged"),
+    "names-restored": _lazy("merged names restored"),
     "rated": _lazy("rated"),
     "rating-cleared": _lazy("rating cleared"),
     "reflected": _lazy("reflection done"),
@@ -452,7 +456,7 @@ LOG_WORDS = {
     "run-saved": _lazy("saved"),
     "schedule-skipped": _lazy("skipped"),
     "run-tried-now": _lazy("retried immediately"),
-    "run-stop-asked": _lazy("asked to stop and write its report"),
+    "run-stop-asked": _lazy("early stop requested, report will be written"),
     "schedule-paused": _lazy("schedule paused"),
     "schedule-resumed": _lazy("schedule resumed"),
     "schedule-set": _lazy("schedule set"),
@@ -500,6 +504,7 @@ SENTENCES = {
     "report-corrected": _lazy("corrected a sentence in %(it)s"),
     "report-shared": _lazy("shared %(it)s via a link"),
     "report-unshared": _lazy("revoked a link to %(it)s"),
+    "reflected": _lazy("reflected on %(it)s"),
     "run-cancelled": _lazy("cancelled %(it)s"),
     "run-restored": _lazy("restored %(it)s from Trash"),
     "run-trashed": _lazy("moved %(it)s to Trash, along with everything that only this run found"),
@@ -560,13 +565,9 @@ QUIET = frozenset(
     }
 )  # fmt: skip
 _OWN_ACTORS = {
-    "research": _lazy("research"),
     "session": _lazy("a conversation in Ask"),
-    "reflector": _lazy("reflection"),
-    "maintenance": _lazy("maintenance"),
-    "system": _lazy("Beacon"),
-    "disk": _lazy("an edit on disk"),
     "import": _lazy("an import"),
+    "disk": _lazy("an edit on disk"),
 }
 _SAYS = frozenset({"content", "text", "body", "value"})
 
@@ -576,9 +577,7 @@ def who(actor: str, username: str) -> str:
     kind, _colon, name = actor.partition(":")
     if kind == "human":
         return _("you") if name == username else name
-    if kind == "agent":
-        return _("agent %(name)s") % {"name": name}
-    return str(_OWN_ACTORS.get(kind, actor))
+    return str(_OWN_ACTORS.get(kind) or origins.writer_in_words(kind, name) or actor)
 
 
 def subject(record_type: str) -> str:
@@ -687,9 +686,19 @@ def of_detail(detail: Any, actor: str = "") -> list[str]:
         if name in _COUNTED and isinstance(value, int):
             said.append(number_in_words(_COUNTED[name], value))
             continue
+        if name in ("changes", "rows") and isinstance(value, int):
+            said.append(_number(name, value))
+            continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         said.append(f"{name.replace('_', ' ')}: {shown[:200]}")
     return said[:8]
+
+
+def _number(name: str, n: int) -> str:
+    told = {"n": grouped(n)}
+    if name == "rows":
+        return ngettext("%(n)s record", "%(n)s records", n) % told
+    return ngettext("%(n)s change", "%(n)s changes", n) % told
 
 
 def of_run(run: Run) -> list[str]:

@@ -162,8 +162,8 @@ class TopicNoticesForm(forms.Form):
     own = forms.TypedChoiceField(
         label=_REPORTS,
         choices=[
-            ("", gettext_lazy("use the channel settings")),
-            ("1", gettext_lazy("use this selection")),
+            ("", gettext_lazy("Use the channel settings")),
+            ("1", gettext_lazy("Only these")),
         ],
         coerce=bool,
         required=False,

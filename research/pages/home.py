@@ -133,8 +133,8 @@ class Unread:
 
     @property
     def has_baseline(self) -> bool:
-        """Whether they include the topic's first report."""
-        return self.report.run.is_baseline or self.news.has_baseline
+        """Whether the topic's first report is the only one of them."""
+        return self.report.run.is_baseline
 
     @property
     def line(self) -> str:
@@ -453,11 +453,13 @@ def context(user: User) -> dict[str, Any]:
         found["has_memory"] = own.exists() or Observation.objects.of(user).live().exists()
         return found
     notes, runs = counted(user)
+    steps = first_steps(user)
     beside = {
         "expiring": expiring_soon(user),
         "notes_expiring": notes,
         "month": month_of(user, runs),
-        "first_steps": first_steps(user),
+        "first_steps": steps,
+        "steps_done": sum(step["done"] for step in steps),
     }
     return found | failed_of(user) | beside
 

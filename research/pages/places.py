@@ -32,7 +32,7 @@ from memory.models.errors import MemoryRefused
 from memory.pages.recall import counts_of
 from memory.pages.shared.undo import offer, undoes
 from research.models import Report, Worker
-from research.pages import inbox, places
+from research.pages import inbox
 
 
 @dataclass(frozen=True, eq=False)  # each is one object, and pages look them up often
@@ -367,10 +367,8 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     unread = _at_most(waiting["unread_reports"], waiting["unread_reports"])
     return {
-        **places.navigation(
-            request, {places.INBOX: str(waiting["to_decide"] or ""), places.TOPICS: unread}
-        ),
-        "nav_pinned": places.pinned(user, request.get_full_path()),
+        **navigation(request, {INBOX: str(waiting["to_decide"] or ""), TOPICS: unread}),
+        "nav_pinned": pinned(user, request.get_full_path()),
         "settings_pages": partial(settings_pages, user),  # only Settings pages need it
         "health_banner": health.disk_warning()
         or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),

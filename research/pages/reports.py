@@ -40,6 +40,7 @@ from research.services.reports.compare import CompareParams
 from research.services.reports.delta_rows import Quote
 from research.services.reports.page import sources_of
 from research.services.runs.reporting import sentences as report_sentences
+from research.services.runs.reporting.composing import EXTRACTIVE
 from research.services.runs.reporting.sentences import ReportSentence
 
 
@@ -255,8 +256,11 @@ def run_source(request: BeaconRequest, slug: str, run_id: int, n: int) -> HttpRe
 def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """List the report's sentences, with their support and actions."""
     report = _report(request, slug, run_id)
-    rows = report_page.sentence_rows(report)
+    rows = [
+        row for row in report_page.sentence_rows(report) if row.sentence.text != str(EXTRACTIVE)
+    ]
     wanted = request.GET.get("show", "")
+    left = [row.sentence.key for row in rows if not (row.is_checked or row.is_corrected)]
     context: dict[str, Any] = {
         "report": report,
         "run": report.run,
@@ -265,6 +269,8 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
         "all_count": len(rows),
         "quoted": sum(row.quote is not None and row.quote.found for row in rows),
         "bad_count": sum(row.is_unsupported for row in rows),
+        "checked": len(rows) - len(left),
+        "next_key": left[0] if left else "",
         "wanted": wanted,
     }
     return render(request, "research/report_sentences.html", context)

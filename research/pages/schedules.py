@@ -21,6 +21,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from beacon_site.web.http import BeaconRequest
@@ -74,7 +75,12 @@ class CostTotal:
         words = least if least == most else f"{least}–{most}"
         if self.unknown:
             told = {"money": words, "count": self.unknown}
-            return _("%(money)s, plus %(count)d runs with an unknown cost") % told
+            more = ngettext(
+                "%(money)s, plus %(count)d run with an unknown cost",
+                "%(money)s, plus %(count)d runs with unknown costs",
+                self.unknown,
+            )
+            return more % told
         return words
 
 
@@ -279,14 +285,19 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
             groups[tuple(one.pk for one in together)].append(minute)
     taken = set(at_minute)
     found = []
+    suggested: set[Any] = set()  # each topic is moved once, whatever it clashes with
     for keys, minutes in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CLASHES]:
         together = [by_key[key] for key in keys]
+        others = [one for one in together[1:] if one.pk not in suggested]
+        if not others:
+            continue
+        suggested.update(one.pk for one in others)
         found.append(
             {
                 "topics": [one.topic for one in together],
                 "at": minutes[0],
                 "times": len(minutes),
-                "moves": _spread(together[1:], minutes, taken),
+                "moves": _spread(others, minutes, taken),
             }
         )
     return found

@@ -156,7 +156,8 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "name_query": wanted.sorted_by("name"),
         "seen_count": SeenUrl.objects.filter(topic=topic).count(),
         "elsewhere": [
-            (place, ACT_WORDS[Act(act)]) for place, act in source_desk.not_met(rules, listing.rows)
+            (place, act, ACT_WORDS[Act(act)])
+            for place, act in source_desk.not_met(rules, listing.rows)
         ],
     }  # fmt: skip
     template = "_topic_sources" if request.htmx else "topic_sources"

@@ -62,7 +62,7 @@ SCOPES = {
     "admin": """
         list_conflicts resolve_conflict reopen_conflict edit_settings list_proposals accept_proposal
         reject_proposal restore_trashed purge_trashed list_corrections make_correction
-        undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
+        merge_names separate_name undo_correction mark_read mark_unread list_hooks subscribe_hook unsubscribe_hook
         list_members add_member change_member remove_member mark_shared_read change_shared_topic leave_shared_topic
         add_comment edit_comment delete_comment edit_shared_settings start_shared_run
     """,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory.models import Note, Use
+from memory.models import Activity, Note, Use
 from tests.api.cast import Program, items, problem
 
 TEXT = "Hetzner runs our Prometheus."
@@ -63,3 +63,22 @@ def test_a_client_gets_everything_about_a_name(agent: Program, alice: Any) -> No
     assert {told["items"][0]["type"], more["items"][0]["type"]} == {"note", "observation"}
     assert more["next"] is None
     problem(agent.get("/about?name=%3F"), 422)
+
+
+@pytest.mark.requirement("R369")
+def test_a_person_merges_names_and_separates_them(agent: Program, person: Program) -> None:
+    agent.post("/notes", {"content": "We run Grafana at Hetzner."})
+    agent.post("/notes", {"content": "We pay Hetzner Online each month."})
+    pair = {"name": "Hetzner Online", "into": "Hetzner"}
+
+    assert agent.post("/about/aliases", pair).status_code == 403
+    made = person.post("/about/aliases", pair)
+
+    assert (made.status_code, made.json()) == (201, pair)
+    assert agent.get("/about?name=Hetzner").json()["aliases"] == ["Hetzner Online"]
+    assert "already merged" in problem(person.post("/about/aliases", pair), 422)["detail"]
+    assert person.delete("/about/aliases?name=hetzner%20online").status_code == 204
+    assert agent.get("/about?name=Hetzner").json()["aliases"] == []
+    problem(person.delete("/about/aliases?name=hetzner%20online"), 422)
+    lines = Activity.objects.filter(kind__in=("names-merged", "name-separated")).order_by("pk")
+    assert [line.label for line in lines] == ["Hetzner Online"] * 2

@@ -126,7 +126,7 @@ def writing(owner: Any) -> str:
     topic = factories.make_topic(owner, "Runs that write")
     run = factories.make_run(
         topic, saved=False, new_count=9, known_count=6, attempt=1,
-        created=timezone.now() - timedelta(days=2),
+        created=timezone.now() - timedelta(minutes=65),
         lease_until=timezone.now() + timedelta(days=1), prompt_tokens=14210,
     )  # fmt: skip
     factories.make_steps(run, done=5, state=Step.State.RUNNING, attempt=1, detail="87 words so far")

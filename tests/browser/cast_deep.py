@@ -18,6 +18,8 @@ def deep_runs(owner: Any) -> dict[str, str]:
     later = timezone.now() + timedelta(days=1)
     Run.objects.filter(pk=going.pk).update(lease_until=later)
     saved = deep_rows.saved(factories.make_topic(owner, "Deep runs"))
+    factories.make_call(saved, model="gpt-5-mini")
+    Run.objects.filter(pk=saved.pk).update(model_calls=1)
     return {"deep": _address(going), "deep report": _address(saved)}
 
 

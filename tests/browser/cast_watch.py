@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, TopicFact
+from memory.models.actors import RESEARCH
 from research.models import Channel, DeltaItem, Run, TopicSettings
 from research.services.facts import correcting
 from research.services.notifications import notice_text
@@ -24,6 +25,10 @@ DEARER = "A pump with eight kilowatts costs 9,950 euros without the work."
 STANDS = {
     "link": "https://prices.example/2026/10", "title": "Prices in October",
     "domain": "prices.example", "published_at": "2026-10-02", "quote": "9,400 euros for the device",
+}  # fmt: skip
+SOURCE = {
+    "url": "https://prices.example/2026/10", "source_title": "Prices in October",
+    "quote": "9,400 euros for the device",
 }  # fmt: skip
 UNASKED = (
     ("The maker of Görlitz has a new chief.", "rule", "no word of the intent stands in it"),
@@ -84,7 +89,7 @@ def _baseline(topic: Topic) -> None:
     first = factories.make_run(topic, prompt_tokens=41_000, completion_tokens=2_100)
     factories.make_report(first)
     for text in (PRICE, "Four makers share half of the market.", "The grant pays 30 percent."):
-        factories.make_fact(topic, text, first)
+        factories.make_fact(topic, text, first, **SOURCE)
     long_ago = timezone.now() - timedelta(days=71)
     TopicFact.objects.filter(topic=topic).exclude(text=PRICE).update(confirmed_at=long_ago)
 
@@ -99,6 +104,9 @@ def _told(topic: Topic) -> Run:
         factories.make_source(2, "Makers"),
     ])  # fmt: skip
     price = TopicFact.objects.get(topic=topic, text=PRICE)
+    factories.make_fact(topic, DEARER, run, chain=price.chain, **SOURCE)
+    why = f"replaced in Run #{run.number} by “{DEARER}”"
+    price.retire(by=RESEARCH, why=why, run=run.number, source=run.source)
     factories.make_item(
         run, DeltaItem.Status.CHANGED, DEARER, previous_fact=price, previous_text=PRICE,
         previous_source=STANDS, quote="now 9,950 euros for the device", citations=[1],
@@ -139,7 +147,7 @@ def _braked(topic: Topic) -> Run:
 
 def _recheck(topic: Topic) -> Run:
     """Create a recheck of the facts that had gone unchecked."""
-    stale = TopicFact.objects.filter(topic=topic).current().exclude(text=PRICE)
+    stale = TopicFact.objects.filter(topic=topic).current().exclude(text=DEARER)
     run = factories.make_run(
         topic, trigger=Run.Trigger.RECHECK, rechecks=[str(fact.pk) for fact in stale], new_count=0
     )

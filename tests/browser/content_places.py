@@ -48,6 +48,9 @@ def _without_one(visitor: Visitor) -> None:
 
 def _no_scope(visitor: Visitor) -> None:
     visitor.page.locator("#take-snapshot > summary").click()
-    visitor.page.locator("[name=scope]").fill("no scope at all")
+    add = (
+        "document.querySelector('[name=scope]').add(new Option('', 'no scope at all', true, true))"
+    )
+    visitor.page.evaluate(add)
     visitor.page.locator("form:has([name=scope]) button[type=submit]").click()
     visitor.page.locator("[aria-invalid]").wait_for()

@@ -146,7 +146,7 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
     one, other = note(alice, "We use Postgres."), note(alice, "We use PostgreSQL.")
     note(alice, "Do you like Postgres?"), note(alice, "I like PostgreSQL.")
 
-    target, was, now = names.merge(alice, "Postgres", "PostgreSQL")
+    target, was, now = names.merge(alice, "Postgres", "PostgreSQL", by=alice.actor)
 
     assert target == "PostgreSQL"
     for name in ("postgres", "PostgreSQL"):
@@ -156,26 +156,26 @@ def test_merged_names_are_one_until_they_are_split(alice: Any, bob: Any) -> None
     [listed] = names.frequent(alice)
     assert (listed.name, listed.records, listed.aliases) == ("PostgreSQL", 4, ["Postgres"])
     with pytest.raises(InvalidValue):
-        names.merge(alice, "postgresql", "Postgres")
+        names.merge(alice, "postgresql", "Postgres", by=alice.actor)
     with pytest.raises(InvalidValue):
-        names.split(bob, "Postgres")
+        names.split(bob, "Postgres", by=bob.actor)
 
-    names.split(alice, "Postgres")
+    names.split(alice, "Postgres", by=alice.actor)
     assert about(Reader(alice), "Postgres").total == 2
     with pytest.raises(InvalidValue, match="changed since then"):
-        names.put_back(alice, was, now)
+        names.put_back(alice, was, now, by=alice.actor)
 
 
 @pytest.mark.requirement("R369")
 def test_a_merge_takes_aliases_along_and_can_be_undone(alice: Any) -> None:
-    names.merge(alice, "PG", "Postgres")
-    _target, was, now = names.merge(alice, "Postgres", "PostgreSQL")
+    names.merge(alice, "PG", "Postgres", by=alice.actor)
+    _target, was, now = names.merge(alice, "Postgres", "PostgreSQL", by=alice.actor)
 
     assert {row.name: row.target for row in NameAlias.objects.of(alice)} == {
         "PG": "PostgreSQL",
         "Postgres": "PostgreSQL",
     }
-    names.put_back(alice, was, now)
+    names.put_back(alice, was, now, by=alice.actor)
     assert {row.name: row.target for row in NameAlias.objects.of(alice)} == {"PG": "Postgres"}
 
 
@@ -198,8 +198,8 @@ def test_an_agent_learns_no_alias_that_only_hidden_records_contain(alice: Any) -
     note(alice, "Acme sells anvils to Hetzner."), note(alice, "We like Acme and Hetzner.")
     note(alice, "Project Falcon is secret.", sensitivity="sensitive")
     note(alice, "The Falcon Group is secret.", sensitivity="sensitive")
-    names.merge(alice, "Project Falcon", "Acme")
-    names.merge(alice, "Hetzner", "Falcon Group")
+    names.merge(alice, "Project Falcon", "Acme", by=alice.actor)
+    names.merge(alice, "Hetzner", "Falcon Group", by=alice.actor)
     agent = Reader(alice, is_agent=True, scopes=("owner",))
 
     found = about(agent, "Acme")

@@ -427,7 +427,7 @@ def test_two_texts_with_one_address_dont_overwrite_each_other(alice: User, tmp_p
     outcome = take_in(alice, zipped(tmp_path, **{"conversations.json": json.dumps(talks)}))
     assert outcome.updated == 0
     assert LibraryDocument.objects.get(url="https://claude.ai/chat/u").title == "One"
-    assert "“Two” has the same URL but different text" in outcome.problems[0]["why"]
+    assert "“Two” has the same URL as an earlier document" in outcome.problems[0]["why"]
 
 
 def test_a_bookmark_leaves_a_saved_page_with_its_address_alone(alice: User, tmp_path: Path) -> None:

@@ -178,3 +178,35 @@ def test_a_folder_in_a_files_place_is_moved_aside_once(second: User, root: Path,
     assert "Alice" in (root / USER).read_text()
     told = Activity.objects.of(alice).filter(kind="disk-edit-refused")
     assert told.count() == 1
+
+
+def settle() -> None:
+    while mirror.catch_up():
+        pass
+    assert mirror.is_settled()
+
+
+def test_after_a_check_without_news_only_a_change_on_disk_or_time_asks_for_another(
+    second: User, root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(mirror, "_settled", None)
+    assert not mirror.is_settled()
+
+    settle()
+    (root / "own.txt").write_text("not a memory file")
+    assert mirror.is_settled()
+    for change in (
+        lambda: (root / "users/bob" / USER).write_text(TEXT + "- Tea: green\n"),
+        lambda: (root / USER).unlink(),
+        lambda: (root / "facts/project.md").write_text("# Project\n\n- Beacon\n"),
+        lambda: (root / ".beacon").unlink(),
+    ):
+        settle()
+        change()
+        assert not mirror.is_settled()
+        mirror.catch_up()
+    assert "Tea: green" in stored(second)
+
+    settle()
+    monkeypatch.setattr(mirror, "SETTLED_SECONDS", 0.0)
+    assert not mirror.is_settled()

@@ -73,7 +73,7 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
     lines = browser.get(LIST, {"kind": "changes", "type": "note"}).context["lines"]
 
     assert [line.who for line in lines][:5] == [
-        "reflection", "maintenance", "research", "you", "you",
+        "Beacon’s reflection", "Beacon’s maintenance", "Beacon’s research", "you", "you",
     ]  # fmt: skip
     assert [(line.said, line.details) for line in lines][:5] == [
         ("moved to Trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
@@ -201,14 +201,14 @@ def test_the_page_takes_a_fixed_number_of_queries(
     ("asked", "found"),
     [
         ({"actor": "person"}, {"you"}),
-        ({"actor": "research"}, {"research"}),
-        ({"actor": "agent:claude"}, {"agent claude"}),
-        ({"actor": "agent"}, {"agent claude"}),
+        ({"actor": "research"}, {"Beacon’s research"}),
+        ({"actor": "agent:claude"}, {"the agent “claude”"}),
+        ({"actor": "agent"}, {"the agent “claude”"}),
         ({"q": "special"}, {"you"}),
-        ({"type": "topic"}, {"you", "research", "Beacon"}),
+        ({"type": "topic"}, {"you", "Beacon’s research", "Beacon"}),
         ({"warnings": "1"}, {"Beacon"}),
         ({"kind": "sign-ins"}, {"you"}),
-        ({"kind": "calls"}, {"research"}),
+        ({"kind": "calls"}, {"Beacon’s research"}),
         ({"to": "2020-01-01"}, set()),
     ],
 )

@@ -67,7 +67,7 @@ def test_what_a_run_made_is_one_line_that_unfolds(browser: Client, alice: User, 
     html = browser.get(LIST, {"type": "observation"}).content.decode()
 
     assert (group.first.who, group.first.said, group.records) == (
-        "research", "created", "14 observations",
+        "Beacon’s research", "created", "14 observations",
     )  # fmt: skip
     assert group.first.run_url in html
     assert html.count('<li class="line-change"') == 14

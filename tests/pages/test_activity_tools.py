@@ -30,12 +30,12 @@ def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alic
     [missed, asked] = browser.get(LIST, {"kind": "tools"}).context["lines"]
 
     assert (asked.who, asked.said, asked.label) == (
-        "agent claude",
+        "the agent “claude”",
         "searched memory for “batteries”",
         "",
     )
     assert asked.noun == missed.noun == ""
-    assert asked.details[0] == "recall"
+    assert (asked.tool, asked.details) == ("recall", [])
     assert missed.said == "retrieve was rejected" and "outcome: not_found" in missed.details
     acts = browser.get(LIST, {"kind": "acts"}).context["lines"]
     assert {line.said for line in acts}.isdisjoint({asked.said, missed.said})

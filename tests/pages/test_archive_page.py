@@ -111,7 +111,7 @@ def test_a_folder_of_markdown_becomes_notes_with_what_stands_at_their_head(
     page = text_of(browser.get(url))
     browser.post(url + "confirm/")
 
-    assert "1 files aren’t Markdown" in page
+    assert "1 file isn’t Markdown" in page
     note = Note.objects.of(alice).get(source="import:vault.zip")
     assert (note.kind, note.tags, f"{note.created:%Y-%m-%d}") == (
         "summary", ["home", "heat"], "2024-03-02",

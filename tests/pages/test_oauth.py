@@ -87,7 +87,7 @@ def test_the_consent_page_says_who_asks_what_it_can_do_and_where_one_returns(app
     page = app.asks().content.decode()
 
     assert "Allow <bdi>Desk app</bdi> to use your memory?" in page
-    assert "Beacon can’t check who made it." in page
+    assert "Beacon can’t verify who made the app." in page
     assert "risky writes wait for your approval" in page
     assert "<b>app.example</b>" in page
     assert "Access also expires after 90 days without use." in page

@@ -99,7 +99,7 @@ def test_near_duplicates_are_shown_as_such(browser: Client, alice: Any):
     page = text_of(browser.get(URL))
 
     assert "near-duplicate of an older one" in page
-    assert "1 near-duplicate<" in page
+    assert "+1 alike<" in page
     assert "A cell costs 89 dollars now." in text_of(browser.get(f"{URL}?q=is:duplicate"))
 
 
@@ -133,5 +133,5 @@ def test_of_what_names_a_source_of_its_own_the_row_says_which_agent_wrote_it(
 
     rows = {row.label: row for row in browser.get(URL).context["rows"]}
 
-    assert rows["claude counted the servers."].writer == "claude"
-    assert rows["cursor counted the servers."].writer == "cursor"
+    assert rows["claude counted the servers."].writer == "The agent “claude”"
+    assert rows["cursor counted the servers."].writer == "The agent “cursor”"

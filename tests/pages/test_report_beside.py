@@ -231,7 +231,7 @@ def test_what_a_run_was_made_with_is_told_in_words(run: Run):
     ]
 
 
-def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic):
+def test_the_panel_and_the_list_count_the_same_pages(browser: Client, topic: Topic):
     make_report(make_run(topic))
     run = make_run(topic, new_count=1, known_count=1, returning_count=1)
     make_report(run)
@@ -244,8 +244,7 @@ def test_chips_panel_and_list_count_the_same_pages(browser: Client, topic: Topic
     shown = page(browser, run)
     words = " ".join(strip_tags(shown.replace("<", " <")).split())
 
-    assert "new 1 known 1 read again 1" in words
-    assert "Results 3 Read 4 pages, including 3 read again" in words
+    assert "Results 3 New pages 1 Known pages 1 Read 4 pages, including 3 read again" in words
     assert "Pages in this run 5" in words
     known = "Known 3 1 found by search · 2 not found this time · 2 read again"
     assert f"{known} · 1 couldn’t be read" in words

@@ -52,11 +52,11 @@ def test_groups_of_keys_are_walked_into_by_their_parts(browser: Client, alice: U
     for key in ("plan/next/one", "plan/next/two", "other:x", "%_/x", "plain"):
         scratchpad.set_value(alice, key, "x", by=alice.actor)
     page = browser.get(LIST).context
-    assert [(chip.part, chip.number) for chip in page["chips"]] == [
+    assert [(chip["part"], chip["number"]) for chip in page["chips"]] == [
         ("%_/", 1), ("other:", 1), ("plan/", 3),
     ]  # fmt: skip
-    deeper = browser.get(f"{LIST}?{page['chips'][2].address}").context
-    assert [(chip.part, chip.number) for chip in deeper["chips"]] == [("next/", 2)]
+    deeper = browser.get(f"{LIST}?{page['chips'][2]['address']}").context
+    assert [(chip["part"], chip["number"]) for chip in deeper["chips"]] == [("next/", 2)]
     assert keys(browser, prefix="%_") == ["%_/x"]
 
 

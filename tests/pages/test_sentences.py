@@ -14,6 +14,7 @@ from memory.models import ContentItem, Topic, User
 from research.models import CheckedSentence, Correction, Hit, Report, Run
 from research.services.facts import correcting
 from research.services.runs.reporting import sentences as report_sentences
+from research.services.runs.reporting.composing import EXTRACTIVE
 from research.services.runs.reporting.report_text import sentence_key
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 from tests.undo import undo_of
@@ -123,6 +124,18 @@ def test_all_sentences_are_listed_and_the_unsupported_ones_by_themselves(browser
     assert TRUE not in alone
     assert FALSE in alone
     assert "The quote isn’t in the stored page." in alone
+
+
+def test_it_says_how_many_are_checked_and_leaves_out_what_is_no_claim(browser: Client, run: Run):
+    words = f"{run.report.body}\n\n{EXTRACTIVE}"
+    type(run.report).objects.filter(pk=run.report.pk).update(body=words)
+    sentences = url("report-sentences", run)
+
+    before = page(browser, sentences)
+    browser.post(url("sentence-check", run, sentence_key(FALSE)))
+
+    assert "0 of 3 checked" in before and "Extractive report" not in before
+    assert "1 of 3 checked" in page(browser, sentences)
 
 
 def test_i_checked_it_is_noted_with_name_and_date_and_taken_back(browser: Client, run: Run):

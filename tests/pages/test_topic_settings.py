@@ -340,3 +340,14 @@ def test_a_preview_that_has_nothing_to_show_says_so(
     page = browser.post(URL, opened(topic, report_template=text, preview_report="1"))
 
     assert said in html.unescape(page.content.decode())
+
+
+def test_a_folded_row_says_its_numbers_in_words(browser: Client, topic: Topic):
+    limits = {"month_tokens": 300_000, "month_money": "2.00", "max_pages": 1, "stale_days": 30}
+    TopicSettings.objects.filter(topic=topic).update(**limits)
+
+    page = text_of(browser.get(URL))
+
+    assert "1 page per run, " in page
+    assert "300,000 tokens per month, $2.00 per month" in page
+    assert "Stale after 30 days" in page

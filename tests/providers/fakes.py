@@ -19,8 +19,8 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 
 from beacon_site.net.errors import ProviderNonsense, ProviderRejected
+from beacon_site.net.extract import PagePart
 from beacon_site.net.fetch import WebPage
-from beacon_site.net.page_part import PagePart
 from beacon_site.providers.llm.base import Answer, LlmProfile, Message, OnText, Tool, unit_vectors
 from beacon_site.providers.llm.openai_reply import estimate
 from beacon_site.providers.llm.structured import SchemaMismatch, parse_answer

@@ -20,10 +20,9 @@ from beacon_site import checks
 from beacon_site.net import browser, guard_proxy
 from beacon_site.net.bounded import Limits
 from beacon_site.net.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.net.extract import Extractor, NoText, PartNotFound
+from beacon_site.net.extract import Extractor, NoText, PartNotFound, part_from
 from beacon_site.net.fetch import GuardedFetcher
 from beacon_site.net.guard_proxy import GuardProxy, SharedMeter
-from beacon_site.net.page_part import part_from
 
 HTML = "text/html; charset=utf-8"
 TEXT = "The plant in Skellefteå makes two million cells a year, which is twice as many as planned."

@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
+from beacon_site.net.extract import InvalidPart, part_from
 from beacon_site.net.extract_child import read
 from beacon_site.net.extract_html import read_html
-from beacon_site.net.page_part import InvalidPart, part_from
 
 PAGE = """<html><head><title>Plans – Co</title></head><body><nav>Home</nav><main><h1>Co</h1>
 <p>An introduction.</p><section><div class=hd><h2>Pricing <a href=#p>¶</a></h2></div><p>All plans.</p>

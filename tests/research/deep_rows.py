@@ -10,7 +10,7 @@ from django.utils import timezone
 from memory.models import ContentItem, Topic
 from research.models import Run, Step, ToolCall
 from research.services.runs.execution import pipeline
-from tests.research.factories import make_hits, make_report, make_run
+from tests.research.factories import DONE, make_hits, make_report, make_run
 
 CALLS: tuple[dict[str, Any], ...] = (
     {"tool": "web_search", "arguments": {"query": "PostgreSQL 18 criticism"}, "milliseconds": 812,
@@ -42,7 +42,7 @@ def make_tracks(run: Run, *, live: int = 0, calls: int = 4) -> list[Step]:
                 run=run, name="tracks", part=part, position=position, attempt=1,
                 state=Step.State.RUNNING if is_live else Step.State.DONE,
                 detail="4 tool calls, 1 page opened", prompt_tokens=18_210, completion_tokens=840,
-                started_at=now - timedelta(seconds=50),
+                started_at=now - timedelta(seconds=12 if not is_live else 50),
                 finished_at=None if is_live else now,
                 warning="it reached its share of the run’s token limit" if part == 2 else "",
             )
@@ -64,7 +64,7 @@ def make_steps(run: Run, *, done: int, state: str = "") -> None:
             name=kind.name,
             position=place,
             state="done" if place < done else (state or "waiting") if place == done else "waiting",
-            detail=f"{kind.name} is done" if place < done else "",
+            detail=DONE[kind.name] if place < done else "",
             started_at=now if place <= done else None,
             finished_at=now if place < done else None,
         )
@@ -83,8 +83,15 @@ def unfinished_runs(topic: Topic, *, calls: int = 4) -> Run:
 
 def saved(topic: Topic) -> Run:
     """Return a deep run with its report."""
-    run = make_run(topic, depth="deep")
-    make_report(run)
+    run = make_run(
+        topic,
+        depth="deep",
+        new_count=4,
+        prompt_tokens=61_400,
+        completion_tokens=3_900,
+        money="0.041",
+    )
+    make_report(run, written_by="gpt-5-mini", is_extractive=False)
     make_steps(run, done=9)
     make_tracks(run)
     make_hits(run, 5)

@@ -162,6 +162,20 @@ def make_item(run: Run, status: str, sentence: str, **fields: Any) -> DeltaItem:
     return item
 
 
+# What each step says when it is done, as in a real run without a model.
+DONE = {
+    "load_memory": "current facts before this run: 3, seen URLs: 1, last run 14 November 2026",
+    "plan": "2 queries, written without a model",
+    "search": "5 results from SerpAPI",
+    "filter_seen": "new: 4, known: 1",
+    "tracks": "3 tracks, 3 pages opened",
+    "read": "2 pages read",
+    "write": "findings: 2, changes: 3, by Beacon",
+    "verify": "2 of 2 quotes found in their sources",
+    "save": "facts: 3, URLs: 5",
+}
+
+
 def make_steps(run: Run, *, done: int = 8, **live: Any) -> list[Step]:
     """Return the run's steps: the first `done` of them done, the next one as `live` says."""
     now = timezone.now()
@@ -171,9 +185,10 @@ def make_steps(run: Run, *, done: int = 8, **live: Any) -> list[Step]:
         if position < done:
             fields = {
                 "state": Step.State.DONE,
-                "detail": f"{kind.name} is done",
+                "detail": DONE[kind.name],
                 "started_at": now - timedelta(seconds=2),
                 "finished_at": now,
+                "counts": {"facts": 3, "seen": 1} if kind.name == "load_memory" else {},
             }
         elif position == done and live:
             fields = {"started_at": now, **live}
@@ -202,7 +217,7 @@ def make_second_run(topic: Topic) -> Run:
     old = make_fact(topic, "Version 13 receives fixes until November 2025.", first)
     kept = make_fact(topic, "Asynchronous I/O is off by default everywhere.", first)
     said = make_fact(topic, "Asynchronous I/O came with version 18.", first)
-    run = make_run(topic)
+    run = make_run(topic, new_count=4)
     make_report(run)
     make_fact(topic, "Version 18.1 repairs index corruption after a crash.", run)
     old.retire(by=RESEARCH, why="not among the facts in Run #2", run=run.number, source=run.source)

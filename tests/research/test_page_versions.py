@@ -494,10 +494,14 @@ def test_a_paragraph_split_into_a_list_is_neither_new_nor_gone():
 def test_a_sentence_that_went_is_told_unless_it_was_rewritten():
     old = (
         "# Terms\n\nWe answer each letter within three working days of its arrival.\n\n"
-        "Passengers with a season ticket may bring a bicycle for free.\n\nTrams run every day.\n"
+        "Passengers with a season ticket may bring a bicycle on all lines for free.\n\nTrams run every day.\n"
     )
-    without = old.replace("Passengers with a season ticket may bring a bicycle for free.\n\n", "")
-    rewritten = old.replace("may bring a bicycle for free", "bring their bicycle and pay nothing")
+    without = old.replace(
+        "Passengers with a season ticket may bring a bicycle on all lines for free.\n\n", ""
+    )
+    rewritten = old.replace(
+        "may bring a bicycle on all lines for free", "bring their bicycle and pay nothing"
+    )
 
     assert [status for status, _sentence in said(old, without, "Terms")] == ["gone"]
     assert "gone" not in [status for status, _sentence in said(old, rewritten, "Terms")]
@@ -1130,3 +1134,132 @@ def test_a_chinese_rule_that_was_rewritten_is_changed_not_gone():
     text = "# 同步\n\n{}\n\n请不要在白天运行大量任务。\n"
 
     assert [s for s, _text in said(text.format(before), text.format(after), "同步")] == ["changed"]
+
+
+def test_zeros_before_a_number_make_no_other_value():
+    table = "# Rules\n\n| Rule | Vote | Topic |\n|---|---|---|\n| 1.1 | SC6 | Bells |\n| 1.2 | SC70 | Dogs |\n"
+
+    assert said(table, table.replace("SC6 ", "SC006 ")) == []
+    assert len(said(table, table.replace("SC6 ", "SC60 "))) == 1
+
+
+def test_a_row_broken_in_two_lines_is_one_row():
+    head = "# Rules\n\n| Rule | Topic | Adopted | In force |\n|---|---|---|---|\n| 1.1 | Bells | May | June |\n"
+    broken = f"{head}| 1.2 | Dogs on trams\n| July | August |\n"
+
+    row = parsed(broken)[-1]
+    assert (row.subject, dict(row.fields)) == (
+        "1.2", {"Topic": "Dogs on trams", "Adopted": "July", "In force": "August"},
+    )  # fmt: skip
+    assert said(broken, f"{head}| 1.2 | Dogs on trams | July | August |\n") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Author: Ann Lee, Bob Roe and Cy Poe wrote this.", "Author: Ann Lee, Bob Roe and Di Moe wrote this."),
+        ("Cite Lee A, Roe B, Poe C, Moe D (2025): Tram data.", "Cite Lee A, Roe B, Poe C, Moe D (2026): Tram data."),
+        ("Cite Lee, A., Roe, B., Poe, C., & Moe, D. (2025).", "Cite Lee, A., Roe, B., Poe, C., & Zoe, E. (2026)."),
+        ("Ann Lee¹, Bob Roe¹, Cy Poe² and Di Moe²", "Ann Lee¹, Bob Roe¹, Cy Poe² and Ed Zoe²"),
+    ],
+)  # fmt: skip
+def test_another_author_or_year_of_a_citation_is_no_news(before: str, after: str):
+    text = "# Tram data\n\n{}\n\nThe data has 12 columns.\n"
+
+    assert said(text.format(before), text.format(after)) == []
+
+
+def test_a_list_of_places_with_another_one_is_news():
+    text = "# Stops\n\nTram stops are the old harbour, the mill, the school and the {}.\n"
+
+    assert said(text.format("market hall"), text.format("observatory"))
+
+
+def test_the_date_of_the_last_review_is_no_news():
+    text = "---\ntitle: Trams\nlast_review_date: {}\n---\n\n# Trams\n\nTrams run daily.\n"
+
+    assert said(text.format("2025-04-12"), text.format("2026-04-12")) == []
+
+
+def test_a_short_removed_sentence_is_part_of_an_edit():
+    text = "# Rules\n\n{}\n\nDogs travel free on all lines.\n"
+    short = "Drivers must ring the bell at each stop."
+    longer = "Drivers must ring the bell at each stop where more than three people or a dog wait for the tram."
+
+    assert said(text.format(short), text.format("")) == []
+    assert said(text.format(longer), text.format("")) == [("gone", longer)]
+
+
+def test_an_answer_that_was_replaced_is_changed():
+    text = "# Questions\n\n## Are trams faster on Sundays?\n\n{}\n\n## May dogs ride?\n\nDogs ride free.\n"
+    old = "Yes, because fewer people board trams and signals favour them on quiet days of rest."
+    new = "Trams have one speed on every day of the week. All lines share a timetable."
+
+    [change] = news(text.format(old), text.format(new))
+    assert (change.status, change.before, change.sentence, change.quote) == (
+        "changed",
+        old,
+        new,
+        new,
+    )
+
+
+def test_a_removed_copy_of_a_table_is_not_gone():
+    rows = [f"| T{n} | line {n} | {2000 + n} |" for n in range(1, 7)]
+    table = "\n".join(["| Line | Name | Since |", "|---|---|---|", *rows])
+    german = table.replace("line", "Linie").replace("Since", "Seit").replace("Name", "Titel")
+    page = f"# Trams\n\n## Lines\n\n{table}\n"
+
+    assert said(f"{page}\n## Linien\n\n{german}\n", page) == []
+    other = german.replace("| T", "| B")
+    assert said(f"{page}\n## Busse\n\n{other}\n", page)
+
+
+def test_a_row_whose_name_lost_a_word_is_the_same_row():
+    page = (
+        "# Prices\n\n| Item | Price |\n|---|---|\n| (Optional) Night bus | 5 € |\n| Tram | 2 € |\n"
+    )
+
+    changed = [status for status, _said in said(page, page.replace("(Optional) ", ""))]
+    assert changed in ([], ["changed"])
+
+
+def test_a_short_chinese_name_finds_its_item_below_a_new_heading():
+    old = "# 价格\n\n## 服务费率\n\n- 内存: US$4 / GB\n\n## 其他\n\n- 带宽: US$1 / GB\n"
+    new = "# 价格\n\n## 其他\n\n- 带宽: US$1 / GB\n\n## 新的费率表\n\n- 内存: US$10 / GB\n"
+
+    [(status, text)] = said(old, new)
+    assert status == "changed" and "US$10" in text and "US$4" in text
+
+
+def test_what_a_new_page_says_now_is_not_gone():
+    rule = "Passengers with a season ticket may bring a bicycle on all lines of the city for free."
+    old = f"# Terms\n\nTrams run every day.\n\n{rule}\n\nBuses run at night.\n"
+    terms = PageText(
+        1,
+        "https://city.example/terms",
+        "Terms",
+        "city.example",
+        old.replace(rule, ""),
+        previous=old,
+    )
+    bicycles = PageText(
+        2, "https://city.example/bicycles", "Bicycles", "city.example", f"# Bicycles\n\n{rule}\n"
+    )
+
+    assert [one.status for one in rereading.outcome([terms], ()).changes] == [Status.GONE]
+    assert rereading.outcome([terms, bicycles], ()).changes == []
+
+
+def test_the_only_statement_in_the_place_of_another_has_replaced_it():
+    page = "# Rules\n\n- Bells ring at each stop.\n- {}\n- Doors close at night.\n"
+    old, new = (
+        "The council owns all depots of the city.",
+        "The council rents them from a bank instead.",
+    )
+
+    assert [one.status for one in news(page.format(old), page.format(new))] == ["changed"]
+    more = page.format(f"{new}\n- Ferries wait for late trams")
+    assert "changed" not in [one.status for one in news(page.format(old), more)]
+    names = page.format("Ada Lovelace"), page.format("Grace Hopper")
+    assert "changed" not in [one.status for one in news(*names)]

@@ -221,3 +221,24 @@ def test_statements_off_the_topic_are_left_out_if_enough_are_on_it(monkeypatch):
 
     assert off in sentences(weekly(5), topic=topic, limit=6)
     assert off not in sentences(weekly(18), topic=topic, limit=6)
+
+
+def test_a_new_page_beside_a_known_one_is_announced_and_says_more():
+    def notice(url: str, text: str, previous: str = "") -> PageText:
+        return PageText(1, url, "Night buses", "city.example", text, previous=previous)
+
+    known = notice("https://city.example/2025/trams", "", "Dogs travel free on all lines.")
+    new = (
+        "The first bus leaves the harbour at midnight. Dogs travel free on all lines.\n\n"
+        "- Tickets are sold by the driver only.\n- The last bus waits for the ferry.\n"
+    )
+    beside, elsewhere = "https://city.example/2026/buses", "https://blog.example/buses"
+
+    told = sentences(notice(beside, new), topic="Tram extension", known_pages=[known])
+    assert told == [
+        "Night buses: The first bus leaves the harbour at midnight.",
+        "Tickets are sold by the driver only.",
+        "The last bus waits for the ferry.",
+    ]
+    other = sentences(notice(elsewhere, new), topic="Tram extension", known_pages=[known])
+    assert other == ["The first bus leaves the harbour at midnight."]

@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.beat import Scheduler
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.worker.worker import WorkController
 from django.conf import settings
@@ -102,6 +104,32 @@ def test_a_worker_takes_messages_of_the_first_queue_first():
             queue(broker.channel()).delete()
 
     assert taken == [queue.name for queue in queues for _ in range(2)]
+
+
+def test_the_beat_of_one_process_leaves_out_what_would_find_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    worker = SimpleNamespace(app=celery.app, pool_cls=None, steps=[])
+    step = worker_threads.OneProcess(worker, beat_schedule=str(tmp_path / "schedule"))
+    sent: list[str] = []
+    monkeypatch.setattr(
+        Scheduler, "apply_async", lambda self, entry, **more: sent.append(entry.task)
+    )
+    idle, busy = SimpleNamespace(name="a", task="idle"), SimpleNamespace(name="b", task="busy")
+    monkeypatch.setitem(worker_threads.FINDS_NOTHING, "idle", lambda: True)
+    monkeypatch.setitem(worker_threads.FINDS_NOTHING, "busy", lambda: False)
+
+    for entry in (idle, busy, SimpleNamespace(name="c", task="other")):
+        step._beat.scheduler.apply_entry(entry)
+
+    assert sent == ["busy", "other"]
+
+
+def test_what_is_left_out_is_a_task_of_the_schedule():
+    celery.app.loader.import_default_modules()
+    scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+
+    assert worker_threads.FINDS_NOTHING.keys() <= scheduled | {"memory.tasks.follow_mirror"}
 
 
 def test_a_message_that_repeats_a_waiting_one_is_done_without_work(pool: TaskPool):
@@ -216,6 +244,17 @@ def test_a_stopping_worker_waits_for_running_tasks_and_no_longer(pool: TaskPool)
     worker_threads.wait_for_tasks(0.2)  # a task that doesn't end is left running
     assert pool.is_running
     ends.set()
+
+
+def test_a_worker_rests_once_after_work_that_was_no_tick(pool: TaskPool):
+    def rests_after(queue: str) -> list[bool]:
+        done = give(pool, lambda: "done", queue=queue)
+        assert eventually(lambda: done == ["done"] and not pool.is_busy)
+        return [worker_threads.rests_after_work() for _look in range(2)]
+
+    assert rests_after("maintenance") == [False, False]
+    assert rests_after("research") == [True, False]
+    assert rests_after("reflect") == [True, False]
 
 
 IN_ITS_OWN_PROCESS = """

@@ -7,12 +7,11 @@ floats, or with a `trouble`.
 from __future__ import annotations
 
 import base64
-import ctypes
 import hashlib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from beacon_site.embedded.processes import give_back_memory
 from beacon_site.net.child_loop import Answer, serve
 
 TOKENS = 256  # the model ignores the rest of a text
@@ -49,12 +48,6 @@ def loaded() -> tuple[Any, Any]:
     session = onnxruntime.InferenceSession(str(model), options)
     give_back_memory()  # 70 MB that loading needed
     return session, tokenizer
-
-
-def give_back_memory() -> None:
-    """Return freed memory to the system."""
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def means(session: Any, tokenizer: Any, texts: list[str]) -> bytes:

@@ -1,6 +1,6 @@
 """The search services: what each is for and needs, their interface, and its data.
 
-Settings, forms, pages, documentation and adapters read CATALOGUE. Adapters aren't imported here.
+Settings, forms, pages, documentation and adapters read `CATALOGUE`. No adapter is imported here.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ import Stemmer
 import structlog
 
 from beacon_site.net.errors import ProviderRejected
+from beacon_site.net.extract import PagePart
 from beacon_site.net.fetch import WebPage
-from beacon_site.net.page_part import PagePart
 from beacon_site.providers.search.base import SearchHit, SearchOptions, SearchProfile
 from beacon_site.text.messages import gettext as _
 

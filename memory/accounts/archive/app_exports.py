@@ -999,7 +999,9 @@ class _Shelf:
                 digest = sha256(content).hexdigest()
             if came != digest and one.is_private:
                 told = {"title": one.title[:80], "url": one.url}
-                words = _("“%(title)s” has the same URL but different text: %(url)s")
+                words = _(
+                    "“%(title)s” has the same URL as an earlier document, but different text: %(url)s"
+                )
                 outcome.refuse(one.where, words % told)
             elif row is None and not self._is_known(one.url, new):
                 new.append(self._document(one, content, digest))

@@ -139,7 +139,9 @@ def _in_zip(place: Path) -> tuple[dict[str, DiskFile], list[str]]:
             if stat.S_ISLNK(info.external_attr >> 16):
                 told = {"name": info.filename[:200]}
                 raise ImportRejected(
-                    _("The zip file contains a link, “%(name)s”. Create it again without links.")
+                    _(
+                        "The zip file contains a symbolic link, “%(name)s”. Create the zip file again without symbolic links."
+                    )
                     % told
                 )
             path = info.filename.removeprefix(top)

@@ -19,7 +19,7 @@ from django.db import models, transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
@@ -121,7 +121,11 @@ def _of_zip(path: Path, choice: Choice) -> Iterator[Entry | Problem]:
     if others:
         yield Problem(
             _("other files"),
-            _("%(count)d files aren’t Markdown (.md, .markdown, .txt) and are skipped")
+            ngettext(
+                "%(count)d file isn’t Markdown (.md, .markdown, .txt) and is skipped",
+                "%(count)d files aren’t Markdown (.md, .markdown, .txt) and are skipped",
+                others,
+            )
             % {"count": others},
         )
 

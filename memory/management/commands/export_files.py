@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory.accounts.archive import files as carrying
 from memory.management.base import FilesCommand
@@ -31,5 +32,7 @@ class Command(FilesCommand):
             told = {"place": place, "why": exc.strerror or exc}
             raise CommandError(_("Couldn’t write %(place)s: %(why)s") % told) from exc
         Activity.log(owner, owner.actor, "exported", label=place.name, rows=count)
-        said = _("%(count)d files written to %(place)s")
+        said = ngettext(
+            "%(count)d file written to %(place)s", "%(count)d files written to %(place)s", count
+        )
         self.stderr.write(said % {"count": count, "place": place})

@@ -592,13 +592,17 @@ def _tokens_page(
     topics = {topic.pk: topic.title for topic in form.offered}
     for row in rows:
         row.topics = [topics.get(pk, _("a topic you can’t read")) for pk in row.topic_ids]  # type: ignore[attr-defined]
+    apps = accounts_agents.apps(text, with_paths=request.user.is_staff)
     context: dict[str, Any] = {
         "form": form,
         "rows": rows,
         "ended": ended,
         "made": made,
         "text": text,
-        "apps": accounts_agents.apps(text, with_paths=request.user.is_staff),
+        "app_groups": [
+            (_("Sign in from the app"), [app for app in apps if app.sign_in]),
+            (_("Connect with a token"), [app for app in apps if not app.sign_in]),
+        ],
         "rest": accounts_agents.rest_example(text),
         "chat": accounts_agents.chat_example(text),
         "tab": "tokens",

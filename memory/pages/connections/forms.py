@@ -355,7 +355,7 @@ JSON_MODES = [
     ("prompt", gettext_lazy("in the prompt")),
 ]
 KIND_CHOICES = [
-    ("", gettext_lazy("set by the URL")),
+    ("", gettext_lazy("Detect from the URL")),
     *((kind.name, kind.label) for kind in KINDS.values()),
 ]
 # More would be a price per token: the most expensive model costs a few hundred per million.

@@ -287,7 +287,7 @@ def _page(
         or EmbeddingsForm(row=rows[connections.EMBEDDINGS]),
         **_embeddings_state(rows),
         "embeddings_result": more.get("result") if tested == connections.EMBEDDINGS else None,
-        "cards": sorted(cards, key=lambda card: not card["service"].needs),
+        "cards": sorted(cards, key=lambda card: (card["look"] == OFF, not card["service"].needs)),
         "feed_form": FeedTestForm(),
         **_usual(),
         "library_folder": settings.BEACON_LIBRARY_DIR,

@@ -26,7 +26,8 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.providers.llm.tokens import Size, counted
-from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
+from beacon_site.text.canonical_urls import domain_of
+from beacon_site.text.cleaning import clean, in_brief, one_line, shorten, uuids_of
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, refused
@@ -140,6 +141,11 @@ class Row:
         default_factory=list
     )  # each with the query string that selects it
 
+    @property
+    def site(self) -> str:
+        """Return the domain of the page, empty for other items."""
+        return domain_of(self.item.url) if self.item.url else ""
+
 
 def items_wanted(user: User, wanted: Filters) -> ContentQuerySet:
     """Return the matching items, unordered."""
@@ -176,6 +182,14 @@ def listed(user: User, wanted: Filters, *, cursor: str = "") -> Page:
     return Page(_rows(user, found.rows), found.next_cursor)
 
 
+def _together(rows: Sequence[Row]) -> list[Row]:
+    """Return a page's rows with those of one source below each other, in the order of their first ones."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.source.words, []).append(row)
+    return [row for group in groups.values() for row in group]
+
+
 def count_items(user: User, wanted: Filters) -> int:
     """Return how many items there are, at most one more than the limit."""
     return items_wanted(user, wanted).order_by()[: MOST_COUNTED + 1].count()
@@ -192,7 +206,11 @@ def _rows(user: User, items: Sequence[Any]) -> list[Row]:
             _preview_of(item),
             _source_of(item, named),
             named.get(item.scope) or origins.Origin(item.scope, item.scope),
-            [(tag, urlencode({"tag": tag})) for tag in item.tags if tag not in usual],
+            [
+                (tag, urlencode({"tag": tag}))
+                for tag in item.tags
+                if tag not in usual and tag != domain_of(item.url or "")
+            ],
         )
         for item in items
     ]
@@ -203,7 +221,7 @@ def _preview_of(item: Any) -> str:
     is_data = item.beginning.lstrip().startswith(("{", "["))
     if not item.title or is_data or item.trust == "quarantined":
         return ""
-    return shorten(item.beginning, 160)
+    return in_brief(item.beginning, 160)
 
 
 def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin:
@@ -511,15 +529,16 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
         sorts={name: words for name, (_by, _falling, words) in SORTS.items()},
         count=_counted(number), views_page="content",
     )  # fmt: skip
+    by_source = wanted.sort != "largest" and not wanted.source
     context: dict[str, Any] = {
         "wanted": wanted,
         "bar": saved_views.with_views(request.user, bar),
-        "rows": page.rows,
+        "rows": _together(page.rows) if by_source else page.rows,
         "next_cursor": page.next_cursor,
         "number": min(number, MOST_COUNTED),
         "is_more": number > MOST_COUNTED,
         "here": request.get_full_path(),
-        "by_source": wanted.sort != "largest" and not wanted.source,
+        "by_source": by_source,
     }
     over_htmx = request.htmx and request.htmx.target == "content"
     return render(request, f"memory/{'_content' if over_htmx else 'content'}.html", context)

@@ -19,6 +19,9 @@ from django.db.models.functions import Left
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -57,15 +60,20 @@ def page(user: User, *, cursor: str = "") -> Page:
 def rows_of(user: User, snapshots: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the snapshots with the labels of their scopes and creators."""
     places = origins.of(user, [text for one in snapshots for text in (one.scope, one.source)])
-    return [
-        {
-            "snapshot": one,
-            "name": named(one),
-            "scope": places.get(one.scope) or origins.Origin(one.scope, one.scope),
-            "maker": places.get(one.source) or origins.Origin(one.source, one.source),
-        }
-        for one in snapshots
-    ]
+    rows = []
+    for one in snapshots:
+        scope = places.get(one.scope) or origins.Origin(one.scope, one.scope)
+        words = _("the shared scope") if one.scope == "owner" else scope.words
+        at = date_format(timezone.localtime(one.created), "j M Y, H:i")
+        rows.append(
+            {
+                "snapshot": one,
+                "name": one.title or f"{capfirst(words)}, {at}",
+                "scope": scope,
+                "maker": places.get(one.source) or origins.Origin(one.source, one.source),
+            }
+        )
+    return rows
 
 
 def items_of(snapshot: Any, *, page_number: int) -> tuple[list[dict[str, Any]], bool]:
@@ -146,7 +154,6 @@ def list_url(scope: str) -> str:
 # --- forms ---
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that a page accepts
-_SCOPE = {"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
 
 
 class SnapshotForm(forms.Form):
@@ -156,9 +163,8 @@ class SnapshotForm(forms.Form):
         label=gettext_lazy("Scope"),
         max_length=200,
         initial="owner",
-        error_messages={"required": gettext_lazy("Enter a scope, such as owner.")},
-        help_text=gettext_lazy("owner, run:…, session:… or agent:…"),
-        widget=forms.TextInput(attrs=_SCOPE),
+        error_messages={"required": gettext_lazy("Select a scope.")},
+        widget=forms.Select,
     )
     title = CleanTextField(
         label=gettext_lazy("Name"),
@@ -166,6 +172,16 @@ class SnapshotForm(forms.Form):
         required=False,
         help_text=gettext_lazy("Leave empty to name it after its scope and the current time."),
     )
+
+    def offer(self, scopes: Sequence[tuple[str, str]]) -> None:
+        """Offer the scopes that have items, the shared one and the one that was asked for."""
+        words = {"owner": _("the shared scope"), **dict(scopes)}
+        words["owner"] = _("the shared scope")
+        asked = str(self["scope"].value() or "owner")
+        words.setdefault(asked, asked)
+        self.fields["scope"].widget.choices = [
+            (value, capfirst(said)) for value, said in words.items()
+        ]
 
 
 class RestoreForm(forms.Form):
@@ -175,7 +191,9 @@ class RestoreForm(forms.Form):
         label=gettext_lazy("Restore to scope"),
         max_length=200,
         required=False,
-        widget=forms.TextInput(attrs=_SCOPE),
+        widget=forms.TextInput(
+            attrs={"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
+        ),
     )
 
 
@@ -227,12 +245,13 @@ def snapshot_list(request: BeaconRequest) -> HttpResponse:
 
 def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
     listing = page(request.user, cursor=request.GET.get("cursor", ""))
+    take = forms.get("take") or SnapshotForm()
+    take.offer(content_list.scopes_of(request.user))
     context: dict[str, Any] = {
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,
-        "take": forms.get("take") or SnapshotForm(),
+        "take": take,
         "upload": forms.get("upload") or UploadSnapshotForm(),
-        "scopes": content_list.scopes_of(request.user),
     }
     template = "_snapshots" if request.htmx else "snapshots"
     return render(request, f"memory/{template}.html", context)

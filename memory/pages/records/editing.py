@@ -29,11 +29,12 @@ from beacon_site.web.responses import (
     redirect_to,
     report_cleaned,
 )
-from memory.models import Note, Observation, Revision, Sensitivity, Topic, User
+from memory.models import Agent, Note, Observation, Revision, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
+from memory.models.remembered import OWNER_SCOPE
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision
 from memory.services.notes import saving as notes
@@ -164,10 +165,25 @@ class NoteForm(RecordForm):
         label=gettext_lazy("Scope"),
         required=False,
         initial="owner",
-        help_text=gettext_lazy(
-            "owner, run:<number>, session:<id>, agent:<name>, or except:<name> for all agents but one."
-        ),
+        widget=forms.Select,
+        help_text=gettext_lazy("Who can use this note."),
     )
+
+    def offer_scopes(self, owner: User) -> None:
+        """Offer everyone, each agent, all agents but one, and the scope that the note has."""
+        now = str(self["scope"].value() or OWNER_SCOPE)
+        agents = Agent.objects.filter(owner=owner).order_by("name")
+        names = list(agents.values_list("name", flat=True))
+        choices = [(OWNER_SCOPE, _("You and all agents"))]
+        choices += [
+            (f"agent:{one}", _("Only the agent “%(name)s”") % {"name": one}) for one in names
+        ]
+        choices += [
+            (f"except:{one}", _("All agents except “%(name)s”") % {"name": one}) for one in names
+        ]
+        if now not in dict(choices):
+            choices.append((now, origins.of(owner, [now])[now].words))
+        self.fields["scope"].widget.choices = choices
 
     def clean_stability(self) -> str:
         """Return the selected stability, by default that of the kind."""
@@ -209,6 +225,7 @@ class NewNoteForm(_WithTopic, NoteForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["kind"].choices = [(kind, kind.label) for kind in WRITABLE_KINDS]  # type: ignore[attr-defined]
+        self.offer_scopes(kwargs["owner"])
 
 
 class ObservationForm(RecordForm):
@@ -259,6 +276,7 @@ class EditNoteForm(_Editing, NoteForm):
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
         self.fields["stability"].required = True
         self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]
+        self.offer_scopes(record.owner)
 
     def save(self, record: Note, *, by: Actor, expected_version: int) -> None:
         why = self.cleaned_data["why"] or _("edited")

@@ -457,9 +457,8 @@ def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]
 def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
     # An agent can name any source, so the row names the agent instead.
     by = record.writer or ""
-    writer = by.partition(":")[2] if by.startswith("agent:") else ""
-    if record.source == "explicit" and by in told and not writer:
-        writer = capfirst(told[by].words)
+    is_named = by.startswith("agent:") or record.source == "explicit"
+    writer = capfirst(told[by].words) if is_named and by in told else ""
     return Row(record, wanted, language, _words_of(told, record), writer)
 
 

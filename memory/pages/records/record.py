@@ -227,11 +227,14 @@ class Mark:
 
 def mark_of(record: Any, writer: str = "") -> Mark:
     """Return the mark of a record; `writer` is the actor of its first version, if it's known."""
+    kind = (writer or record.source).partition(":")[0]
+    # What a person accepted is still an agent's, although they saved it.
+    if "agent" in (kind, record.source.partition(":")[0]) and record.trust != Trust.EXTERNAL:
+        by_you = record.trust == Trust.OWNER
+        words = _("written by an agent, accepted by you") if by_you else _("written by an agent")
+        return Mark("", "agent", words)
     if record.trust in (Trust.EXTERNAL, Trust.QUARANTINED):
         return Mark("", "web", _("from the web"))
-    kind = (writer or record.source).partition(":")[0]
-    if kind == "agent" and record.trust != Trust.OWNER:
-        return Mark("", "agent", _("written by an agent"))
     if kind in ("run", "research"):
         return Mark("", "web", _("found by a run"))
     if record.trust == Trust.AGENT:

@@ -120,7 +120,11 @@ def _versions(data: Any, ids: list[UUID]) -> dict[UUID, int]:
 
 
 def _merged(request: BeaconRequest, note: Note, count: int) -> HttpResponse:
-    said = _("%(count)d notes merged into this one. Their text remains in its history.")
+    said = ngettext(
+        "%(count)d note was merged into this one. Its text remains in this note’s history.",
+        "%(count)d notes were merged into this one. Their text remains in this note’s history.",
+        count,
+    )
     undo = offer(request, "unmerge", key=note.pk)
     messages.success(request, said % {"count": count}, extra_tags=undo)
     report_cleaned(request, [_("Note")] if note.cleaned else [])

@@ -60,13 +60,14 @@ class LevelsForm(forms.Form):
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
+        usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
+        by_default = _("default: %(level)s") % {"level": LABELS[usual]}
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("follow the default")), *levels],
+                choices=[(USUAL, by_default), *levels],
                 initial=own.get(kind, USUAL),
             )
-        usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
             label=_("By default, changes"), choices=levels, initial=usual
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -404,16 +405,36 @@ def write_out(owner_id: int, path: str) -> None:
 
 def catch_up() -> int:
     """Do the remaining work in both directions for all accounts. Return the number of files."""
+    global _settled
+    _settled = None
     if not mirror_folder.is_on():
         return 0
     with advisory_lock(LockId.MIRROR_SCAN) as is_mine:
         folder = mirror_folder.opened() if is_mine else None
+        seen = mirror_folder.fingerprint()
         due = sorted(_due(folder)) if folder is not None else []
         for owner_id, path in due:
             write_out(owner_id, path)
         if folder is not None:
             commit_due(folder)
+    if folder is not None and not due and not folder.git_problem:
+        _settled = time.monotonic(), seen
     return len(due)
+
+
+# When this process's last check began and what was on disk, if it found nothing to do.
+_settled: tuple[float, int] | None = None
+SETTLED_SECONDS = 30.0  # until stored files are checked again, which are written when they change
+
+
+def is_settled() -> bool:
+    """Whether the last check found nothing, and nothing has changed on disk since. Asks no database."""
+    if _settled is None or time.monotonic() - _settled[0] > SETTLED_SECONDS:
+        return False
+    try:
+        return mirror_folder.fingerprint() == _settled[1]
+    except OSError:
+        return False
 
 
 def differing() -> list[tuple[int, str]]:

@@ -26,6 +26,7 @@ from django.conf import settings
 from memory.models.file_format import FACTS, month_of
 from memory.services.files.texts import MOST_EPISODES
 
+FOLDERS = ("facts", "episodes")
 LARGEST = 4 * MOST_EPISODES  # bytes read at most; no valid file is that large
 MOST_COPIES = 50  # rejected edits beside one file
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,7 +73,7 @@ class Disk:
     def stamps(self) -> dict[str, str]:
         """Return the stamp of each memory file, by path. Other files are ignored."""
         found = {}
-        for folder in ("facts", "episodes"):
+        for folder in FOLDERS:
             try:
                 with self._inside(folder) as inside:
                     for name in os.listdir(inside):  # noqa: PTH208 - a folder's handle

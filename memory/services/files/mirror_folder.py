@@ -20,7 +20,7 @@ from memory.models import Activity, MirroredFile, MirrorFolder, User
 from memory.models.actors import Actor
 from memory.models.file_format import FACTS, month_of
 from memory.models.files import ONLY
-from memory.services.files.mirror_disk import Disk
+from memory.services.files.mirror_disk import FOLDERS, Disk, stamp_of
 
 logger = structlog.get_logger(__name__)
 
@@ -65,6 +65,21 @@ def disk_of(folder: MirrorFolder, owner: User) -> Disk:
     """Return an account's folder: the first one's at the top level, others under their names."""
     root = Path(settings.BEACON_MIRROR_DIR)
     return Disk(root) if owner.pk == folder.root_id else Disk(root, ("users", name_of(owner)))
+
+
+def fingerprint() -> int:
+    """Return a number that changes with the folder's memory files, for this process."""
+    root = Path(settings.BEACON_MIRROR_DIR)
+    homes = [root, *(Path(home) for home in _in(root / "users"))]
+    seen = [item for home in homes for name in FOLDERS for item in _in(home / name).items()]
+    return hash(frozenset([*seen, *(one for one in _in(root).items() if one[0].endswith(MARK))]))
+
+
+def _in(folder: Path) -> dict[str, str]:
+    """Return the path and stamp of everything in a folder, which may be missing."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        return {one.path: stamp_of(one.stat(follow_symlinks=False)) for one in found}
+    return {}
 
 
 def name_of(owner: User) -> str:

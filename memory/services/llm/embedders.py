@@ -66,15 +66,15 @@ def why_none() -> str:
     mode = settings.BEACON_EMBEDDINGS
     if mode == NONE:
         return _(
-            "Search only matched words because semantic search is turned off (BEACON_EMBEDDINGS=none)."
+            "Search matches words only, because semantic search is turned off (BEACON_EMBEDDINGS=none)."
         )
     if mode == ENDPOINT:
         return _(
-            "Search only matched words because BEACON_EMBEDDINGS requires an embeddings endpoint, but none is set up. An admin can add one in Settings → Models and search."
+            "Search matches words only, because BEACON_EMBEDDINGS requires an embeddings endpoint and none is set up. An admin can add one in Settings → Models and search."
         )
     return (
         _(
-            "Search only matched words because no embedder is set up. Install a local one with “%(embedder)s”, or ask an admin to add an endpoint in Settings → Models and search."
+            "Search matches words only, because no embedder is set up. Install a local one with “%(embedder)s”, or ask an admin to add an endpoint in Settings → Models and search."
         )
         % BY_HAND
     )

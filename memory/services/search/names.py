@@ -28,7 +28,8 @@ from beacon_site.text.names import (
     term_of,
 )
 from beacon_site.text.terms import phrase_query, search_terms
-from memory.models import NameAlias, User
+from memory.models import Activity, NameAlias, User
+from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
@@ -288,7 +289,7 @@ def checked(name: str) -> str:
     return name
 
 
-def merge(owner: Any, name: str, into: str) -> tuple[str, State, State]:
+def merge(owner: Any, name: str, into: str, *, by: Actor) -> tuple[str, State, State]:
     """Let records that name `name` count as records about `into`, with its own aliases.
 
     Returns the name that stays, and the aliases before and after.  Raises InvalidValue, LimitReached.
@@ -314,10 +315,11 @@ def merge(owner: Any, name: str, into: str) -> tuple[str, State, State]:
         was = {row.key: [row.name, row.target] for row in moved} | {source_key: None}
         now = {row.key: [row.name, form] for row in moved} | {source_key: [source_form, form]}
         _put(owner, now)
+        Activity.log(owner, by, "names-merged", label=source_form, into=form)
     return form, was, now
 
 
-def split(owner: Any, name: str) -> tuple[State, State]:
+def split(owner: Any, name: str, *, by: Actor) -> tuple[State, State]:
     """Let an alias be a name of its own again; return the aliases before and after."""
     key = name_key(name)
     with transaction.atomic():
@@ -327,10 +329,11 @@ def split(owner: Any, name: str) -> tuple[State, State]:
             raise InvalidValue(_("This name isn’t merged with another one."))
         was = {key: [row.name, row.target]}
         _put(owner, {key: None})
+        Activity.log(owner, by, "name-separated", label=row.name, of=row.target)
     return was, {key: None}
 
 
-def put_back(owner: Any, was: State, now: State) -> None:
+def put_back(owner: Any, was: State, now: State, *, by: Actor) -> None:
     """Undo a merge or a split.  Raises InvalidValue if the names have changed since."""
     with transaction.atomic():
         _lock(owner)
@@ -340,6 +343,8 @@ def put_back(owner: Any, was: State, now: State) -> None:
                 _("These names have changed since then, so your change couldn’t be undone.")
             )
         _put(owner, was)
+        label = ", ".join(one[0] for one in {**now, **was}.values() if one)
+        Activity.log(owner, by, "names-restored", label=label)
 
 
 def _lock(owner: Any) -> None:

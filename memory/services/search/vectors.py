@@ -318,7 +318,7 @@ def nearest_each(
     if not extension_version():
         return Unavailable(
             _(
-                "Search only matched words because the database has no “vector” extension. Install pgvector on the database server and run “%(manage)s vectors”."
+                "Results match words only, because the database has no “vector” extension. Install pgvector on the database server and run “%(manage)s vectors”."
             )
             % BY_HAND
         )
@@ -332,7 +332,7 @@ def nearest_each(
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
         return Unavailable(
-            _("Search only matched words because the database couldn’t compare vectors.")
+            _("Results match words only, because the database couldn’t compare vectors.")
         )
 
 
@@ -376,15 +376,15 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
         if not is_ready:
             return Unavailable(
                 _(
-                    "Search only matched words because the local embedder is starting. Search again in a few seconds to include semantic search."
+                    "Results match words only, because the local embedder is starting. Search again in a few seconds to include semantic search."
                 )
             )
         told = _(
-            "Search only matched words because the embedder didn’t respond within %(seconds)d seconds."
+            "Results match words only, because the embedder didn’t respond within %(seconds)d seconds."
         )
         return Unavailable(told % {"seconds": PATIENCE})
     except ProviderError as exc:
-        told = _("Search only matched words because the embedder isn’t responding: %(why)s")
+        told = _("Results match words only, because the embedder isn’t responding: %(why)s")
         reason = told % {"why": exc}
         _remember(failing, reason, GIVEN_UP)
         return Unavailable(reason)

@@ -147,9 +147,9 @@ def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
     short = len(said) - long - len(fit)
     more = max(0, len(fit) - TopicFact.MOST_CURRENT)
     words = [
-        (long, _("%(n)d facts longer than %(most)d characters")),
-        (short, _("%(n)d facts shorter than %(least)d characters")),
-        (more, _("%(n)d facts beyond the first 10")),
+        (long, _("facts longer than %(most)d characters: %(n)d")),
+        (short, _("facts shorter than %(least)d characters: %(n)d")),
+        (more, _("facts beyond the first 10: %(n)d")),
     ]
     limits = {"most": TopicFact.MOST_LENGTH, "least": TopicFact.LEAST_WIDTH}
     left_out = [text % {"n": n, **limits} for n, text in words if n]
@@ -164,7 +164,7 @@ def _is_address(url: str) -> bool:
 def _left_out_urls(given: list[str], taken: list[str]) -> list[str]:
     left_out = []
     if wrong := len(given) - len(taken):
-        left_out.append(_("%(n)d invalid URLs") % {"n": wrong})
+        left_out.append(_("invalid URLs: %(n)d") % {"n": wrong})
     more = len(set(taken)) - settings.BEACON_SEEN_URLS
     if more > 0:
         left_out.append(_("%(n)d URLs beyond BEACON_SEEN_URLS") % {"n": more})
@@ -184,7 +184,7 @@ def _in_words(title: str, memory: AgentMemory, facts: int, urls: int, left_out: 
         "urls": min(urls, settings.BEACON_SEEN_URLS),
         "runs": memory.runCount,
     }
-    words = _("“%(topic)s”: %(facts)d facts, %(urls)d seen URLs, %(runs)d runs") % told
+    words = _("“%(topic)s”: facts: %(facts)d, seen URLs: %(urls)d, runs: %(runs)d") % told
     if left_out:
         words += "; " + _("skipped: %(what)s") % {"what": ", ".join(left_out)}
     return words

@@ -142,7 +142,7 @@ class Command(MigratedCommand):
 
 def _waiting_label(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
-    told = _("%(what)s Review it at %(address)s. The report is written after that.")
+    told = _("%(what)s Review the plan at %(address)s. Beacon then writes the report.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
         what = run_page.plan_in_words(run)
     return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}

@@ -18,6 +18,7 @@ from django.db.models import Exists, OuterRef, Window
 from django.db.models.functions import RowNumber
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -37,6 +38,7 @@ from research.models import (
 )
 from research.services.facts import affected
 from research.services.reports import since_read
+from research.services.reports.delta_rows import in_one, in_words
 from research.services.runs.reporting.merged_deltas import merge
 from research.services.schedules import cron
 
@@ -50,6 +52,7 @@ _FIRST = {
 # A run whose save wasn't committed when the last digest was created goes into the next one.
 _SLACK = timedelta(hours=1)
 _AT_ONCE = 100  # digests created per tick; the next tick creates the rest
+_URGENT: dict[str, int] = {DeltaItem.Status.CONTRADICTED: 0, DeltaItem.Status.CHANGED: 1}
 ENDED = (Run.Status.SUCCEEDED, Run.Status.PARTIAL, Run.Status.FAILED)
 
 
@@ -208,6 +211,16 @@ class Item:
     unsure: bool = False
 
     @property
+    def joined(self) -> SafeString | None:
+        """Return old and new words in one sentence, None if they have too little in common."""
+        return None if self.keeps_both or not self.before else in_one(self.before, self.sentence)
+
+    @property
+    def quoted(self) -> str:
+        """Return the quote in words, "" if it's the sentence itself."""
+        return "" if self.quote == self.sentence else in_words(self.quote)
+
+    @property
     def keeps_both(self) -> bool:
         """Whether it is shown next to the old fact until a person decides."""
         return self.unsure or self.status == DeltaItem.Status.CONTRADICTED
@@ -258,6 +271,11 @@ class Content:
     def is_empty(self) -> bool:
         """Whether nothing is left of it: all is in Trash, read, or no longer shared."""
         return not (self.parts or self.quiet or self.failed or self.shared)
+
+    @property
+    def first(self) -> list[TopicPart]:
+        """Return the topics with only a first report."""
+        return [part for part in self.parts if not (part.items or part.affects)]
 
     @property
     def changes(self) -> int:
@@ -324,6 +342,8 @@ def content(digest: Digest) -> Content:
     met = affected.of_items((row.pk for of in rows.values() for row in of), is_private=False)
     for part in parts.values():
         part.items = _merged_changes(part.runs, rows)
+        if part.items and part.summary:
+            part.summary = _newest_summary(part.runs)
         part.affects = _affects(part.runs, rows, met)
     ordered = sorted(parts.values(), key=lambda part: part.topic.title.casefold())
     return Content(
@@ -376,13 +396,20 @@ def _affects(
     return list(found.values())
 
 
+def _newest_summary(runs: list[Run]) -> str:
+    """Return the summary of the last report with news, "" if it only repeats its first changes."""
+    last = [run.report for run in runs if not run.report.is_quiet][-1:]
+    return "".join(without_citations(one.summary) for one in last if not one.is_extractive)
+
+
 def _merged_changes(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
     """Return the changes over all runs of one topic, with their deltas merged."""
     told = [row for run in runs for row in rows.get(run.pk, []) if not row.withheld]
     reports = {run.pk: run.report for run in runs}
     if len(runs) > 1:
         told = [one.as_item() for one in merge(told)]
-    return [item_of(row, reports[row.run_id].sources) for row in told if row.is_listed]
+    listed = [item_of(row, reports[row.run_id].sources) for row in told if row.is_listed]
+    return sorted(listed, key=lambda item: _URGENT.get(item.status, 2))
 
 
 def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:

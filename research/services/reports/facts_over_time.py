@@ -116,6 +116,11 @@ class OverTime:
         return 2 * len(self.runs)
 
     @property
+    def kinds(self) -> set[str]:
+        """Return the kinds of blocks on the page, for its legend."""
+        return {block.kind for question in self.questions for block in question.blocks}
+
+    @property
     def at(self) -> str:
         """Return where the date line is, in percent. As text, because SVG has no decimal comma."""
         return f"{100 * self.slot / max(1, len(self.runs)):.2f}"

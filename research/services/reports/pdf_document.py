@@ -11,12 +11,14 @@ from __future__ import annotations
 import base64
 import io
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import groupby
 from operator import contains
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 from xml.sax.saxutils import escape, quoteattr  # only writes XML  # nosec B406
 
@@ -74,6 +76,7 @@ class Wanted(TypedDict):
 
 def as_pdf(wanted: Wanted) -> bytes:
     """Return the report as PDF, with headings, lists, tables, links, bookmarks and page numbers."""
+    load_reportlab()
     from reportlab.platypus import SimpleDocTemplate
 
     text, domains = wanted["text"], wanted["domains"]
@@ -94,6 +97,17 @@ def as_pdf(wanted: Wanted) -> bytes:
     document.afterFlowable = _Bookmarks(document)
     document.build(writer.story(wanted["note"]), canvasmaker=_numbered_canvas())
     return out.getvalue()
+
+
+def load_reportlab() -> None:
+    """Import ReportLab, which takes 0.3 s, without Pillow: Beacon puts no pictures into PDFs."""
+    absent = {name: ModuleType(name) for name in ("PIL", "PIL.Image") if name not in sys.modules}
+    sys.modules.update(absent)
+    try:
+        import reportlab.platypus  # noqa: F401
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 # --- Fonts ---
@@ -155,6 +169,7 @@ def _is_in(codec: str, character: str) -> bool:
 @cache
 def _register() -> None:
     """Load the fonts, once per process."""
+    load_reportlab()
     from reportlab.pdfbase import pdfmetrics
     from reportlab.pdfbase.cidfonts import UnicodeCIDFont
     from reportlab.pdfbase.ttfonts import TTFont
@@ -168,9 +183,9 @@ def _register() -> None:
 @cache
 def _covered() -> frozenset[int]:
     """Return the code points that all three embedded fonts have."""
+    _register()
     from reportlab.pdfbase import pdfmetrics
 
-    _register()
     faces = [set(pdfmetrics.getFont(name).face.charToGlyph) for name in (SANS, BOLD, ITALIC)]
     return frozenset(set.intersection(*faces))
 
@@ -432,8 +447,6 @@ def _numbered_canvas() -> type[Canvas]:
 
 
 def _prepare() -> Answer:
-    import reportlab.platypus  # noqa: F401  (takes 0.3 s to load)
-
     _covered()
     return lambda request: {
         "file": base64.b64encode(as_pdf(cast("Wanted", request))).decode("ascii")

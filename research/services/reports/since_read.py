@@ -32,7 +32,6 @@ from django.utils.translation import ngettext
 from memory.models import TopicFact, User
 from research.models import DeltaItem, Report, Run, TopicNews
 from research.models.reports import ReportQuerySet
-from research.services.reports import since_read
 from research.services.runs.reporting.merged_deltas import Merged, merge
 
 # field names in the order of ReadRun
@@ -391,7 +390,7 @@ class TopicSummary:
     @property
     def runs_in_words(self) -> str:
         """Return the unread runs as text: `Run #4` or `Runs #4 to #8`."""
-        return since_read.runs_in_words(self.first, self.last) if self.runs else ""
+        return runs_in_words(self.first, self.last) if self.runs else ""
 
     @property
     def tags(self) -> list[tuple[str, str, str]]:
@@ -410,7 +409,7 @@ class TopicSummary:
     @property
     def words(self) -> str:
         """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
-        return since_read.counts_in_words(self.counts, was_read=self.was_read)
+        return counts_in_words(self.counts, was_read=self.was_read)
 
 
 _PARTS = {part.name for part in fields(TopicSummary)}
@@ -476,7 +475,7 @@ def count(rows: Sequence[TopicNews]) -> dict[Any, TopicSummary]:
 
     A change during counting raises the row's change number above the stored one, so it stays stale.
     """
-    news = since_read.news_of([row.topic_id for row in rows])
+    news = news_of([row.topic_id for row in rows])
     found = {row.topic_id: TopicSummary.of(news.get(row.topic_id, UnreadNews())) for row in rows}
     stored = [
         {

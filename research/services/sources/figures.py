@@ -536,7 +536,9 @@ def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> Sequence[Column]:
     return [
         Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
         for name, (label, about) in COLUMNS.items()
-        if name in ("last_at", wanted.sort) or any(getattr(row.figures, name) for row in rows)
+        if name == "last_at"
+        or name == wanted.sort != "cited"
+        or any(getattr(row.figures, name) for row in rows)
     ]
 
 

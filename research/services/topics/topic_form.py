@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.search.base import (
     ADDRESS,
@@ -410,6 +411,25 @@ class Section:
     is_wrong: bool
 
 
+def _readable(name: str, value: Any) -> str:
+    """Return a number as a person says it, or "" for what isn't one of these numbers."""
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return ""
+    if name in ("max_money", "month_money"):
+        words = {"max_money": _("%(money)s per run"), "month_money": _("%(money)s per month")}
+        return words[name] % {"money": f"${number:,.2f}"}
+    said = {
+        "stale_days": ngettext("stale after %(n)s day", "stale after %(n)s days", int(number)),
+        "max_pages": ngettext("%(n)s page per run", "%(n)s pages per run", int(number)),
+        "max_minutes": ngettext("%(n)s minute per run", "%(n)s minutes per run", int(number)),
+        "max_tokens": ngettext("%(n)s token per run", "%(n)s tokens per run", int(number)),
+        "month_tokens": ngettext("%(n)s token per month", "%(n)s tokens per month", int(number)),
+    }
+    return said[name] % {"n": grouped(int(number))} if name in said else ""
+
+
 _SECTIONS = {
     "goal": ("objective", "focus", "always_check"),
     "where": (
@@ -748,8 +768,11 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     def _section(self, name: str, fields: Sequence[str]) -> Section:
         said = {each: self._said(each) for each in fields if each in self.fields}
         values = {each: words for each, words in said.items() if words}
-        labelled = [f"{self.fields[each].label}: {words}" for each, words in values.items()]
-        words = "; ".join(labelled) or _("defaults")
+        labelled = [
+            _readable(each, self[each].value()) or f"{self.fields[each].label}: {words}"
+            for each, words in values.items()
+        ]
+        words = (", " if name in ("freshness", "limits") else "; ").join(labelled) or _("defaults")
         if name == "goal":
             words = next(iter(values.values()), _("not set"))
         elif name == "where":

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Max, Q
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.translation import gettext_lazy
 
 from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import domain_of
@@ -33,6 +34,11 @@ from research.services.runs.context.run_context import RunContext
 from research.services.runs.reporting import delta, report_text
 from research.services.runs.reporting.delta import Change, SecondOpinion, Statement, Status
 from research.services.runs.reporting.rereading import Outcome
+
+# The last line of a report that no model wrote.
+EXTRACTIVE = gettext_lazy(
+    "Extractive report: every sentence is a quote from its source, and no model was used."
+)
 
 # --- sources of known facts ---
 
@@ -531,11 +537,10 @@ def _set_summary_and_body(
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
-    label = _(
-        "Extractive report: every sentence is a quote from its source, and no model was used."
-    )
     body = report_text.body_in_style(work.settings.report_style, parts)
-    draft.body = report_text.framed(work, body, [*checked, *([label] if fresh or more else [])])
+    draft.body = report_text.framed(
+        work, body, [*checked, *([str(EXTRACTIVE)] if fresh or more else [])]
+    )
 
 
 def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:

@@ -217,7 +217,7 @@ def outcome(
             result.changed += 1
         result.columns += [f"{one.page.domain}: {said}" for said in one.columns]
         told += [(change, one.page) for change in one.news]
-    told = _moved_between_pages(told)
+    told = _moved_between_pages(told, [page.text for page in pages if not page.previous])
     told = [each for each in told if not _is_struck(each[0], struck)]
     best = _spread(told)[:MOST_NEWS]
     result.left_out = len(told) - len(best)
@@ -262,9 +262,14 @@ def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
 
 
 def _moved_between_pages(
-    told: Sequence[tuple[PageChange, PageText]],
+    told: Sequence[tuple[PageChange, PageText]], new_texts: Sequence[str]
 ) -> list[tuple[PageChange, PageText]]:
-    """Merge a statement gone from one page and new on another into one change."""
+    """Merge a statement gone from one page and new on another into one change.
+
+    One that is on a page read for the first time isn't gone.
+    """
+    is_any_gone = any(change.status == page_news.GONE for change, _page in told)
+    others = [_Said(text) for text in new_texts] if is_any_gone else []
     come = {
         change.subject: (change, page)
         for change, page in told
@@ -273,6 +278,9 @@ def _moved_between_pages(
     moved: dict[int, PageChange] = {}
     dropped: set[int] = set()
     for change, page in told:
+        if change.status == page_news.GONE and any(other.has(change.quote) for other in others):
+            dropped.add(id(change))
+            continue
         if change.status != page_news.GONE or change.subject not in come:
             continue
         new, other = come[change.subject]

@@ -614,6 +614,7 @@ def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[PageTe
         narrowed=work.settings.focus,
         focus=work.settings.objective,
         struck=list(memory.struck) if memory else [],
+        known_pages=[page for page in pages if page.previous],
         limit=MOST_FINDINGS + MORE_FINDINGS,
         embed=delta.local_vectors(),
     )

@@ -19,6 +19,7 @@ from django.db.models import Q
 
 from beacon_site.net.address_guard import check_url
 from beacon_site.net.errors import ProviderError, ProviderRejected
+from beacon_site.net.extract import part_from
 from beacon_site.net.fetch import (
     NeedsJavaScript,
     PageFetcher,
@@ -26,7 +27,6 @@ from beacon_site.net.fetch import (
     get_fetcher,
     reason_against,
 )
-from beacon_site.net.page_part import part_from
 from beacon_site.providers.search import sample
 from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url

@@ -18,7 +18,7 @@ from typing import Literal
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from beacon_site.net.page_part import InvalidPart, PagePart, part_from
+from beacon_site.net.extract import InvalidPart, PagePart, part_from
 from beacon_site.text.canonical_urls import canonical_url, is_in_domain
 from beacon_site.text.cleaning import clean, one_line
 from memory.models import Topic
