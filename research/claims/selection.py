@@ -362,7 +362,8 @@ def _candidates(page: _Page) -> list[_Candidate]:
             candidate.terms = [*words, *terms(heading, page.language)]
         elif page.is_news and not found and _is_whole(candidate):
             candidate.lead = 1.0
-            candidate.text = _headed(page.reading.title, candidate)
+            if not {*words} & page.query.keys():  # it doesn't name the topic
+                candidate.text = _headed(page.reading.title, candidate)
         elif not path and not found and _is_whole(candidate) and {*words} & page.query.keys():
             candidate.lead = FIRST_LEAD
         found.append(candidate)
