@@ -282,7 +282,12 @@ class _Scheduler(PersistentScheduler):  # type: ignore[misc]
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
         """Send a due task."""
-        if entry.task not in FINDS_NOTHING or not FINDS_NOTHING[entry.task]():
+        try:
+            is_idle = entry.task in FINDS_NOTHING and FINDS_NOTHING[entry.task]()
+        except Exception:
+            logger.exception("task not left out", task=entry.task)
+            is_idle = False
+        if not is_idle:
             super().apply_entry(entry, producer=producer)
 
 

@@ -116,6 +116,8 @@ def cut_symbols(file: Path) -> None:
             return
         segments_at, sections_at = struct.unpack_from("<QQ", head, 32)
         segment_bytes, segments, section_bytes, sections = struct.unpack_from("<4H", head, 54)
+        if not segments:
+            return
         opened.seek(segments_at)
         table = opened.read(segments * segment_bytes)
         end = segments_at + len(table)

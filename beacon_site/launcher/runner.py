@@ -232,14 +232,14 @@ class Runner:
             self.loop()
         finally:
             self._over.set()
-            self._watcher.join(timeout=30)
+            if self._watcher.ident is not None:
+                self._watcher.join(timeout=30)
         asked = self._returncode in RETURN_CODES.values()
         return 0 if asked else int(self._returncode or 1)
 
     def loop(self) -> None:
         """Start all processes and keep them running until it's time to stop."""
         self.begin()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         self._is_looping = True  # from here on there are threads
         for name, part in self._running().items():
             self._start_reader(name, part)
@@ -256,6 +256,8 @@ class Runner:
         """Start all processes that don't run yet."""
         for number in RETURN_CODES:
             signal.signal(number, self._asked)
+        # `hand_over` blocked them. A process that is started now must not inherit that.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         for name, part in self._parts.items():
             if not part.runs:
                 self._begin(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +212,23 @@ def test_after_a_check_without_news_only_a_change_on_disk_or_time_asks_for_anoth
     settle()
     monkeypatch.setattr(mirror, "SETTLED_SECONDS", 0.0)
     assert not mirror.is_settled()
+
+
+def test_an_unreadable_folder_of_one_account_keeps_the_others_in_step(
+    second: User, root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settle()
+    scandir = os.scandir
+
+    def refusing(folder: Any) -> Any:
+        if Path(folder) == root / "users/bob/facts":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert not mirror.is_settled()
+
+    (root / USER).write_text(TEXT + "- Tea: green\n")
+    mirror.catch_up()
+
+    assert "Tea: green" in stored(User.objects.get(username="alice"))

@@ -67,7 +67,10 @@ def test_without_a_browser_an_admin_is_told_what_to_do(
     settings.BEACON_CHROMIUM = ""
     url = app(httpserver)
 
-    with pytest.raises(NoText, match=r"This page needs JavaScript\. An admin can install Chromium"):
+    with pytest.raises(
+        NoText,
+        match=r"This page needs JavaScript\. To read such pages, an admin can install Chromium",
+    ):
         fetcher.fetch(url)
     with pytest.raises(PartNotFound, match="The page may need JavaScript to show its text"):
         fetcher.fetch(url, part=part_from("css: .news"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from memory.models import ContentItem, LibraryDocument, Topic
 from memory.services.library import folder as library_folder
 from research.models import DeltaItem, Report, Run
 from research.services.runs.execution.starting import create_topic
+from research.services.runs.search import known_pages
 from tests.research.real_documents import real_documents, write
 
 # Searches and reading run in threads, which see what is committed.
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 RunOf = Callable[[Topic], Run]
 TITLE = "HTTP client"
+DOCUMENT = "library:2b6b6a2e-0000-4000-8000-000000000001/1"
 
 
 class Folder:
@@ -95,3 +98,19 @@ def test_files_added_to_the_folder_are_the_next_runs_news_and_then_there_is_none
     assert told and not told & before
     assert _paths(second.report) <= set(folder.later)
     assert not _told(third) and third.new_count == 0
+
+
+@pytest.mark.parametrize(
+    ("services", "read"),
+    [(["wikipedia"], ["https://a.example/"]), (["library"], ["https://a.example/", DOCUMENT])],
+)
+def test_a_run_without_the_library_reads_no_newer_version_of_its_documents(
+    monkeypatch: pytest.MonkeyPatch, services: list[str], read: list[str]
+):
+    monkeypatch.setattr(known_pages.inputs, "known", lambda work: None)
+    monkeypatch.setattr(
+        known_pages, "links_of", lambda topic, memory: ["https://a.example/", DOCUMENT]
+    )
+    work: Any = SimpleNamespace(topic=None, settings=SimpleNamespace(services=services))
+
+    assert known_pages.links(work) == read

@@ -129,7 +129,10 @@ def test_what_is_left_out_is_a_task_of_the_schedule():
     celery.app.loader.import_default_modules()
     scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
 
-    assert worker_threads.FINDS_NOTHING.keys() <= scheduled | {"memory.tasks.follow_mirror"}
+    left_out = set(worker_threads.FINDS_NOTHING)
+    assert left_out == {"memory.tasks.follow_mirror"}
+    assert left_out <= set(celery.app.tasks)
+    assert left_out <= scheduled or not settings.BEACON_MIRROR_DIR
 
 
 def test_a_message_that_repeats_a_waiting_one_is_done_without_work(pool: TaskPool):

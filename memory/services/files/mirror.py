@@ -411,7 +411,7 @@ def catch_up() -> int:
         return 0
     with advisory_lock(LockId.MIRROR_SCAN) as is_mine:
         folder = mirror_folder.opened() if is_mine else None
-        seen = mirror_folder.fingerprint()
+        seen = mirror_folder.fingerprint() if folder is not None else 0
         due = sorted(_due(folder)) if folder is not None else []
         for owner_id, path in due:
             write_out(owner_id, path)
@@ -429,12 +429,10 @@ SETTLED_SECONDS = 30.0  # until stored files are checked again, which are writte
 
 def is_settled() -> bool:
     """Whether the last check found nothing, and nothing has changed on disk since. Asks no database."""
-    if _settled is None or time.monotonic() - _settled[0] > SETTLED_SECONDS:
+    settled = _settled  # a task in another thread can set it to None at any time
+    if settled is None or time.monotonic() - settled[0] > SETTLED_SECONDS:
         return False
-    try:
-        return mirror_folder.fingerprint() == _settled[1]
-    except OSError:
-        return False
+    return mirror_folder.fingerprint() == settled[1]
 
 
 def differing() -> list[tuple[int, str]]:

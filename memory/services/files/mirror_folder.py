@@ -76,10 +76,14 @@ def fingerprint() -> int:
 
 
 def _in(folder: Path) -> dict[str, str]:
-    """Return the path and stamp of everything in a folder, which may be missing."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
-        return {one.path: stamp_of(one.stat(follow_symlinks=False)) for one in found}
-    return {}
+    """Return the path and stamp of everything in a folder, which may be missing or unreadable."""
+    try:
+        with os.scandir(folder) as found:
+            return {one.path: stamp_of(one.stat(follow_symlinks=False)) for one in found}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as exc:
+        return {str(folder): f"error {exc.errno}"}
 
 
 def name_of(owner: User) -> str:

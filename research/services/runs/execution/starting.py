@@ -255,7 +255,9 @@ def start_run(
 
 def _without_library(stored: dict[str, Any]) -> dict[str, Any]:
     """Return these settings for a run that doesn't search the library. Raises OnlyLibrary."""
-    services = [one for one in connections.search_services(stored["services"]) if one != LIBRARY]
+    services = [
+        one for one in connections.search_services(stored.get("services") or []) if one != LIBRARY
+    ]
     if not services:
         raise OnlyLibrary(
             _(

@@ -18,6 +18,8 @@ from beacon_site.providers.search import sample
 from beacon_site.text.canonical_urls import canonical_or_same, domain_of
 from memory.models import ContentItem, LibraryDocument, Source, Topic, Trust
 from memory.models.library import ADDRESS, page_of
+from memory.services.library.documents import SERVICE as LIBRARY
+from memory.services.llm import connections
 from memory.services.topic_memory import TopicMemory
 from research.models import Hit
 from research.services.runs.context import inputs
@@ -39,8 +41,14 @@ class ConditionalFetcher(Protocol):
 
 
 def links(work: RunContext) -> list[str]:
-    """Return the URLs of the pages that facts and the latest reports cite, facts first."""
-    return links_of(work.topic, inputs.known(work))
+    """Return the URLs of the pages that facts and the latest reports cite, facts first.
+
+    A run that may not search the library doesn't read new versions of its documents either.
+    """
+    found = links_of(work.topic, inputs.known(work))
+    if LIBRARY in connections.search_services(work.settings.services):
+        return found
+    return [link for link in found if not ADDRESS.fullmatch(link)]
 
 
 def links_of(topic: Topic, memory: TopicMemory | None) -> list[str]:
