@@ -116,7 +116,7 @@ def link() -> zipfile.ZipInfo:
         ([("../facts/user.md", b"x")], "points outside"),
         ([("/facts/user.md", b"x")], "points outside"),
         ([(USER, b"x"), (USER, b"y")], "two files with the same name"),
-        ([(link(), b"/etc/passwd")], "contains a link"),
+        ([(link(), b"/etc/passwd")], "contains a symbolic link"),
         ([(USER, b"x" * 400_000_00)], "far too much"),
         ([("notes/other.md", b"x")], "no memory file"),
     ],
