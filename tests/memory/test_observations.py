@@ -56,7 +56,7 @@ def test_another_category_is_refused_with_the_known_ones(alice: Any):
 def test_a_batch_with_one_bad_line_stores_nothing_and_says_which(alice: Any):
     lines = [Line("finding", "one"), Line("lesson", "two"), Line("insight", "x" * 70_000)]
 
-    with pytest.raises(InvalidValue, match=r"Text 3 in the batch:.*65,536 bytes"):
+    with pytest.raises(InvalidValue, match=r"Text 3 in the batch:.*limit of 65,536"):
         remember_lines(alice, lines, by=AGENT, source="explicit")
 
     assert not Observation.objects.exists()
@@ -210,7 +210,7 @@ def test_a_correction_into_the_words_of_another_is_refused(alice: Any):
     ("fields", "told"),
     [
         ({"content": "  "}, "Enter the text"),
-        ({"content": "ä" * 40_000}, "65,536 bytes"),
+        ({"content": "ä" * 40_000}, "limit of 65,536"),
         ({"category": "rumour"}, "isn’t a valid choice"),
         ({"tags": ["x" * 10_000]}, "at most 80 characters"),
         ({"sensitivity": "secret"}, "isn’t a valid choice"),
