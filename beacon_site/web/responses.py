@@ -134,6 +134,10 @@ class CleanTextField(forms.CharField):
         """Return the text cleaned and stripped."""
         return super().to_python(clean(value)[0] if isinstance(value, str) else value)
 
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        """Return the attributes without those that a list can't have."""
+        return {} if isinstance(widget, forms.Select) else super().widget_attrs(widget)
+
 
 class DayField(forms.DateField):
     """A day, written as pages show it: `23 Nov 2026`. What `day_typed()` reads is accepted."""

@@ -571,13 +571,15 @@ def shown_of(owner: User, source: str) -> dict[str, Any] | None:
     if reflection is None or reflection.is_unfinished:
         return None
     changes = _changes(owner, reflection.changes)
+    waiting = sum(one["waits"] for one in changes)
     return {
         "state": reflection.state,
         "tag": _tag(reflection),
         "assessment": reflection.assessment,
         "why": reflection.why,
         "changes": changes,
-        "waiting_words": _waiting_words(sum(one["waits"] for one in changes)),
+        "waiting": waiting,
+        "waiting_words": _waiting_words(waiting),
         "calls": [call | {"arguments": _arguments(call["arguments"])} for call in reflection.calls],
     }
 

@@ -233,15 +233,25 @@ def _months(
         "pillars": pillars,
         "width": STEP * len(pillars) + 8,
         "limit_y": FOOT - _part(limit, most, HIGH) if limit is not None else None,
+        "limit_words": _limit_words(limit, is_money=knows_unknown) if limit is not None else "",
     }
+
+
+def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
+    told = spending.dollars(Decimal(limit)) if is_money else _tokens_in_words(int(limit))
+    return _("Your limit now: %(limit)s") % {"limit": told}
 
 
 def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:
     if knows_unknown:
         told = spent.cost if spent.calls else spending.dollars(Decimal(0))
     else:
-        told = ngettext("%(n)s token", "%(n)s tokens", spent.tokens) % {"n": grouped(spent.tokens)}
+        told = _tokens_in_words(spent.tokens)
     return f"{date_format(first, 'F Y')}: {told}"
+
+
+def _tokens_in_words(n: int) -> str:
+    return ngettext("%(n)s token", "%(n)s tokens", n) % {"n": grouped(n)}
 
 
 def _part(amount: Decimal | int, most: Decimal | int, whole: int) -> int:
@@ -356,8 +366,10 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
     month = spending.chosen(found, asked)
     shown = month or found[0]
     detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
+    drawings = of_months(found, request.user if whose else None)
     return {
-        "month_drawings": of_months(found, request.user if whose else None),
+        "month_drawings": drawings,
+        "has_limit_lines": any(drawing["limit_words"] for drawing in drawings),
         "months": found,
         "month": shown,
         "unknown_month": asked if month is None else "",

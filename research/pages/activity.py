@@ -165,7 +165,9 @@ def record_now(revision: Revision) -> Remembered | None:
 
 # --- export ---
 
-FIELDS = ("at", "actor", "kind", "record_type", "label", "said", "why", "details", "run", "warning")
+FIELDS = (
+    "at", "actor", "kind", "record_type", "label", "said", "tool", "why", "details", "run", "warning",
+)  # fmt: skip
 
 
 def _row(line: Line) -> dict[str, Any]:
@@ -176,6 +178,7 @@ def _row(line: Line) -> dict[str, Any]:
         "record_type": line.noun,
         "label": line.label,
         "said": line.said,
+        "tool": line.tool,
         "why": line.why,
         "details": "; ".join(line.details),
         "run": line.run.pk if line.run else None,
@@ -428,6 +431,8 @@ def in_words(user: User, found: Sequence[StreamRow]) -> list[Line]:
     for one in found:
         line = make[one.name](one.row, user)
         line.run = runs.get(_run_id(one))
+        if line.tool:
+            line.details = _details_of_call(one.row, line.run)
         if one.name == "log" and not line.url and line.run and not line.tool:
             line.url = address_of(line.run)
             line.label = line.label or f"{line.run.topic}, {line.run}"
@@ -507,12 +512,7 @@ def _log(row: Any, user: User) -> Line:
         line.details = activity_words.of_detail(said, row.actor)
         line.label = line.label.removeprefix("import:")
     if row.kind == activity_words.TOOL_CALLED:
-        is_done = row.detail.get("outcome", "") in ("", "held")
-        # What was done says the path or the question, and how it ended. The source is the line's run.
-        known = ("path", "query", "outcome", "source") if is_done else ("source",)
-        told = {name: value for name, value in row.detail.items() if name not in known}
         line.label, line.tool = "", row.label
-        line.details = activity_words.of_detail(told, row.actor)
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
     if row.subject_type == "proposal" and row.label:
@@ -527,6 +527,15 @@ def _log(row: Any, user: User) -> Line:
 
 # Details that a line's sentence has already said.
 _SAID = ("member", "role", "value")
+
+
+def _details_of_call(row: Any, run: Run | None) -> list[str]:
+    """Return the details of a tool call that its line doesn't say already."""
+    said = {"source"} if run else set()
+    if row.detail.get("outcome", "") in ("", "held"):
+        said |= {"path", "query", "outcome"}  # what was done says them
+    told = {name: value for name, value in row.detail.items() if name not in said}
+    return activity_words.of_detail(told, row.actor)
 
 
 def _caller(row: Any) -> str:

@@ -17,7 +17,8 @@ from memory.models.actors import RESEARCH
 from memory.services.observations.saving import write_observation
 from memory.services.records.kinds import number_in_words
 from research.pages.activity import LEAST, PAGE
-from tests.research.factories import make_run, make_topic
+from research.pages.activity_streams import address_of
+from tests.research.factories import make_call, make_run, make_topic
 from tests.undo import undo_of
 
 LIST = reverse("research:activity")
@@ -72,6 +73,30 @@ def test_what_a_run_made_is_one_line_that_unfolds(browser: Client, alice: User, 
     assert group.first.run_url in html
     assert html.count('<li class="line-change"') == 14
     assert f"{reverse('memory:observations')}?q=source%3Arun%3A{run.pk}" in html
+
+
+def test_folded_model_calls_of_two_runs_each_lead_to_theirs(
+    browser: Client, alice: User, topic: Topic
+):
+    runs = [make_run(topic), make_run(make_topic(alice, "Batteries"))]
+    for run in runs:
+        make_call(run)
+
+    (group,) = entries(browser, kind="calls")
+    html = browser.get(LIST, {"kind": "calls"}).content.decode()
+
+    assert group.run_url == "" and "in 2 runs" in group.details
+    assert [html.count(f'<a href="{address_of(run)}">') for run in runs] == [1, 1]
+
+
+def test_folded_model_calls_of_one_run_lead_to_it_once(browser: Client, topic: Topic):
+    run = make_run(topic)
+    make_call(run)
+    make_call(run)
+
+    html = browser.get(LIST, {"kind": "calls"}).content.decode()
+
+    assert html.count(f'<a href="{address_of(run)}">') == 1
 
 
 def test_each_change_of_it_can_be_taken_back(browser: Client, alice: User):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,8 +14,8 @@ from django.urls import reverse
 from memory.models import Section, TopicFact, User
 from memory.services.files.saving import append_to
 from research.pages import activity_streams
-from tests.memory.tool_cast import call
-from tests.research.factories import make_topic
+from tests.memory.tool_cast import call, caller
+from tests.research.factories import make_run, make_topic
 
 LIST = reverse("research:activity")
 
@@ -35,10 +38,33 @@ def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alic
         "",
     )
     assert asked.noun == missed.noun == ""
-    assert (asked.tool, asked.details) == ("recall", [])
+    assert (asked.tool, asked.details) == ("recall", ["source: session:7"])
     assert missed.said == "retrieve was rejected" and "outcome: not_found" in missed.details
     acts = browser.get(LIST, {"kind": "acts"}).context["lines"]
     assert {line.said for line in acts}.isdisjoint({asked.said, missed.said})
+
+
+def test_only_the_run_of_a_call_replaces_its_source(browser: Client, alice: User):
+    run = make_run(make_topic(alice))
+    call(alice, "recall", caller(alice, source=run.source), query="batteries")
+    call(alice, "recall", query="cables")
+
+    [of_session, of_run] = browser.get(LIST, {"kind": "tools"}).context["lines"]
+
+    assert (of_run.run, of_run.details) == (run, [])
+    assert (of_session.run, of_session.details) == (None, ["source: session:7"])
+
+
+def test_a_download_names_the_tool(browser: Client, alice: User):
+    call(alice, "recall", query="batteries")
+
+    def downloaded(name: str) -> str:
+        answer: Any = browser.get(reverse("research:activity-file", args=[name]), {"kind": "tools"})
+        return b"".join(answer.streaming_content).decode()
+
+    assert json.loads(downloaded("activity.jsonl"))["tool"] == "recall"
+    names, values = csv.reader(downloaded("activity.csv").splitlines())
+    assert dict(zip(names, values, strict=True))["tool"] == "recall"
 
 
 def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client, alice: User):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -197,3 +198,9 @@ def test_the_page_takes_few_queries(browser: Client):
     with CaptureQueriesContext(connection) as asked:
         browser.get(PAGE)
     assert len(asked) <= 12
+
+
+def test_how_full_the_facts_are_is_said_in_bytes_without_a_pointer(browser: Client, alice: Any):
+    html = text_of(browser.get(PAGE))
+
+    assert re.search(r'<meter [^>]*aria-label="[\d,]+ of [\d,]+ bytes"', html)

@@ -102,6 +102,42 @@ def test_what_cannot_be_a_note_is_explained_and_nothing_typed_is_lost(
     assert Note.objects.of(alice).count() == before
 
 
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [
+        ("except:claude", "All agents except “claude”"),
+        ("except:claude:desk", "All agents except “claude” and “desk”"),
+        ("except:a:b:c", "All agents except “a”, “b” and “c”"),
+        ("agent:gone", "Only the agent “gone”"),
+        ("run:7", "run 7 (deleted)"),
+    ],
+)
+def test_the_scope_that_a_note_has_is_offered_in_words_and_kept(
+    browser: Client, alice: Any, scope: str, words: str
+) -> None:
+    record = note(alice)
+    Note.objects.filter(pk=record.pk).update(scope=scope)
+
+    html = text_of(browser.get(edit_page(record)))
+    browser.post(edit_page(record), typed(record, "Other words.", scope=scope))
+
+    assert f'<option value="{scope}" selected>{words}</option>' in html
+    record.refresh_from_db()
+    assert (record.content, record.scope) == ("Other words.", scope)
+
+
+@pytest.mark.parametrize("scope", ["everybody", "agent:", "except:"])
+def test_a_scope_that_none_can_be_is_shown_again_with_its_error(
+    browser: Client, alice: Any, scope: str
+) -> None:
+    record = note(alice)
+
+    answer = browser.post(edit_page(record), typed(record, "Other words.", scope=scope))
+
+    assert answer.context["form"].errors["scope"]
+    assert f'<option value="{scope}" selected>{scope}</option>' in text_of(answer)
+
+
 def test_all_that_is_wrong_is_said_at_once(browser: Client) -> None:
     sent = {"content": "Keep me.", "kind": "rule", "tags": "t" * 100, "sensitivity": "normal"}
     html = text_of(browser.post(NEW, sent | {"confidence": "0.5"}))

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.models import Topic, User
+from memory.models import Proposal, Reflection, Topic, User
 from research.models import Report, Run, Step
 from tests.research.factories import make_hits, make_report, make_run, make_steps, make_topic
 
@@ -355,3 +355,22 @@ def test_a_limit_of_money_beside_an_unknown_price_is_told(browser: Client, run: 
     Run.objects.filter(pk=run.pk).update(unpriced_calls=1, settings=settings)
 
     assert "unknown. The limit of $2.00 can’t be enforced." in page(browser, run)
+
+
+def test_the_folded_row_of_a_reflection_says_how_many_writes_wait(
+    browser: Client, alice: User, topic: Topic
+):
+    run = make_run(topic)
+    make_report(run)
+    waits = Proposal.objects.bulk_create(
+        [Proposal(owner=alice, actor="reflector", record_type="memoryfile") for _n in range(2)]
+    )
+    changes = [
+        {"act": "held", "path": "facts/memory.md", "proposal": str(one.pk), "version": None}
+        for one in waits
+    ]
+    Reflection.objects.create(owner=alice, source=run.source, state="done", changes=changes)
+
+    row = page(browser, run).partition('<h3 id="reflection-title">')[2].partition("</summary>")[0]
+
+    assert '<span class="tag info">2 waiting for you</span>' in row

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import time_machine
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
@@ -186,3 +188,47 @@ def test_the_pages_take_a_fixed_number_of_queries(
         browser.get(SNAPSHOTS)
     with django_assert_max_num_queries(12):
         browser.get(last.get_absolute_url())
+
+
+def scope_list(html: str) -> tuple[str, dict[str, str]]:
+    """Return the tag of the scope's list, and the labels of its options."""
+    tag, _end, rest = html.partition('<select name="scope"')[2].partition(">")
+    options = re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)<', rest.partition("</select>")[0])
+    return tag, dict(options)
+
+
+def test_the_list_of_scopes_has_only_attributes_that_a_list_can_have(browser: Client):
+    tag, options = scope_list(browser.get(SNAPSHOTS).content.decode())
+
+    assert "maxlength" not in tag
+    assert options == {"owner": "The shared scope"}
+
+
+def test_a_cut_list_of_scopes_says_so_and_offers_the_one_that_was_asked_for(
+    browser: Client, alice: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory.pages.content.items.MOST_SCOPES", 2)
+    for name in ("a", "b", "desk"):
+        store(alice, "x", by=alice.actor, title=name, scope=f"agent:{name}")
+
+    html = text_of(browser.get(SNAPSHOTS, {"scope": "agent:desk"}))
+
+    assert '<option value="agent:desk" selected>The agent “desk”</option>' in html
+    assert "Only 2 scopes are listed." in html
+
+
+def test_a_complete_list_of_scopes_says_nothing(browser: Client, item: ContentItem):
+    assert "scopes are listed" not in text_of(browser.get(SNAPSHOTS))
+
+
+def test_one_without_a_title_has_the_same_name_everywhere(
+    browser: Client, alice: User, item: ContentItem
+):
+    with time_machine.travel("2026-11-28T19:20:00Z", tick=False):
+        untitled = take_snapshot(alice, "agent:desk", by=alice.actor)
+
+    restore(browser, untitled)
+
+    html = text_of(browser.get(SNAPSHOTS))
+    assert ">The agent “desk”, 28 Nov 2026, 19:20<" in html
+    assert "before “The agent “desk”, 28 Nov 2026, 19:20” was restored" in html

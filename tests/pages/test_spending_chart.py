@@ -78,3 +78,27 @@ def test_the_page_draws_both_and_each_pillar_opens_its_month(browser: Client, al
 
 def test_without_calls_there_is_no_drawing(browser: Client):
     assert "chart months" not in browser.get(URL).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("money", "tokens", "lines"),
+    [
+        (None, None, []),
+        ("400", None, []),  # far above all months
+        ("0.80", None, ["Your limit now: $0.80"]),
+        ("0.80", 1500, ["Your limit now: $0.80", "Your limit now: 1,500 tokens"]),
+    ],
+)
+def test_a_dashed_line_is_explained_only_if_there_is_one_and_has_words(
+    browser: Client, alice: User, money: str | None, tokens: int | None, lines: list[str]
+):
+    used = {"purpose": "plan", "model": "m", "prompt_tokens": 1200, "money": "0.5"}
+    for at in (timezone.now(), timezone.now() - timedelta(days=70)):
+        ModelCall.objects.create(owner=alice, created=at, **used)
+    User.objects.filter(pk=alice.pk).update(monthly_money=money, monthly_tokens=tokens)
+
+    page = browser.get(URL).content.decode()
+
+    assert re.findall(r'<path class="limit" role="img" aria-label="([^"]+)"', page) == lines
+    assert ("A dashed line is your limit now." in page) == bool(lines)
+    assert "Outlined boxes are calls with an unknown price." in page

@@ -351,3 +351,23 @@ def test_a_folded_row_says_its_numbers_in_words(browser: Client, topic: Topic):
     assert "1 page per run, " in page
     assert "300,000 tokens per month, $2.00 per month" in page
     assert "Stale after 30 days" in page
+
+
+@pytest.mark.parametrize("words", ["Infinity", "NaN", "sNaN", "1e99999999", "1e2000000"])
+def test_text_that_reads_as_a_huge_number_is_shown_as_it_is(
+    browser: Client, topic: Topic, words: str
+):
+    TopicSettings.objects.filter(topic=topic).update(focus=words)
+
+    assert f">\n{words}</textarea>" in browser.get(URL).content.decode()
+
+
+@pytest.mark.parametrize("typed", ["NaN", "Infinity", "1e99999999", "-1e99999999", "9" * 30])
+@pytest.mark.parametrize("name", ["stale_days", "max_tokens", "max_money"])
+def test_a_number_that_none_can_be_is_explained(
+    browser: Client, topic: Topic, name: str, typed: str
+):
+    answer = browser.post(URL, opened(topic, **{name: typed}))
+
+    assert answer.context["form"].errors[name]
+    assert f'value="{typed}"' in answer.content.decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -28,19 +28,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
-from beacon_site.text.cleaning import shorten
+from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.numbers import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, refused
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
+from memory.models.remembered import OWNER_SCOPE
 from memory.pages.content import items as content_list
 from memory.pages.content.items import BEGINNING, title_of
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision, undoes
 from memory.services.content.snapshots import (
-    named,
     restore_snapshot,
     snapshot_as_json,
     snapshot_from_json,
@@ -62,18 +62,28 @@ def rows_of(user: User, snapshots: Sequence[Any]) -> list[dict[str, Any]]:
     places = origins.of(user, [text for one in snapshots for text in (one.scope, one.source)])
     rows = []
     for one in snapshots:
-        scope = places.get(one.scope) or origins.Origin(one.scope, one.scope)
-        words = _("the shared scope") if one.scope == "owner" else scope.words
-        at = date_format(timezone.localtime(one.created), "j M Y, H:i")
         rows.append(
             {
                 "snapshot": one,
-                "name": one.title or f"{capfirst(words)}, {at}",
-                "scope": scope,
+                "name": named(one, places),
+                "scope": places.get(one.scope) or origins.Origin(one.scope, one.scope),
                 "maker": places.get(one.source) or origins.Origin(one.source, one.source),
             }
         )
     return rows
+
+
+def named(snapshot: Any, places: Mapping[str, origins.Origin] | None = None) -> str:
+    """Return the snapshot's title, or its scope and time. `places` has the labels of scopes."""
+    if snapshot.title:
+        return str(snapshot.title)
+    scope = snapshot.scope
+    if places is None:
+        places = origins.of(snapshot.owner, [scope])
+    words = places[scope].words if scope in places else scope
+    words = _("the shared scope") if scope == OWNER_SCOPE else words
+    at = date_format(timezone.localtime(snapshot.created), "j M Y, H:i")
+    return one_line(f"{capfirst(words)}, {at}")
 
 
 def items_of(snapshot: Any, *, page_number: int) -> tuple[list[dict[str, Any]], bool]:
@@ -173,15 +183,19 @@ class SnapshotForm(forms.Form):
         help_text=gettext_lazy("Leave empty to name it after its scope and the current time."),
     )
 
-    def offer(self, scopes: Sequence[tuple[str, str]]) -> None:
+    def offer(self, user: User) -> None:
         """Offer the scopes that have items, the shared one and the one that was asked for."""
-        words = {"owner": _("the shared scope"), **dict(scopes)}
-        words["owner"] = _("the shared scope")
-        asked = str(self["scope"].value() or "owner")
-        words.setdefault(asked, asked)
-        self.fields["scope"].widget.choices = [
-            (value, capfirst(said)) for value, said in words.items()
-        ]
+        scopes = content_list.scopes_of(user)
+        field = self.fields["scope"]
+        if len(scopes) >= content_list.MOST_SCOPES:
+            field.help_text = _(
+                "Only %(n)s scopes are listed. For another one, open its items and select “Take a snapshot”."
+            ) % {"n": grouped(content_list.MOST_SCOPES)}
+        words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
+        asked = str(self["scope"].value() or OWNER_SCOPE)
+        if asked not in words:
+            words |= dict(content_list.scopes_in_words(user, [asked]))
+        field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]
 
 
 class RestoreForm(forms.Form):
@@ -246,7 +260,7 @@ def snapshot_list(request: BeaconRequest) -> HttpResponse:
 def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
     listing = page(request.user, cursor=request.GET.get("cursor", ""))
     take = forms.get("take") or SnapshotForm()
-    take.offer(content_list.scopes_of(request.user))
+    take.offer(request.user)
     context: dict[str, Any] = {
         "rows": listing.rows,
         "next_cursor": listing.next_cursor,

@@ -34,7 +34,7 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
-from memory.models.remembered import OWNER_SCOPE
+from memory.models.remembered import EXCEPT_SCOPE, OWNER_SCOPE, names_excluded
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision
 from memory.services.notes import saving as notes
@@ -175,14 +175,10 @@ class NoteForm(RecordForm):
         agents = Agent.objects.filter(owner=owner).order_by("name")
         names = list(agents.values_list("name", flat=True))
         choices = [(OWNER_SCOPE, _("You and all agents"))]
-        choices += [
-            (f"agent:{one}", _("Only the agent “%(name)s”") % {"name": one}) for one in names
-        ]
-        choices += [
-            (f"except:{one}", _("All agents except “%(name)s”") % {"name": one}) for one in names
-        ]
-        if now not in dict(choices):
-            choices.append((now, origins.of(owner, [now])[now].words))
+        scopes = [f"{kind}:{one}" for kind in ("agent", EXCEPT_SCOPE) for one in names]
+        if now not in (OWNER_SCOPE, *scopes):
+            scopes.append(now)
+        choices += [(one, _scope_in_words(owner, one)) for one in scopes]
         self.fields["scope"].widget.choices = choices
 
     def clean_stability(self) -> str:
@@ -202,6 +198,21 @@ class NoteForm(RecordForm):
     def clean_confidence(self) -> str:
         """Return the confidence, 1 by default."""
         return self.cleaned_data["confidence"].strip() or "1"
+
+
+def _scope_in_words(owner: User, scope: str) -> str:
+    """Return who can use a note with this scope."""
+    kind, _colon, name = scope.partition(":")
+    if kind == "agent" and name:
+        return _("Only the agent “%(name)s”") % {"name": name}
+    if kind == EXCEPT_SCOPE and name:
+        *names, last = names_excluded(scope)
+        if not names:
+            return _("All agents except “%(name)s”") % {"name": last}
+        quoted = [_("“%(text)s”") % {"text": one} for one in (*names, last)]
+        told = {"names": ", ".join(quoted[:-1]), "last": quoted[-1]}
+        return _("All agents except %(names)s and %(last)s") % told
+    return origins.of(owner, [scope])[scope].words if name else scope
 
 
 class _WithTopic(RecordForm):

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from beacon_site.text.cleaning import clean, one_line, shorten
+from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.numbers import grouped
@@ -246,14 +246,6 @@ def _relate(copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID]) -> Non
         ],
         batch_size=1_000,
     )
-
-
-def named(snapshot: Snapshot) -> str:
-    """Return the snapshot's title, or its scope and time."""
-    if snapshot.title:
-        return snapshot.title
-    at = timezone.localtime(snapshot.created)
-    return one_line(f"{snapshot.scope} · {at:%Y-%m-%d %H:%M}")
 
 
 # --- JSON ---

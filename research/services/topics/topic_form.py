@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -411,23 +411,33 @@ class Section:
     is_wrong: bool
 
 
+_MOST_READABLE = 10**12
+
+
 def _readable(name: str, value: Any) -> str:
     """Return a number as a person says it, or "" for what isn't one of these numbers."""
+    if name not in _NUMBERS:
+        return ""
     try:
         number = Decimal(str(value))
     except InvalidOperation:
         return ""
-    if name in ("max_money", "month_money"):
-        words = {"max_money": _("%(money)s per run"), "month_money": _("%(money)s per month")}
-        return words[name] % {"money": f"${number:,.2f}"}
-    said = {
-        "stale_days": ngettext("stale after %(n)s day", "stale after %(n)s days", int(number)),
-        "max_pages": ngettext("%(n)s page per run", "%(n)s pages per run", int(number)),
-        "max_minutes": ngettext("%(n)s minute per run", "%(n)s minutes per run", int(number)),
-        "max_tokens": ngettext("%(n)s token per run", "%(n)s tokens per run", int(number)),
-        "month_tokens": ngettext("%(n)s token per month", "%(n)s tokens per month", int(number)),
-    }
-    return said[name] % {"n": grouped(int(number))} if name in said else ""
+    # copy_abs and not abs, which can overflow.
+    if not number.is_finite() or number.copy_abs() > _MOST_READABLE:
+        return ""
+    n = int(number)
+    return _NUMBERS[name](n) % {"n": grouped(n), "money": f"${number:,.2f}"}
+
+
+_NUMBERS: dict[str, Callable[[int], str]] = {
+    "stale_days": lambda n: ngettext("stale after %(n)s day", "stale after %(n)s days", n),
+    "max_pages": lambda n: ngettext("%(n)s page per run", "%(n)s pages per run", n),
+    "max_minutes": lambda n: ngettext("%(n)s minute per run", "%(n)s minutes per run", n),
+    "max_tokens": lambda n: ngettext("%(n)s token per run", "%(n)s tokens per run", n),
+    "month_tokens": lambda n: ngettext("%(n)s token per month", "%(n)s tokens per month", n),
+    "max_money": lambda _n: _("%(money)s per run"),
+    "month_money": lambda _n: _("%(money)s per month"),
+}
 
 
 _SECTIONS = {
