@@ -361,6 +361,8 @@ _AMOUNT = re.compile(
 )
 _NUMBER = re.compile(r"(?<![A-Za-z_.\d])[-+−]?\d+(?:[.,' ]\d{3}(?!\d))*(?:[.,]\d+)?(?![A-Za-z_\d])")
 _DIGIT = re.compile(r"\d")
+_PADDED = re.compile(r"(?<!\d)0(?=\d)")
+_PADDED_TIME = re.compile(r"(?<![\w.,:])0(?=\d:\d\d(?!\d))")
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ORDER = (
@@ -450,6 +452,12 @@ def _date_parts(match: re.Match[str]) -> list[str]:
 def without_dates(text: str) -> str:
     """Return a text without its dates."""
     return _DATE.sub(" ", text)
+
+
+def unpadded(text: str) -> str:
+    """Return a text whose dates and times have no zeros in front. Those of codes count."""
+    text = _DATE.sub(lambda match: _PADDED.sub("", match.group()), text)
+    return _PADDED_TIME.sub("", text)
 
 
 def without_links(text: str) -> str:

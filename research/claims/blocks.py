@@ -516,9 +516,17 @@ def _add_line(rows: list[tuple[list[str], str]], line: str, columns: int) -> Non
     """Add a row, or the rest of the last row if that one was broken in two."""
     cells = _cells(line)
     if rows and len(rows[-1][0]) < columns and len(rows[-1][0]) + len(cells) == columns:
-        before, quote = rows.pop()
-        cells, line = [*before, *cells], f"{quote} {line.strip()}"
+        before, quote = rows[-1]
+        if _is_rest(quote.strip(), line.strip()):
+            rows.pop()
+            cells, line = [*before, *cells], f"{quote} {line.strip()}"
     rows.append((cells, line))
+
+
+def _is_rest(before: str, line: str) -> bool:
+    """Whether a line completes the row before it: the two have the outer bars of one row."""
+    is_begun = before.startswith("|") and line.endswith("|")
+    return is_begun and not (before.endswith("|") and line.startswith("|"))
 
 
 def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], str]]) -> None:

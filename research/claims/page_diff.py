@@ -49,7 +49,7 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
-_PADDED = re.compile(r"(?<![\d.,])0+(?=\d)")  # the zeros before a number
+_PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
 
@@ -432,10 +432,13 @@ def _alike_rows(
 
 
 def _is_longer_name(a: Entry, b: Entry) -> bool:
-    """Whether the subject of a row only gained or lost words: "Storage", "Storage (optional)"."""
-    ours, theirs = set(a.key.split()), set(b.key.split())
-    is_longer = bool(ours and theirs) and (ours <= theirs or theirs <= ours)
-    return is_longer and values.numbers(a.subject) == values.numbers(b.subject)
+    """Whether the names of two rows differ only in parentheses: "Storage", "Storage (optional)".
+
+    Another word makes another name: "Nova 15" and "Nova 15 Pro" are two products.
+    """
+    names = {match_key(_PARENTHESES.sub(" ", entry.subject)) for entry in (a, b)}
+    is_one_name = len(names) == 1 and "" not in names
+    return is_one_name and values.numbers(a.subject) == values.numbers(b.subject)
 
 
 def _share_more_than_signs(a: Entry, b: Entry) -> bool:
@@ -520,7 +523,7 @@ def _without_zeros(version: str) -> tuple[int, ...]:
 
 def _is_same_value(before: str, after: str) -> bool:
     """Whether two cells have the same value, even with dates or numbers in different forms."""
-    if _PADDED.sub("", match_key(before)) == _PADDED.sub("", match_key(after)):
+    if match_key(values.unpadded(before)) == match_key(values.unpadded(after)):
         are_signs = values.is_sign(before) or values.is_sign(after)
         return not are_signs or before.strip() == after.strip()
     if _is_spelling(match_key(before).split(), match_key(after).split()):

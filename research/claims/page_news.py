@@ -950,8 +950,8 @@ def _is_release(heading: str) -> bool:
 def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
     """Report a removed table or list by its first entries and the number of the rest.
 
-    A table isn't news if another one that stayed has nearly all of its subjects, such as a copy in
-    another language.
+    A table isn't news if another one that stayed has nearly all of its subjects with their values,
+    such as a copy in another language.
     """
     remain = {entry.path for entry in diff.unchanged}
     remain |= {one.new.path for one in diff.differences if one.new is not None}
@@ -961,14 +961,24 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
             gone[change.path].append(change)
     dropped: set[int] = set()
     last: dict[int, PageChange] = {}
-    tables: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)  # by each of their subjects
+    tables: defaultdict[str, list[Entry]] = defaultdict(list)  # rows that stayed, by subject
     stayed = (one.new for one in diff.differences if one.new is not None and one.old is not None)
     for entry in (*diff.unchanged, *stayed):
         if entry.kind == ROW and len(tables[entry.key]) < MOST_HOLDING:
-            tables[entry.key].add(entry.path)
-    for members in gone.values():
+            tables[entry.key].append(entry)
+    left = {
+        (one.old.path, one.old.key): one.old
+        for one in diff.differences
+        if one.old is not None and one.new is None and one.old.kind == ROW and one.old.key in tables
+    }
+    for path, members in gone.items():
         rows = {match_key(one.subject) for one in members if one.kind == ROW}
-        shared = Counter(path for row in rows for path in tables.get(row, ()))
+        shared = Counter(
+            place
+            for row in rows
+            if (old := left.get((path, row)))
+            for place in {new.path for new in tables[row] if _has_values_of(new, old)}
+        )
         if len(rows) >= LEAST_ROWS and max(shared.values(), default=0) >= SAME_SUBJECTS * len(rows):
             dropped |= {id(one) for one in members}
             continue
@@ -977,6 +987,17 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
             dropped |= {id(one) for one in rest}
             last[id(members[MOST_OF_FRAME - 1])] = _with_more(members[MOST_OF_FRAME - 1], len(rest))
     return [last.get(id(one), one) for one in found if id(one) not in dropped]
+
+
+def _has_values_of(new: Entry, old: Entry) -> bool:
+    """Whether a row has the numbers of another about the same, or half of its cells if it has none.
+
+    Text in another language is other text, but its numbers are the same.
+    """
+    ours, theirs = ({v for _n, v in entry.fields if v} for entry in (new, old))
+    wanted = Counter(number for value in theirs for number in values.numbers(value))
+    found = Counter(number for value in ours for number in values.numbers(value))
+    return wanted <= found if wanted else 2 * len(ours & theirs) >= max(1, len(theirs))
 
 
 def _with_more(change: PageChange, number: int) -> PageChange:
@@ -1087,9 +1108,10 @@ def _leans(change: PageChange) -> bool:
 
 
 def _is_short_loss(change: PageChange) -> bool:
-    """Whether a change is one short removed sentence, which often is a part of an edit."""
+    """Whether a change is one short removed sentence without values, often a part of an edit."""
     is_gone_prose = change.kind == SENTENCE and change.status == GONE
-    return is_gone_prose and word_count(change.before_quote) < FEW_ALONE
+    is_short = is_gone_prose and word_count(change.before_quote) < FEW_ALONE
+    return is_short and not (change.is_typed or values.typed_values(change.before_quote))
 
 
 def _as_one(members: Sequence[PageChange]) -> PageChange:

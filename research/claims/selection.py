@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
+from urllib.parse import urlsplit
 
 from rapidfuzz import fuzz
 
 from beacon_site.text import values
+from beacon_site.text.canonical_urls import domain_of, is_in_domain
 from beacon_site.text.cleaning import match_key, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
@@ -114,7 +116,12 @@ ON_TOPIC, OFF_TOPIC = 0.6, 1.5
 # With this many statements on the topic for each one wanted, others are left out. A statement is on the
 # topic if its page is this relevant, or if it or what is around it has this share of the topic's words.
 ENOUGH_NEAR, RELEVANT, LEAST_NEAR = 3, 0.65, 0.5
+# A page is as close to the topic as another if it has this share of its closeness. That many known
+# pages of a folder are compared, by their first characters.
+AS_CLOSE, MOST_BESIDE, CLOSELY = 0.5, 20, 20_000
 PASSING = 0.25  # below this relevance, a page mentions the topic only in passing
+# Sites that have pages about everything in one folder.
+_ABOUT_EVERYTHING = ("wikipedia.org", "wikimedia.org", "arxiv.org", "doi.org", "ycombinator.com")
 _NUMBER = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
@@ -250,9 +257,11 @@ def find(
     `narrowed` and `focus` describe the topic further and weigh less. Empty only if no page has a
     statement.
     """
-    folders = {_folder(page.url) for page in known_pages}
-    pages = [_page(reading, place, folders) for place, reading in enumerate(readings)]
+    if not readings:
+        return []
+    pages = [_page(reading, place) for place, reading in enumerate(readings)]
     _score_pages(pages, topic, f"{narrowed} {focus}", embed)
+    _mark_news(pages, known_pages)
     candidates = [candidate for page in pages for candidate in _candidates(page)]
     if len(pages) > 1:
         _mark_templates(candidates, len(pages))
@@ -267,20 +276,27 @@ def find(
     if embed:
         _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
     best.sort(key=_rank)
-    before = [fold(page.previous) for page in known_pages]
-    return _select(best, [*known, *struck], limit, before)
+    return _select(best, [*known, *struck], limit, _Before(known_pages))
 
 
 def _folder(url: str) -> str:
-    """Return the folder of a page. Those of two years are the same: /2025/11/, /2026/08/."""
-    return _DIGITS.sub("0", url.rsplit("/", 1)[0])
+    """Return the site and folder of a page, or "" for a bare host and a site about everything.
+
+    Folders of two years are the same: /2025/11/, /2026/08/.
+    """
+    try:
+        path = urlsplit(url).path
+    except ValueError:  # not a URL
+        return ""
+    if path in ("", "/") or any(is_in_domain(url, domain) for domain in _ABOUT_EVERYTHING):
+        return ""
+    return f"{domain_of(url)}{_DIGITS.sub('0', path.rpartition('/')[0])}"
 
 
-def _page(reading: PageText, place: int, known_folders: Collection[str]) -> _Page:
+def _page(reading: PageText, place: int) -> _Page:
     language = language_of(one_line(reading.body[:4_000]))
     entries = blocks.parse(blocks.without_front_matter(reading.body), language)[:MOST_OF_PAGE]
-    is_news = _folder(reading.url) in known_folders
-    return _Page(reading, language, entries, place, is_news)
+    return _Page(reading, language, entries, place)
 
 
 # --- pages ---
@@ -313,6 +329,33 @@ def _score_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | N
             said += weight * where
         share = said / whole if whole else 0.0
         page.relevance = min(1.0, 0.85 * max(share, close) + 0.15 / (1 + 0.2 * page.place))
+
+
+def _mark_news(pages: Sequence[_Page], known_pages: Sequence[PageText]) -> None:
+    """Mark the pages in the folder of known ones that are as close to the topic as one of those.
+
+    A folder can have pages about everything, as in an encyclopedia or an archive.
+    """
+    beside: defaultdict[str, list[PageText]] = defaultdict(list)
+    for known in known_pages:
+        if folder := _folder(known.url):
+            beside[folder].append(known)
+    for page in pages:
+        near = beside.get(_folder(page.reading.url), [])[:MOST_BESIDE]
+        if near:
+            least = AS_CLOSE * min(_closeness(one, page.query) for one in near)
+            page.is_news = _closeness(page.reading, page.query) >= least
+
+
+def _closeness(reading: PageText, query: Mapping[str, float]) -> float:
+    """Return the share of the topic's words that a page has, more for those at its top."""
+    body = one_line((reading.body or reading.previous)[:CLOSELY]).casefold()
+    title, lead = reading.title.casefold(), body[:LEAD]
+    said = sum(
+        weight * max(_is_in(term, title), 0.8 * _is_in(term, lead), 0.45 * _is_in(term, body))
+        for term, weight in query.items()
+    )
+    return said / sum(query.values()) if query else 0.0
 
 
 def _page_meaning(pages: Sequence[_Page], topic: str, embed: Embed) -> list[float]:
@@ -501,12 +544,27 @@ def _rank(candidate: _Candidate) -> tuple[float, int]:
 # --- choice ---
 
 
+class _Before:
+    """What known pages said before. Their texts are folded when the first statement is looked up."""
+
+    def __init__(self, pages: Sequence[PageText]) -> None:
+        self._pages = pages
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [fold(page.previous) for page in self._pages]
+
+    def said(self, quote: str) -> bool:
+        wanted = fold(quote) if self._pages else ""
+        return any(wanted in text for text in self._texts)
+
+
 def _select(
-    candidates: list[_Candidate], excluded: Sequence[str], limit: int, before: Sequence[str] = ()
+    candidates: list[_Candidate], excluded: Sequence[str], limit: int, before: _Before
 ) -> list[Finding]:
     """Take the best repeatedly, lowering the score of what resembles those already taken.
 
-    `before` are folded texts that had been read before, whose statements aren't taken.
+    What known pages said `before` isn't taken.
     """
     texts = [candidate.terms for candidate in candidates]
     vectors = sentence_vectors(texts, idf(texts))
@@ -544,7 +602,7 @@ def _select(
                 continue
         if candidate.key in keys or not _is_wanted(candidate, taken, excluded):
             continue
-        if any(fold(candidate.entry.quote) in text for text in before):
+        if before.said(candidate.entry.quote):
             continue
         group = page.place, candidate.entry.group
         if group not in orders:

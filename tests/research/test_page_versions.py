@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -1136,11 +1137,21 @@ def test_a_chinese_rule_that_was_rewritten_is_changed_not_gone():
     assert [s for s, _text in said(text.format(before), text.format(after), "同步")] == ["changed"]
 
 
-def test_zeros_before_a_number_make_no_other_value():
-    table = "# Rules\n\n| Rule | Vote | Topic |\n|---|---|---|\n| 1.1 | SC6 | Bells |\n| 1.2 | SC70 | Dogs |\n"
+@pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        ("from 01 May 2026", "from 1 May 2026", False),
+        ("01.05.2026", "1.5.2026", False),
+        ("09:00 to 23:30", "9:00 to 23:30", False),
+        ("01067", "1067", True),  # a postcode
+        ("0351 20", "351 20", True),  # a phone number
+        ("SC006", "SC6", True),
+    ],
+)
+def test_zeros_in_front_only_count_outside_dates_and_times(before, after, is_news):
+    table = "# Stops\n\n| Stop | Said | Line |\n|---|---|---|\n| Harbour | {} | T1 |\n| Hill | 8 | T2 |\n"
 
-    assert said(table, table.replace("SC6 ", "SC006 ")) == []
-    assert len(said(table, table.replace("SC6 ", "SC60 "))) == 1
+    assert len(said(table.format(before), table.format(after))) == is_news
 
 
 def test_a_row_broken_in_two_lines_is_one_row():
@@ -1152,6 +1163,18 @@ def test_a_row_broken_in_two_lines_is_one_row():
         "1.2", {"Topic": "Dogs on trams", "Adopted": "July", "In force": "August"},
     )  # fmt: skip
     assert said(broken, f"{head}| 1.2 | Dogs on trams | July | August |\n") == []
+
+
+def test_short_rows_of_a_ragged_table_stay_rows():
+    head = "# Rules\n\n| Rule | Topic | Adopted | In force |\n|---|---|---|---|\n| 1.1 | Bells | May | June |\n"
+
+    rows = parsed(f"{head}| 1.2 | Dogs |\n| 1.3 | Cats |\n")
+    assert [(row.subject, dict(row.fields)["Topic"]) for row in rows[-2:]] == [
+        ("1.2", "Dogs"),
+        ("1.3", "Cats"),
+    ]
+    open_rows = parsed(f"{head}| 1.2 | Dogs\n| 1.3 | Cats\n")
+    assert [row.subject for row in open_rows[-2:]] == ["1.2", "1.3"]
 
 
 @pytest.mark.parametrize(
@@ -1187,7 +1210,8 @@ def test_a_short_removed_sentence_is_part_of_an_edit():
     longer = "Drivers must ring the bell at each stop where more than three people or a dog wait for the tram."
 
     assert said(text.format(short), text.format("")) == []
-    assert said(text.format(longer), text.format("")) == [("gone", longer)]
+    for told in (longer, "The fine for each dog is 40 €.", "Trams run until 31 May 2026."):
+        assert said(text.format(told), text.format("")) == [("gone", told)]
 
 
 def test_an_answer_that_was_replaced_is_changed():
@@ -1215,6 +1239,17 @@ def test_a_removed_copy_of_a_table_is_not_gone():
     assert said(f"{page}\n## Busse\n\n{other}\n", page)
 
 
+def test_a_removed_table_with_other_values_is_gone():
+    head = "| Ticket | Price |\n|---|---|\n"
+    rows = "| Child | {}1 € |\n| Adult | {}4 € |\n| Senior | {}2 € |\n| Group | {}9 € |\n| Dog | {}3 € |\n"
+    day, year = head + rows.replace("{}", ""), head + rows.replace("{}", "10")
+    page = f"# Trams\n\n## Tickets for a day\n\n{day}\n"
+
+    told = said(f"{page}## Tickets for a year\n\n{year}\n", page)
+    assert [status for status, _text in told] == ["gone"] * 5
+    assert said(f"{page}## Tageskarten\n\n{day.replace('Price', 'Preis')}\n", page) == []
+
+
 def test_a_row_whose_name_lost_a_word_is_the_same_row():
     page = (
         "# Prices\n\n| Item | Price |\n|---|---|\n| (Optional) Night bus | 5 € |\n| Tram | 2 € |\n"
@@ -1222,6 +1257,16 @@ def test_a_row_whose_name_lost_a_word_is_the_same_row():
 
     changed = [status for status, _said in said(page, page.replace("(Optional) ", ""))]
     assert changed in ([], ["changed"])
+
+
+def test_a_row_with_a_longer_name_and_other_values_is_another_one():
+    row = "# Phones\n\n| Phone | Price | Colour | Since |\n|---|---|---|---|\n| Tab 3 | 2 € | red | 2024 |\n"
+    old, new = (
+        f"{row}| Nova 15 | 500 € | black | 2025 |\n",
+        f"{row}| Nova 15 Pro | 900 € | black | 2026 |\n",
+    )
+
+    assert sorted(change.status for change in news(old, new)) == ["gone", "new"]
 
 
 def test_a_short_chinese_name_finds_its_item_below_a_new_heading():
@@ -1249,6 +1294,12 @@ def test_what_a_new_page_says_now_is_not_gone():
 
     assert [one.status for one in rereading.outcome([terms], ()).changes] == [Status.GONE]
     assert rereading.outcome([terms, bicycles], ()).changes == []
+    elsewhere = replace(bicycles, url="https://blog.example/bicycles", domain="blog.example")
+    part = replace(bicycles, text=f"# Bicycles\n\nIt was a mistake to say that {rule}\n")
+    for other in (elsewhere, part):
+        assert [one.status for one in rereading.outcome([terms, other], ()).changes] == [
+            Status.GONE
+        ]
 
 
 def test_the_only_statement_in_the_place_of_another_has_replaced_it():

@@ -242,3 +242,50 @@ def test_a_new_page_beside_a_known_one_is_announced_and_says_more():
     ]
     other = sentences(notice(elsewhere, new), topic="Tram extension", known_pages=[known])
     assert other == ["The first bus leaves the harbour at midnight."]
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        "https://en.wikipedia.org/wiki/",
+        "https://arxiv.org/abs/",
+        "https://lexicon.example/all/",
+        "https://city.example/",
+    ],
+)
+def test_a_page_beside_a_known_one_is_no_news_if_only_that_one_is_on_the_topic(site: str):
+    text = "The tram extension opened with twelve stops between the harbour and the hill in 2019."
+    known = PageText(1, f"{site}Tram", "Tram extension", "x.example", text, previous=text)
+    tram = PageText(2, f"{site}Line", "Tram line", "x.example", TRAMS)
+    facts = "\n\n".join(
+        f"The old quarter {n} of Harbourtown has {n}00 houses and a market since 19{n}0."
+        for n in range(1, 10)
+    )
+    city = PageText(3, f"{site}Harbourtown", "Harbourtown", "x.example", facts)
+
+    topic = "Tram extension"
+    alone = sentences(tram, city, topic=topic)
+    assert sum("quarter" in one for one in alone) <= 1
+    beside = sentences(tram, city, topic=topic, known_pages=[known])
+    assert sum("quarter" in one for one in beside) <= 1
+    assert not any(one.startswith("Harbourtown: ") for one in beside)
+
+
+def test_the_start_pages_of_two_sites_are_not_beside_each_other():
+    known = PageText(1, "https://tram.example", "Trams", "tram.example", TRAMS, previous=TRAMS)
+    text = BREAD + "\n\n- The tram extension ends at the bakery.\n"
+    for url in ("https://bread.example", "https://bread.example/", "https://[bread"):
+        bread = PageText(2, url, "Tram bread", "bread.example", text)
+        said = sentences(bread, topic="Tram extension")
+        assert sentences(bread, topic="Tram extension", known_pages=[known]) == said
+
+
+def test_known_pages_are_only_prepared_if_there_are_new_ones(monkeypatch):
+    folded: list[str] = []
+    monkeypatch.setattr(selection, "fold", lambda text: folded.append(text) or text)
+    known = PageText(1, "https://city.example/a/1", "Trams", "city.example", TRAMS, previous=TRAMS)
+
+    assert find([], topic="Trams", known_pages=[known]) == []
+    empty = PageText(2, "https://city.example/a/2", "Trams", "city.example", "")
+    assert find([empty], topic="Trams", known_pages=[known]) == []
+    assert folded == []

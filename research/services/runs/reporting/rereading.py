@@ -7,14 +7,14 @@ are confirmed. Facts whose quote is missing are gone.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key, one_line
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.sentences import language_of
+from beacon_site.text.sentences import language_of, word_count
 from memory.models.library import page_of
 from memory.services.topic_memory import KnownFact
 from research.claims import blocks, matching, page_diff, page_news
@@ -29,6 +29,7 @@ from research.services.runs.reporting.delta import VERSIONS, Change, Status, sou
 LEAST_STATEMENTS = 3  # in a page that can count as replaced
 RUN = 3  # successive terms that show that a text has a statement
 LEAST_RUNS = 4
+FEW_WORDS = 4  # a shorter statement on another page proves nothing
 KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
 MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
 LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
@@ -217,7 +218,7 @@ def outcome(
             result.changed += 1
         result.columns += [f"{one.page.domain}: {said}" for said in one.columns]
         told += [(change, one.page) for change in one.news]
-    told = _moved_between_pages(told, [page.text for page in pages if not page.previous])
+    told = _moved_between_pages(told, [page for page in pages if not page.previous])
     told = [each for each in told if not _is_struck(each[0], struck)]
     best = _spread(told)[:MOST_NEWS]
     result.left_out = len(told) - len(best)
@@ -262,14 +263,17 @@ def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
 
 
 def _moved_between_pages(
-    told: Sequence[tuple[PageChange, PageText]], new_texts: Sequence[str]
+    told: Sequence[tuple[PageChange, PageText]], new_pages: Sequence[PageText]
 ) -> list[tuple[PageChange, PageText]]:
     """Merge a statement gone from one page and new on another into one change.
 
-    One that is on a page read for the first time isn't gone.
+    One that is a statement of a page of the same site, read for the first time, isn't gone.
     """
-    is_any_gone = any(change.status == page_news.GONE for change, _page in told)
-    others = [_Said(text) for text in new_texts] if is_any_gone else []
+    losing = {domain_of(page.url) for change, page in told if change.status == page_news.GONE}
+    stated: defaultdict[str, set[str]] = defaultdict(set)  # by site
+    for other in new_pages:
+        if domain_of(other.url) in losing:
+            stated[domain_of(other.url)] |= _statements(other.text)
     come = {
         change.subject: (change, page)
         for change, page in told
@@ -278,7 +282,9 @@ def _moved_between_pages(
     moved: dict[int, PageChange] = {}
     dropped: set[int] = set()
     for change, page in told:
-        if change.status == page_news.GONE and any(other.has(change.quote) for other in others):
+        lost = [one.before_quote for one in change.members or [change]]
+        is_gone = change.status == page_news.GONE
+        if is_gone and {*map(match_key, lost)} <= stated[domain_of(page.url)]:
             dropped.add(id(change))
             continue
         if change.status != page_news.GONE or change.subject not in come:
@@ -288,6 +294,12 @@ def _moved_between_pages(
             dropped.add(id(change))
             moved[id(new)] = new.after(change)
     return [(moved.get(id(c), c), page) for c, page in told if id(c) not in dropped]
+
+
+def _statements(text: str) -> set[str]:
+    """Return the statements of a text in normalized form."""
+    entries = blocks.parse(text, language_of(one_line(text[:4_000])))
+    return {match_key(entry.quote) for entry in entries if word_count(entry.quote) >= FEW_WORDS}
 
 
 def _apart(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChange]:
