@@ -218,7 +218,7 @@ def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them
     first, second = Observation.objects.of(run.topic.owner).order_by("created")[:2]
     first.trash(by=run.topic.owner.actor)
 
-    told = {one["text"]: one for one in presenters.of_run(run, []).observations}
+    told = {one["text"]: one for one in presenters.of_run(run, [])["observations"]}
     assert told[first.content]["note"] == "now in Trash"
     assert told[second.content]["url"] == second.get_absolute_url()
     made = Revision.objects.filter(source=run.source, record_type="observation", version=1)
