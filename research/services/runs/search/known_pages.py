@@ -43,7 +43,7 @@ class ConditionalFetcher(Protocol):
 def links(work: RunContext) -> list[str]:
     """Return the URLs of the pages that facts and the latest reports cite, facts first.
 
-    A run that may not search the library doesn't read new versions of its documents either.
+    A run without the library as a service doesn't read new versions of its documents either.
     """
     found = links_of(work.topic, inputs.known(work))
     if LIBRARY in connections.search_services(work.settings.services):
