@@ -264,7 +264,7 @@ def test_the_link_in_a_mail_asks_first_and_a_mail_program_ends_it_at_once(
     assert not TopicNotices.objects.exists()
     answer = visitor.post(f"/unsubscribe/{token}", {"List-Unsubscribe": "One-Click"})
 
-    assert answer.status_code == 200 and "no longer gets emails about" in text(answer)
+    assert answer.status_code == 200 and "won’t get any more emails about" in text(answer)
     assert TopicNotices.objects.get().left_out.count() == 1
 
 
