@@ -217,6 +217,14 @@ def test_a_cut_list_of_scopes_says_so_and_offers_the_one_that_was_asked_for(
     assert "Only 2 scopes are listed." in html
 
 
+@pytest.mark.parametrize(
+    "scope", ["run:" + "9" * 40, "run:\0", "session:\0", "topic:x", " ", "<b>"]
+)
+def test_a_scope_that_none_can_be_is_no_problem_in_the_address(browser: Client, scope: str):
+    assert browser.get(SNAPSHOTS, {"scope": scope}).status_code == 200
+    assert browser.post(TAKE, {"scope": scope, "title": "x" * 300}).status_code == 200
+
+
 def test_a_complete_list_of_scopes_says_nothing(browser: Client, item: ContentItem):
     assert "scopes are listed" not in text_of(browser.get(SNAPSHOTS))
 
