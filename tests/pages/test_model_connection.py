@@ -268,7 +268,7 @@ def test_a_stored_key_does_not_follow_a_change_of_kind_to_another_host(browser: 
 def test_every_kind_has_its_hint_on_the_page(browser: Client) -> None:
     body = browser.get(PAGE).content.decode()
 
-    assert body.count('<p class="hint-') == len(KINDS)
+    assert body.count('<p class="note hint-') == len(KINDS)
     assert "http://127.0.0.1:11434/v1" in body
 
 

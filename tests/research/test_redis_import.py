@@ -112,7 +112,7 @@ def test_a_trial_stores_nothing_and_says_so(
 
     assert not Topic.objects.exists()
     said = capsys.readouterr().out
-    assert "2 facts, 2 seen URLs, 7 runs" in said
+    assert "facts: 2, seen URLs: 2, runs: 7" in said
     assert "Nothing was saved" in said
 
 
