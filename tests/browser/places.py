@@ -496,7 +496,7 @@ def _enter_own_key(visitor: Visitor) -> None:
 def _take_down(visitor: Visitor) -> None:
     """Take what `_set_up` stored away again: runs of other tests must not ask it."""
     _fill(visitor, "model", base_url="", model="")
-    visitor.page.locator("#connection_model header .tag", has_text="none").wait_for()
+    visitor.page.locator("#connection_model header .tag", has_text="not set up").wait_for()
     visitor.page.locator("#connection_tavily summary").click()
     for box in visitor.page.locator("[name=tavily-remove_secret]").all():  # none the second time
         box.check()
