@@ -85,7 +85,8 @@ def test_the_pages_of_facts_are_read_again_before_all_others(
     memory = SimpleNamespace(facts=facts, run_count=0)
     monkeypatch.setattr(known_pages.inputs, "known", lambda work: memory)
 
-    found = known_pages.links(SimpleNamespace(topic=topic))  # type: ignore[arg-type]
+    work: Any = SimpleNamespace(topic=topic, settings=SimpleNamespace(services=["library"]))
+    found = known_pages.links(work)
 
     assert found[:3] == urls[:3]
     assert len(found) == len(set(found)) == known_pages.MOST
