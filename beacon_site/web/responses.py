@@ -26,7 +26,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean
 from beacon_site.text.dates import day_typed
-from beacon_site.web.http import BeaconRequest, current_page
+from beacon_site.web.http import BeaconRequest
 
 
 def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
@@ -38,20 +38,6 @@ def redirect_to(request: BeaconRequest, url: str) -> HttpResponse:
 def is_in_inbox(request: BeaconRequest) -> bool:
     """Whether a form of the Inbox was sent over htmx."""
     return bool(request.htmx) and request.htmx.target == "inbox"
-
-
-def in_inbox(
-    request: BeaconRequest, template: str, context: dict[str, Any], *, key: object
-) -> HttpResponse:
-    """Show an item where the Inbox shows the selected one, and keep its list.
-
-    On a narrow screen the item has the page for itself, like one that was opened.
-    """
-    shown = context | {"is_in_inbox": True, "template": template, "key": key}
-    response = render(request, "memory/_in_inbox.html", shown)
-    response["HX-Retarget"] = "#inbox-detail"
-    response["HX-Reswap"] = "innerHTML"
-    return response
 
 
 def page_of_ours(asked: str, default: str) -> str:
@@ -73,11 +59,6 @@ def next_of(request: BeaconRequest, default: str = "") -> str:
 def redirect_back(request: BeaconRequest, default: str) -> HttpResponse:
     """Redirect to `next`, else to `default`."""
     return redirect_to(request, next_of(request, default))
-
-
-def list_of(request: BeaconRequest) -> str:
-    """Return the list that a panel is beside, with its filters."""
-    return page_of_ours(current_page(request), reverse("memory:recall"))
 
 
 def moved(name: str, **fixed: str) -> Callable[..., HttpResponse]:

@@ -24,7 +24,6 @@ from beacon_site.text.cleaning import shorten, uuid_of, uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
-    in_inbox,
     is_in_inbox,
     next_of,
     own_or_404,
@@ -36,6 +35,7 @@ from memory.models import Conflict, MemoryFile, Topic, Use, User, origins
 from memory.models.conflicts import sides_by_type
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import statements_found
+from memory.pages.review.proposals import in_inbox
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.records.kinds import kind_of
 from memory.services.review import conflicts as conflict_services

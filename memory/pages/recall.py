@@ -32,7 +32,7 @@ from beacon_site.text.cleaning import cell, one_line
 from beacon_site.text.markdown import by_direction
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
-from beacon_site.web.responses import list_of, own_or_404, redirect_back, refused
+from beacon_site.web.responses import own_or_404, redirect_back, refused
 from memory.models import (
     Conflict,
     MemoryFile,
@@ -50,7 +50,7 @@ from memory.pages.ratings import RatingControl, control_of
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import record as record_page
 from memory.pages.records.listing import PAGES, day_of
-from memory.pages.records.record import Mark, mark_of
+from memory.pages.records.record import Mark, list_of, mark_of
 from memory.pages.shared import filter_bar
 from memory.pages.shared.as_of import at_a_date
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, first_day

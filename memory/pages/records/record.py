@@ -17,6 +17,8 @@ from django.utils.translation import ngettext
 
 from beacon_site.text.markdown import LONGEST, by_direction
 from beacon_site.text.markdown import render as render_markdown
+from beacon_site.web.http import BeaconRequest, current_page
+from beacon_site.web.responses import page_of_ours
 from memory.models import (
     Conflict,
     Note,
@@ -323,3 +325,8 @@ def _near(record: Any) -> list[Any]:
     newer = live.filter(near_duplicate_of__in=[record.near_duplicate_of_id or record.pk, record.pk])
     found = older.order_by() | newer.order_by().exclude(pk=record.pk)
     return list(found.distinct().order_by("created")[:FEW_NEAR])
+
+
+def list_of(request: BeaconRequest) -> str:
+    """Return the list that a panel is beside, with its filters."""
+    return page_of_ours(current_page(request), reverse("memory:recall"))

@@ -24,7 +24,6 @@ from beacon_site.text.cleaning import uuids_of
 from beacon_site.text.names import names_in
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
-    list_of,
     next_of,
     own_or_404,
     redirect_back,
@@ -167,7 +166,12 @@ def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     asked = request.GET.get("panel") == "1" or request.htmx.target in PANELS
     in_panel = bool(request.htmx) and asked
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
-    context = {"page": page, "record": page.record, "in_panel": in_panel, "here": list_of(request)}
+    context = {
+        "page": page,
+        "record": page.record,
+        "in_panel": in_panel,
+        "here": record_page.list_of(request),
+    }
     if not in_panel and page.record.trashed_at is None:
         context["names"] = names_of(page.record)
     return render(request, template, context)
@@ -248,7 +252,12 @@ def _shown(request: BeaconRequest, record: Any) -> HttpResponse:
     if request.htmx and request.htmx.target == "record-panel":
         record.refresh_from_db()
         page = record_page.page_of(record)
-        context = {"page": page, "record": record, "in_panel": True, "here": list_of(request)}
+        context = {
+            "page": page,
+            "record": record,
+            "in_panel": True,
+            "here": record_page.list_of(request),
+        }
         response = render(request, "memory/_record_panel.html", context)
         response["HX-Trigger"] = "record-changed"
         return response

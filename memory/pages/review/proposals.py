@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import Max, Q, QuerySet
+from django.http import HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -20,6 +22,7 @@ from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.diff import Piece, Row
 from beacon_site.text.injection import injection_reason, instruction_spans
+from beacon_site.web.http import BeaconRequest
 from memory.models import (
     MemoryFile,
     Note,
@@ -597,3 +600,17 @@ def _as_sent(text: str) -> str:
 def typed_of(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Return what a browser sent for the fields, with line breaks as they are stored."""
     return {name: _as_sent(str(data.get(name, ""))) for name in names if name in data}
+
+
+def in_inbox(
+    request: BeaconRequest, template: str, context: dict[str, Any], *, key: object
+) -> HttpResponse:
+    """Show an item where the Inbox shows the selected one, and keep its list.
+
+    On a narrow screen the item has the page for itself, like one that was opened.
+    """
+    shown = context | {"is_in_inbox": True, "template": template, "key": key}
+    response = render(request, "memory/_in_inbox.html", shown)
+    response["HX-Retarget"] = "#inbox-detail"
+    response["HX-Reswap"] = "innerHTML"
+    return response

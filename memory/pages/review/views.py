@@ -22,7 +22,6 @@ from beacon_site.text.cleaning import uuids_of
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
     KEEP_SECRETS,
-    in_inbox,
     is_in_inbox,
     next_of,
     own_or_404,
@@ -235,7 +234,7 @@ def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
         **more,
     }
     if is_in_inbox(request):
-        return in_inbox(request, "memory/_proposal.html", context, key=found.pk)
+        return review_page.in_inbox(request, "memory/_proposal.html", context, key=found.pk)
     return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
 
 
