@@ -176,13 +176,13 @@ def _become_small(manager: runner.Runner, **state: Any) -> None:
     if given is None:
         return
     state |= {"processes": given, "locks": places.hand_over()}
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "w") as out:
-        json.dump(state, out)
-    os.set_inheritable(reading, True)
     sys.stdout.flush()
-    with contextlib.suppress(OSError):
-        own = {**os.environ, HANDED_OVER: str(reading)}
+    with contextlib.suppress(OSError):  # then this program does the rest, with more memory
+        handed = os.memfd_create("beacon", 0)  # 0: the next program inherits it
+        with open(handed, "w", closefd=False) as out:
+            json.dump(state, out)
+        os.lseek(handed, 0, os.SEEK_SET)
+        own = {**os.environ, HANDED_OVER: str(handed)}
         os.execve(COMMAND[0], [*COMMAND, "up"], own)  # noqa: S606
 
 

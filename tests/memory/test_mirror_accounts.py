@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from beacon_site.worker_threads import FINDS_NOTHING
+from memory import tasks
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, User
 from memory.services.files import mirror
 from memory.services.files.reading import read_file
@@ -232,3 +234,14 @@ def test_an_unreadable_folder_of_one_account_keeps_the_others_in_step(
     mirror.catch_up()
 
     assert "Tea: green" in stored(User.objects.get(username="alice"))
+
+
+def test_the_beat_asks_only_a_folder_inside_the_data_folder(
+    second: User, root: Path, settings: Any
+):
+    is_idle = FINDS_NOTHING[tasks.follow_mirror.name]
+    settle()
+    assert not is_idle()
+
+    settings.DATA_DIR = root.parent
+    assert is_idle()

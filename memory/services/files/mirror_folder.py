@@ -67,6 +67,11 @@ def disk_of(folder: MirrorFolder, owner: User) -> Disk:
     return Disk(root) if owner.pk == folder.root_id else Disk(root, ("users", name_of(owner)))
 
 
+def is_in_data_folder() -> bool:
+    """Whether the folder is inside Beacon's data folder, as it is with `make up`."""
+    return Path(settings.BEACON_MIRROR_DIR).is_relative_to(settings.DATA_DIR)
+
+
 def fingerprint() -> int:
     """Return a number that changes with the folder's memory files, for this process."""
     root = Path(settings.BEACON_MIRROR_DIR)
