@@ -248,8 +248,8 @@ class IntentFields(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example, only prices, or a new competitor. Other changes are saved and listed in "
-            "the report with the reason. Leave empty to be notified about every change."
+            "For example, prices or a new competitor. Other changes are saved and listed in the "
+            "report, with the reason. Leave empty to be notified about every change."
         ),
     )
     tell_also = AlsoField(

@@ -286,8 +286,8 @@ def _again(values: dict[str, int | str]) -> str:
     if not values["again"]:
         return ""
     said = ngettext(
-        "%(again)d known page was checked again and has nothing new.",
-        "%(again)d known pages were checked again and have nothing new.",
+        "%(again)d known page was checked again and contains nothing new.",
+        "%(again)d known pages were checked again and contain nothing new.",
         int(values["again"]),
     )
     return said % values

@@ -157,7 +157,7 @@ def plan(work: RunContext) -> StepResult:
         work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
-        warning = _("The model couldn’t plan the queries, so 3 standard ones are used: %(why)s") % {
+        warning = _("The model couldn’t plan the queries, so 3 standard ones are used. %(why)s") % {
             "why": exc
         }
         work.run.warn(warning)
