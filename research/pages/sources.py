@@ -385,7 +385,7 @@ def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "
     values = {"rule": standing_rules.shown(rule)}
     if standing_rules.remove(topic, of, rule, by=request.actor):
         said = {
-            CHECK: _("“%(rule)s” is no longer always included."),
+            CHECK: _("“%(rule)s” was removed from “Always include”."),
             STOP: _("From the next run, Beacon can read “%(rule)s” again."),
         }
         undo = offer(request, "rule-add", slug=slug, kind=of, rule=rule)

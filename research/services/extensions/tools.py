@@ -80,7 +80,7 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     if topic is not None and not context.may_read(topic):
         return refused("refused", _("Agents can’t research this. Ask the user to do it."))
     if topic is None and context.only_topics:
-        text = _("Topic “%(topic)s” doesn’t exist, or this token isn’t for it.")
+        text = _("Topic “%(topic)s” doesn’t exist, or this token can’t access it.")
         return refused("not_found", text % {"topic": shorten(title, 80)})
     if topic is None and not _may_make(context, title):
         text = _(
