@@ -293,7 +293,7 @@ class MonthFields(forms.Form):
         widget=forms.RadioSelect,
     )
     stale_days = forms.IntegerField(
-        label=gettext_lazy("Facts are stale after (days)"),
+        label=gettext_lazy("Facts become stale after (days)"),
         required=False,
         min_value=1,
         max_value=LONGEST_DAYS,
