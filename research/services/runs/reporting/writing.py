@@ -393,7 +393,7 @@ def write(work: RunContext) -> StepResult:
     output["fell_back"] = bool(warning)
     return StepResult(
         output,
-        detail=_("findings: %(findings)d, changes: %(listed)d, by %(by)s")
+        detail=_("findings: %(findings)d, changes: %(listed)d (%(by)s)")
         % {
             "findings": len(draft.findings),
             "listed": sum(1 for c in output["changes"] if c["status"] in _LISTED),
