@@ -244,7 +244,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
             return ToolResult(_started(run), data=data)
         if run.error:
             context.shown(trust=Trust.EXTERNAL)  # reports can quote pages
-        text = _("There is no report yet. Run %(run)d is %(status)s. %(why)s")
+        text = _("There is no report yet. The status of run %(run)d is “%(status)s”. %(why)s")
         told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
         return refused("not_found", (text % told).strip(), **data)
     if not context.may_read(report):

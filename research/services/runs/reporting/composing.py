@@ -302,7 +302,7 @@ def _outcome(values: dict[str, int | str]) -> str:
         )
         return said % values
     if values["unread"]:
-        return _("No new pages were read %(since)s.") % values
+        return _("No new pages have been read %(since)s.") % values
     if values["known"]:
         said = ngettext(
             "Nothing new %(since)s. The searches found %(known)d page, which was already known.",

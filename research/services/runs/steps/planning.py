@@ -99,7 +99,7 @@ def load_memory(work: RunContext) -> StepResult:
     }
     return StepResult(
         output,
-        detail=_("current facts before this run: %(facts)d, seen URLs: %(seen)d, last run %(when)s")
+        detail=_("current facts before this run: %(facts)d, seen URLs: %(seen)d, last run: %(when)s")
         % {
             "facts": len(memory.facts),
             "seen": memory.seen_count,
