@@ -160,7 +160,7 @@ def _backups() -> Part:
         text = _("Test restore succeeded.") if done.is_tested else _("Created.")
         return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)
     return Part(
-        name, WARN, _("There is no backup yet."), _("Set a schedule under Settings → Backups.")
+        name, WARN, _("There are no backups yet."), _("Set a schedule under Settings → Backups.")
     )
 
 

@@ -508,7 +508,7 @@ def member_role(
     if sharing.set_role(member, wanted, by=request.actor):
         undo = offer(request, "member-role", slug=slug, pk=pk, role=before, expected=wanted)
         said["role"] = Membership.Role(wanted).label
-        words = _("%(person)s’s role is now: %(role)s.")
+        words = _("%(person)s’s role was changed to %(role)s.")
         messages.success(request, words % said, extra_tags=undo)
     else:
         messages.info(request, _("%(person)s already has this role.") % said)

@@ -51,7 +51,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
     CHECK: (
         gettext_lazy("Words to search for, or a URL"),
         gettext_lazy(
-            "Every run searches for these words or reads this URL, in addition to its own plan. To read only a part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
+            "Every run searches for these words or reads this URL, in addition to its own plan. To read only part of a page, add “| css: main .prices” or “| heading: Pricing” after its URL."
         ),
         gettext_lazy("Enter words to search for, or the URL of a page."),
     ),
@@ -145,7 +145,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "wanted": wanted,
         "bar": FilterBar(
             reverse("research:topic-sources", args=[topic.slug]), "sources", query,
-            label=_("Search sources"), placeholder=_("Words in title or URL"), facets=facets,
+            label=_("Search sources"), placeholder=_("Search titles and URLs"), facets=facets,
             count=_counted(wanted, total),
         ),
         "rows": listing.rows,
@@ -385,7 +385,7 @@ def rule_remove(request: BeaconRequest, slug: str, kind: str = "", rule: str = "
     values = {"rule": standing_rules.shown(rule)}
     if standing_rules.remove(topic, of, rule, by=request.actor):
         said = {
-            CHECK: _("“%(rule)s” is no longer always included."),
+            CHECK: _("“%(rule)s” was removed from “Always include”."),
             STOP: _("From the next run, Beacon can read “%(rule)s” again."),
         }
         undo = offer(request, "rule-add", slug=slug, kind=of, rule=rule)

@@ -323,7 +323,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     removed = Report.objects.filter(run__topic=found).in_trash().count()
     bar = filter_bar.FilterBar(
         reverse("research:topic-runs", args=[slug]), "runs", query,
-        label=_("Search runs"), placeholder=_("Run number or error text"), facets=facets,
+        label=_("Search runs"), placeholder=_("Search run numbers and errors"), facets=facets,
         count=ngettext("%(n)d run", "%(n)d runs", total) % {"n": total},
     )  # fmt: skip
     more = {"next_cursor": page.next_cursor, "removed": removed, "bar": bar}
@@ -347,7 +347,7 @@ def affects_dismiss(request: BeaconRequest, slug: str, pk: uuid.UUID) -> str:
         said = _("Removed. Similar changes won’t be linked to this line of your memory.")
         messages.success(request, said, extra_tags=undo)
     else:
-        messages.info(request, _("The change was already removed."))
+        messages.info(request, _("The change is no longer linked to this line."))
     return reverse("research:topic", args=[slug])
 
 

@@ -43,7 +43,7 @@ def waiting_plan(owner: Any) -> dict[str, str]:
     factories.make_steps(run, done=2)
     facts = ("A pilot line in Kyoto made 3,400 cells.", "Cells cost 97 euros per kilowatt hour.")
     memory = {"memory": {"facts": [{"text": text} for text in facts]}}
-    detail = "facts: 2, seen URLs: 14, last run 2026-11-14"
+    detail = "facts: 2, seen URLs: 14, last run: 2026-11-14"
     run.steps.filter(name="load_memory").update(output=memory, detail=detail)
     run.steps.filter(name="plan").update(
         output={"queries": PLANNED, "by": "model"}, detail="4 queries, planned by the model"

@@ -52,8 +52,8 @@ def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any)
 
     assert "November 2026" in page
     assert page.count('<span class="num">07:00</span>') == 2 * 5  # as a table and as a list
-    assert "<b>5 runs</b> left this month: <b>$0.18–$0.95</b>" in page
-    assert "Week of 9 Nov: one run, $0.04–$0.19" in page
+    assert "<b>5 runs</b> still scheduled this month: <b>$0.18–$0.95</b>" in page
+    assert "Week of 9 Nov: 1 run, $0.04–$0.19" in page
 
 
 def test_an_unknown_price_is_said_and_not_counted_as_nothing(
@@ -105,7 +105,7 @@ def test_a_paused_schedule_stands_apart_and_is_not_counted(browser: Client, alic
 
     assert "<h2>Paused</h2>" in page
     assert reverse("research:topic-resume", args=[topic.slug]) in page
-    assert "No more runs this month." in page
+    assert "No more runs are scheduled this month." in page
 
 
 def test_a_monthly_recheck_stands_in_it_and_costs_nothing(browser: Client, alice: Any):

@@ -105,7 +105,7 @@ def test_a_depth_that_there_is_not_is_refused_in_words(browser: Client, topic: T
 def test_the_form_says_what_deep_costs_and_keeps_it(browser: Client, topic: Topic):
     where = reverse("research:topic-settings", args=[topic.slug])
     shown = browser.get(where).content.decode()
-    assert "A deep run has 360,000 tokens and 45 minutes." in shown
+    assert "A deep run can use 360,000 tokens and take 45 minutes." in shown
 
     form = TopicForm(owner=topic.owner, topic=topic, initial=initial_of(topic))
     sent = {name: form[name].value() for name in form.fields}

@@ -59,7 +59,7 @@ def text(answer: Any) -> str:
 def test_the_newest_digest_stands_whole_and_the_others_in_a_list(
     browser: Client, alice: User, topic: Topic
 ):
-    assert "No digest yet" in text(browser.get("/digest/"))
+    assert "No digests yet" in text(browser.get("/digest/"))
     saved_run(topic, "Version 18.1 is out.")
     old = make_digest(alice)
     saved_run(topic, "Version 18.2 is out.")

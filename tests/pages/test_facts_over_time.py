@@ -318,8 +318,8 @@ def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
     assert '<span class="tag">not in the top 10</span>' in page
     assert "then not in the top 10." in page
     listed = browser.get(url, {"view": "list"}).content.decode()
-    assert "Not in the top 10 since Run #3" in listed and "No longer found by Run #3" in listed
-    assert "Replaced by Run" not in listed
+    assert "Not in the top 10 since Run #3" in listed and "Not found since Run #3" in listed
+    assert "Replaced in Run" not in listed
     history = browser.get(reverse("research:fact-history", args=[topic.slug, old.pk]))
     assert "others ranked higher" in history.content.decode()
 

@@ -141,7 +141,7 @@ def test_four_fifths_of_a_month_are_told_once(topic: Topic, alice: Any):
         budget_warnings.warn_near_limits(held, MonthLimits(tokens=1_000))
 
     assert held.warnings == [
-        "This topic has used at least 80% of its monthly limit of 1,000 (tokens)"
+        "This topic has used at least 80% of its monthly limit (tokens: 1,000)"
     ]
     assert Activity.objects.get(kind="budget-near").is_warning
 

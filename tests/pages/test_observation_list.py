@@ -99,7 +99,7 @@ def test_near_duplicates_are_shown_as_such(browser: Client, alice: Any):
     page = text_of(browser.get(URL))
 
     assert "near-duplicate of an older one" in page
-    assert "+1 alike<" in page
+    assert "+1 similar<" in page
     assert "A cell costs 89 dollars now." in text_of(browser.get(f"{URL}?q=is:duplicate"))
 
 

@@ -89,7 +89,7 @@ def test_unread_runs_are_read_as_one(browser: Client, topic: Topic):
     assert "Since you last read" in words(shown)
     assert NEWS in changed and NOW in changed and OLD not in changed
     assert changed.count("+ New") == 2 and "≠ Changed" not in changed
-    assert "One item was filtered out" in changed
+    assert "1 item was filtered out" in changed
 
 
 def test_each_fact_names_the_runs_that_mentioned_it(browser: Client, topic: Topic):

@@ -638,7 +638,7 @@ def test_the_owner_chooses_a_role_changes_it_and_undoes_that(browser: Client, ru
 
     shown = browser.post(address, {"role": "editor"}, follow=True).content.decode()
 
-    assert "role is now: editor" in shown
+    assert "role was changed to editor" in shown
     assert Membership.objects.get().role == "editor"
     undone(browser, shown)
     assert Membership.objects.get().role == "commenter"

@@ -233,7 +233,7 @@ def test_codes_tried_from_many_addresses_are_limited_too(
     answer = typed_password(REMOTE_ADDR="203.0.113.99").post(CODE, {"code": codes[0]})
 
     assert answer.status_code == 429
-    assert "Too many codes" in text_of(answer)
+    assert "Too many incorrect codes" in text_of(answer)
 
 
 def test_without_redis_the_second_step_still_works_and_a_code_only_once(

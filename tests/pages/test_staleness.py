@@ -52,13 +52,13 @@ def test_a_stale_fact_says_how_long_ago_it_was_checked(browser: Client, topic: T
     page = text_of(browser.get(facts_page(topic)))
 
     assert page.count("stale: last checked 94 days ago") == 1
-    assert "<b>One fact is stale.</b>" in page
+    assert "<b>1 fact is stale.</b>" in page
 
 
 def test_the_topics_forecast_tells_of_stale_facts_too(browser: Client, topic: Topic):
     page = text_of(browser.get(reverse("research:topic-forecast", args=[topic.slug])))
 
-    assert "<b>One fact is stale.</b>" in page
+    assert "<b>1 fact is stale.</b>" in page
 
 
 def test_recall_tells_it_of_a_hit(browser: Client, topic: Topic):

@@ -187,7 +187,7 @@ def test_facts_of_an_earlier_run_stay_in_the_timeline_with_the_run_that_retired_
     body = body_of(browser, HOME + "facts/?view=list")
 
     assert "Version 13 receives fixes until November 2025." in body
-    assert "Replaced by Run #2" in body and 'quiet-tag">retired' not in body
+    assert "Replaced in Run #2" in body and 'quiet-tag">retired' not in body
     assert f"{HOME}runs/{run.pk}/" in body
 
 

@@ -164,13 +164,13 @@ def make_item(run: Run, status: str, sentence: str, **fields: Any) -> DeltaItem:
 
 # What each step says when it is done, as in a real run without a model.
 DONE = {
-    "load_memory": "current facts before this run: 3, seen URLs: 1, last run 14 November 2026",
+    "load_memory": "current facts before this run: 3, seen URLs: 1, last run: 14 November 2026",
     "plan": "2 queries, written without a model",
     "search": "5 results from SerpAPI",
     "filter_seen": "new: 4, known: 1",
     "tracks": "3 tracks, 3 pages opened",
     "read": "2 pages read",
-    "write": "findings: 2, changes: 3, by Beacon",
+    "write": "findings: 2, changes: 3 (Beacon)",
     "verify": "2 of 2 quotes found in their sources",
     "save": "facts: 3, URLs: 5",
 }

@@ -73,7 +73,7 @@ def test_a_deep_run_without_a_model_says_that_it_goes_on_as_quick(
     out, err = say("Solid-state batteries", "--depth", "deep")
 
     assert Run.objects.get().depth == "deep" and out.startswith("# Solid-state batteries")
-    assert "warning: The run continues as a quick run: no model is set up." in err
+    assert "warning: The run continues as a quick run because no model is set up." in err
 
 
 def test_without_a_worker_what_follows_the_run_is_carried_out_here_too(

@@ -307,7 +307,7 @@ def test_a_run_stops_when_its_minutes_are_over(topic: Topic, providers: Provider
     cast.carried_out(run)
 
     assert (run.status, run.number) == ("failed", None)
-    assert "the run reached its limit of 3 minutes. Nothing was searched" in run.error
+    assert "the run reached its time limit of 3 min. Nothing was searched" in run.error
 
 
 def test_a_run_whose_worker_was_away_for_hours_has_its_minutes_still(

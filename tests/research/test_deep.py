@@ -122,7 +122,7 @@ def test_without_a_model_it_is_a_quick_run_and_says_so(topic: Topic, found: Prov
     run = went(topic)
 
     assert run.status == Run.Status.SUCCEEDED
-    assert run.warnings == ["The run continues as a quick run: no model is set up."]
+    assert run.warnings == ["The run continues as a quick run because no model is set up."]
     assert not run.steps.filter(name="tracks", part__gt=0).exists()
 
 

@@ -184,7 +184,7 @@ def test_what_was_streamed_and_then_refused_disappears_with_its_reason_told(
 
     assert watcher.drafts and MIDDLE not in run.report.body
     assert run.status == "partial"
-    assert run.warnings[0].startswith("The model failed, so the report was written without it:")
+    assert run.warnings[0].startswith("The model failed, so the report was written without it.")
 
 
 @slowly

@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_written_is_tried_again_and_then_reported(
     assert (row.state, row.problem) == ("failed", "not-written")
     client = Client()
     client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
-    assert "There is no successful backup yet." in client.get(PAGE).content.decode()
+    assert "There are no successful backups yet." in client.get(PAGE).content.decode()
 
 
 # --- the schedule ---------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def page(admin: User) -> Client:
 @pytest.mark.requirement("R345")
 def test_an_admin_sets_the_schedule_and_sees_each_result(page: Client, admin: User) -> None:
     empty = page.get(PAGE).content.decode()
-    assert "There is no backup yet." in empty
+    assert "There are no backups yet." in empty
     wrong = page.post(PAGE, {"every": "day", "hour": "99", "keep": "0"})
     assert "less than or equal to 23" in wrong.content.decode()
     assert not BackupPlan.objects.exists()

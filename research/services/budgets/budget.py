@@ -105,10 +105,10 @@ def _in_words(limit: Limit, *, is_topics: bool) -> str:
     values = {"label": limit.label.lower(), "most": limit.most}
     if is_topics:
         return (
-            _("This topic has used at least 80%% of its monthly limit of %(most)s (%(label)s)")
+            _("This topic has used at least 80%% of its monthly limit (%(label)s: %(most)s)")
             % values
         )
-    return _("You’ve used at least 80%% of your monthly limit of %(most)s (%(label)s)") % values
+    return _("You’ve used at least 80%% of your monthly limit (%(label)s: %(most)s)") % values
 
 
 # --- budgets ---
@@ -196,7 +196,7 @@ class RunMeter:
         worked = run.worked_seconds + time.monotonic() - run.claimed
         if worked / 60 >= budget.minutes:
             raise BudgetReached(
-                _("the run reached its limit of %(most)d minutes") % {"most": budget.minutes}
+                _("the run reached its time limit of %(most)d min") % {"most": budget.minutes}
             )
 
     def count(self, usage: Usage, money: Decimal | None) -> None:

@@ -115,8 +115,8 @@ def _trash_content(rows: Rows) -> None:
 
 
 _LINE = _(
-    "Run “%(manage)s verify --fix”. If a schedule is still listed, its cron expression isn’t "
-    "valid, and its owner must set a new one."
+    "Run “%(manage)s verify --fix”. If a schedule is still listed afterward, its cron expression "
+    "isn’t valid, and its owner must set a new one."
 )
 
 INVARIANTS += [

@@ -80,7 +80,7 @@ def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     if topic is not None and not context.may_read(topic):
         return refused("refused", _("Agents can’t research this. Ask the user to do it."))
     if topic is None and context.only_topics:
-        text = _("Topic “%(topic)s” doesn’t exist, or this token isn’t for it.")
+        text = _("Topic “%(topic)s” doesn’t exist, or this token can’t access it.")
         return refused("not_found", text % {"topic": shorten(title, 80)})
     if topic is None and not _may_make(context, title):
         text = _(
@@ -244,7 +244,7 @@ def _told(context: ToolContext, run: Run) -> ToolResult:
             return ToolResult(_started(run), data=data)
         if run.error:
             context.shown(trust=Trust.EXTERNAL)  # reports can quote pages
-        text = _("There is no report yet. Run %(run)d is %(status)s. %(why)s")
+        text = _("There is no report yet. The status of run %(run)d is “%(status)s”. %(why)s")
         told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
         return refused("not_found", (text % told).strip(), **data)
     if not context.may_read(report):

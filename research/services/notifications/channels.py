@@ -101,7 +101,7 @@ def _check_new(owner: User, url: str) -> None:
     """Raise InvalidValue if this browser is already one of the person's channels."""
     for other in Channel.objects.of(owner).kept().filter(kind=Kind.BROWSER):
         if other.opened().get("url") == url:
-            words = _("This browser already gets notifications, as the channel “%(name)s”.")
+            words = _("This browser already gets notifications through the channel “%(name)s”.")
             raise InvalidValue(words % {"name": other.name})
 
 

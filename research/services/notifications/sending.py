@@ -383,9 +383,9 @@ def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
         f"channel-off:{delivery.pk}:{delivery.round}",
         subject=_("Channel “%(name)s” is turned off") % names,
         message=_(
-            "Beacon couldn’t reach the channel “%(name)s” and turned it off: %(why)s Nothing "
-            "is lost, because all reports are in Beacon. Fix the channel in Settings → Notifications, "
-            "test it, then turn it on again."
+            "Beacon turned off the channel “%(name)s” because it couldn’t be reached: %(why)s "
+            "Nothing is lost, because all reports are in Beacon. Fix the channel in "
+            "Settings → Notifications, test it, then turn it on again."
         )
         % names,
     )

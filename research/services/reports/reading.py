@@ -1008,7 +1008,7 @@ class _Margins:
 
     def _kind_of(self, line: Line) -> SafeString | str:
         if line.beside is None and line.status == Status.CHANGED and line.waits:
-            return "≠ " + _("Changed, undecided")
+            return "≠ " + _("Changed, needs review")
         if line.beside is not None or line.status in self._kinds:
             return self._kinds[Status.CHANGED if line.beside is not None else Status(line.status)]
         if line.since is None:

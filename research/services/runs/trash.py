@@ -601,7 +601,7 @@ def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
         run.topic = topic
         if run.status not in ENDED:
             words = _(
-                "Only failed and cancelled runs can be removed individually. This one is %(how)s."
+                "Only failed and cancelled runs can be removed individually. The status of this run is “%(how)s”."
             )
             raise InvalidValue(words % {"how": run.get_status_display()})
         marks = {name: getattr(topic, name) for name in ("owner", "sensitivity", "trust")}

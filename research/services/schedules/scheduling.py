@@ -372,12 +372,12 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     topic = schedule.topic
     why, smaller = forecasting.fit_of(topic)
     if why and smaller is None:
-        words = _("%(why)s, and the topic’s settings skip runs over the limit")
+        words = _("%(why)s, and the topic is set to skip runs over the limit")
         _skipped(schedule, slot, words % {"why": why}, warning=True)
         return None
     fields: dict[str, Any] = {"depth": topic.settings.depth}
     if smaller is not None:
-        said = _("This run was smaller than usual, to stay within the remaining budget: %(why)s")
+        said = _("This run was smaller than usual to stay within the remaining budget: %(why)s")
         fields = {**smaller, "warnings": [said % {"why": why}]}
     try:
         run: Run = Run.objects.start(

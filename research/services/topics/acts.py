@@ -121,7 +121,7 @@ ACTS: dict[str, TopicAct] = {
     ),
     "archive": TopicAct(
         _archive,
-        gettext_lazy("“%(topic)s” archived. Everything is kept, but it won’t run."),
+        gettext_lazy("“%(topic)s” archived. Everything is kept, but the topic won’t run."),
         gettext_lazy("This topic is already archived."),
         "unarchive",
         ngettext_lazy("Archived %(n)d topic.", "Archived %(n)d topics.", "n"),

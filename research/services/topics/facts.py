@@ -87,9 +87,9 @@ class FactRow:
             return ""
         headings: dict[str, str] = {
             TopicFact.RetiredAs.OUTRANKED: _("Not in the top 10 since Run #%(number)d"),
-            TopicFact.RetiredAs.GONE: _("No longer found by Run #%(number)d"),
+            TopicFact.RetiredAs.GONE: _("Not found since Run #%(number)d"),
         }
-        heading = headings.get(self.fact.retired_as, _("Replaced by Run #%(number)d"))
+        heading = headings.get(self.fact.retired_as, _("Replaced in Run #%(number)d"))
         return heading % {"number": self.fact.retired_run}
 
     @property

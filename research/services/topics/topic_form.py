@@ -248,8 +248,8 @@ class IntentFields(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
         help_text=gettext_lazy(
-            "For example, only prices, or a new competitor. Other changes are saved and listed in "
-            "the report with the reason. Leave empty to be notified about every change."
+            "For example, prices or a new competitor. Other changes are saved and listed in the "
+            "report, with the reason. Leave empty to be notified about every change."
         ),
     )
     tell_also = AlsoField(
@@ -293,7 +293,7 @@ class MonthFields(forms.Form):
         widget=forms.RadioSelect,
     )
     stale_days = forms.IntegerField(
-        label=gettext_lazy("Facts are stale after (days)"),
+        label=gettext_lazy("Facts become stale after (days)"),
         required=False,
         min_value=1,
         max_value=LONGEST_DAYS,

@@ -286,8 +286,8 @@ def _again(values: dict[str, int | str]) -> str:
     if not values["again"]:
         return ""
     said = ngettext(
-        "%(again)d known page was checked again and has nothing new.",
-        "%(again)d known pages were checked again and have nothing new.",
+        "%(again)d known page was checked again and contains nothing new.",
+        "%(again)d known pages were checked again and contain nothing new.",
         int(values["again"]),
     )
     return said % values
@@ -302,7 +302,7 @@ def _outcome(values: dict[str, int | str]) -> str:
         )
         return said % values
     if values["unread"]:
-        return _("No new pages were read %(since)s.") % values
+        return _("No new pages have been read %(since)s.") % values
     if values["known"]:
         said = ngettext(
             "Nothing new %(since)s. The searches found %(known)d page, which was already known.",

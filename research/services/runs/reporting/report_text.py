@@ -336,12 +336,12 @@ _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
 def _found(parts: Parts) -> str:
     """Return the heading of the findings.  If no page is about the topic, it says so."""
     if parts.is_in_passing:
-        return _("The pages mention it only in passing")
+        return _("Only mentioned in passing")
     return _("Findings")
 
 
 def _background(parts: Parts) -> list[str]:
-    return _section(_("Background not found by earlier runs"), parts.background)
+    return _section(_("New background information"), parts.background)
 
 
 def _more(lines: Sequence[str]) -> list[str]:

@@ -248,8 +248,8 @@ def _verdict(relation: str, pair: Pair) -> Verdict:
 
 def _failed(count: int, why: str) -> str:
     words = ngettext(
-        "The model gave no answer, so %(n)d sentence was compared with known facts by wording only: %(why)s",
-        "The model gave no answer, so %(n)d sentences were compared with known facts by wording only: %(why)s",
+        "The model gave no answer, so %(n)d sentence was compared with known facts by wording only. %(why)s",
+        "The model gave no answer, so %(n)d sentences were compared with known facts by wording only. %(why)s",
         count,
     )
     return words % {"n": count, "why": why}
@@ -382,7 +382,7 @@ def write(work: RunContext) -> StepResult:
         warning = _("Written without the model: %(why)s") % {"why": exc}
         work.run.warn(warning)
     except ProviderError as exc:
-        warning = _("The model failed, so the report was written without it: %(why)s") % {
+        warning = _("The model failed, so the report was written without it. %(why)s") % {
             "why": exc
         }
         work.run.warn(warning)
@@ -393,7 +393,7 @@ def write(work: RunContext) -> StepResult:
     output["fell_back"] = bool(warning)
     return StepResult(
         output,
-        detail=_("findings: %(findings)d, changes: %(listed)d, by %(by)s")
+        detail=_("findings: %(findings)d, changes: %(listed)d (%(by)s)")
         % {
             "findings": len(draft.findings),
             "listed": sum(1 for c in output["changes"] if c["status"] in _LISTED),

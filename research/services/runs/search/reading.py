@@ -366,7 +366,7 @@ def _warn_unread_pages(work: RunContext, wanted: int) -> None:
     if new > wanted:
         work.run.warn(
             _(
-                "The run read only %(read)d of %(all)d new pages because its limit is %(most)d pages. For the rest, it used the search snippets."
+                "The run read only %(read)d of %(all)d new pages because its page limit is %(most)d. For the rest, it used the search snippets."
             )
             % {"read": wanted, "all": new, "most": work.budget.pages}
         )

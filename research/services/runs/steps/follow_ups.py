@@ -421,7 +421,7 @@ def _summary_result(
 
 def _without_model(exc: Exception) -> str:
     told = {"why": shorten(str(exc), 300)}
-    return _("The model failed, so the summary note was written without it: %(why)s") % told
+    return _("The model failed, so the summary note was written without it. %(why)s") % told
 
 
 # --- the note's content ---

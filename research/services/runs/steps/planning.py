@@ -99,7 +99,7 @@ def load_memory(work: RunContext) -> StepResult:
     }
     return StepResult(
         output,
-        detail=_("current facts before this run: %(facts)d, seen URLs: %(seen)d, last run %(when)s")
+        detail=_("current facts before this run: %(facts)d, seen URLs: %(seen)d, last run: %(when)s")
         % {
             "facts": len(memory.facts),
             "seen": memory.seen_count,
@@ -157,7 +157,7 @@ def plan(work: RunContext) -> StepResult:
         work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
-        warning = _("The model couldn’t plan the queries, so 3 standard ones are used: %(why)s") % {
+        warning = _("The model couldn’t plan the queries, so 3 standard ones are used. %(why)s") % {
             "why": exc
         }
         work.run.warn(warning)

@@ -728,10 +728,10 @@ def _explored(work: RunContext, ended: list[Step]) -> StepResult:
 
 def _as_quick(work: RunContext, why: str) -> StepResult:
     """Record why there are no tracks. The next steps are those of a quick run."""
-    warning = _("The run continues as a quick run: %(why)s.") % {"why": why}
+    warning = _("The run continues as a quick run because %(why)s.") % {"why": why}
     work.run.warn(warning)
     return StepResult(
         TracksOutput(opened=[], why=why),
-        detail=_("continued as a quick run: %(why)s") % {"why": why},
+        detail=_("continued as a quick run because %(why)s") % {"why": why},
         warning=warning,
     )
