@@ -82,7 +82,7 @@ def show(reporter: pytest.TerminalReporter) -> None:
     if not lines:
         return
     reporter.section("attacks")
-    reporter.write_line(faults.machine())
+    reporter.write_line(f"Measured {faults.machine()}.")
     reporter.write_line(table(lines))
     if os.environ.get("BEACON_TEST_ATTACKS_WRITE"):
         faults.put(table(lines), BEGIN, END)

@@ -72,11 +72,11 @@ def _without_shared_start(names: list[str]) -> list[str]:
 
 
 def machine() -> str:
-    """Return when and where the figures were taken."""
+    """Return when and on which machine the figures were measured."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, {platform.system()} "
-        f"{platform.machine()}, Python {platform.python_version()}, load {load}"
+        f"on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC with {os.cpu_count()} cores "
+        f"({platform.system()} {platform.machine()}, Python {platform.python_version()}, load {load})"
     )
 
 
@@ -85,7 +85,7 @@ def put(table: str, begin: str, end: str) -> None:
     text = DOC.read_text(encoding="utf-8")
     before, rest = text.split(begin, 1)
     _old, after = rest.split(end, 1)
-    new = f"{begin}\nTaken {machine()}.\n\n{table}\n{end}"
+    new = f"{begin}\nMeasured {machine()}.\n\n{table}\n{end}"
     DOC.write_text(before + new + after, encoding="utf-8")
 
 
@@ -104,7 +104,7 @@ def _show(reporter: pytest.TerminalReporter, title: str, told: str, begin: str, 
         return
     minutes, seconds = divmod(round(time.monotonic() - _BEGAN), 60)
     reporter.section(title)
-    reporter.write_line(machine())
+    reporter.write_line(f"Measured {machine()}.")
     reporter.write_line(told)
     if os.environ.get("BEACON_TEST_FAULTS_WRITE"):
         put(f"`make faults` took {minutes} min {seconds} s.\n\n{told}", begin, end)
