@@ -89,7 +89,7 @@ def control_of(question: str, mode: str, hit: RecallHit) -> RatingControl | None
     if mode == "exact" or as_of.current() is not None or not ratings.can_be_rated(question):
         return None
     applied = hit.rating
-    own = None if applied is None or applied.is_cited else applied.rating
+    own = None if applied is None or applied.is_answer else applied
     return RatingControl.of(question, hit.record, own)
 
 

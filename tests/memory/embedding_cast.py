@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from memory.models import Note
-from memory.services.llm import embedders
+from memory.services.llm import connections
 from memory.services.search import embedding
 from memory.services.search.vectors import Unavailable, nearest
 from tests.providers.fakes import FakeEmbedder
@@ -16,7 +16,7 @@ from tests.providers.fakes import FakeEmbedder
 
 def use(monkeypatch: pytest.MonkeyPatch, embedder: FakeEmbedder | None) -> None:
     """Let this be the embedder."""
-    monkeypatch.setattr(embedders, "embedder", lambda **_more: embedder)
+    monkeypatch.setattr(connections, "embedder", lambda **_more: embedder)
     monkeypatch.setattr(embedding, "_nudge", lambda: None)
 
 

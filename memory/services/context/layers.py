@@ -27,8 +27,7 @@ from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names
 from memory.services.context import identity
 from memory.services.files.reading import files_of, index_of
 from memory.services.search.query import Filter, Question
-from memory.services.search.recall import RecallHit, recall_each
-from memory.services.search.retrievers import MEANING
+from memory.services.search.recall import MEANING, RecallHit, recall_each
 
 NEAREST = 15  # R219: the hits from which the prompt's notes are chosen
 LONGEST_MESSAGE = 2_000  # characters of a message that are used to choose notes

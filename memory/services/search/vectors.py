@@ -30,7 +30,7 @@ from beacon_site.net.errors import ProviderError, ended_within
 from beacon_site.providers.llm.base import MOST_DIMENSIONS, Embedder
 from beacon_site.text.cleaning import clean
 from memory.models.search_index import Embedding, Recalled
-from memory.services.llm import embedders
+from memory.services.llm import connections
 
 logger = structlog.get_logger(__name__)
 
@@ -244,7 +244,7 @@ REMEMBERED = 24 * 3600  # seconds for which a question's vector is cached
 # cosines of about 0, give or take a few hundredths.
 FURTHEST = 1.3  # a cosine of 0.155
 # longer than an endpoint may take, so that its error can be shown
-PATIENCE = embedders.ASKING_SECONDS + 1
+PATIENCE = connections.ASKING_SECONDS + 1
 # For a page or an agent, if the local model isn't loaded yet, which takes seconds. Tasks have time.
 STARTING_PATIENCE = 0.2
 # superseded records of a type that are compared, the most recently replaced first
@@ -309,9 +309,9 @@ def nearest_each(
     owner: Any, text: str, looks: Iterable[VectorQuery], limit: int
 ) -> list[list[Neighbor]] | Unavailable:
     """Return the result of `nearest()` for each look, but embed `text` only once. Never raises."""
-    embedder = embedders.embedder(for_question=True)
+    embedder = connections.embedder(for_question=True)
     if embedder is None:
-        return Unavailable(embedders.why_none())
+        return Unavailable(connections.why_no_embedder())
     asked = " ".join(clean(text)[0].split())[:LONGEST_QUESTION]
     if not asked or limit < 1:
         return [[] for _look in looks]
