@@ -28,8 +28,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import ended
-from beacon_site.text.messages import from_column
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
 from memory.pages.review import proposals

@@ -32,7 +32,7 @@ from beacon_site.providers.search.base import (
     SearchService,
     get_search,
 )
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import staff_only

@@ -28,7 +28,7 @@ from beacon_site.db.keyset import Page, page_of
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, in_brief, one_line, shorten, uuids_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, refused
 from memory.models import (

@@ -29,7 +29,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, refused
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins

@@ -25,7 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of
 from memory.models import BulkAct, Note, Observation, Revision, User

@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 from beacon_site.providers.llm.tokens import Size, counted, how_in_words
 from beacon_site.text.cleaning import clean, for_prompt, shorten
 from beacon_site.text.dates import named
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User, as_of
 from memory.models.notes import NoteQuerySet
 from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.injection import injection_reason
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import FileDraft, MemoryFile, Revision, Section, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked, MemoryRefused

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.dates import named
 from beacon_site.text.diff import Merge, edits, merge
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import MemoryFile, Revision
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.file_format import (

@@ -13,7 +13,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Note, Sensitivity
 from memory.models.errors import InvalidValue
 from memory.models.notes import (

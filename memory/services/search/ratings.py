@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.terms import query_terms
 from memory.models import Activity, Message, Rating, Session, User
 from memory.models.actors import Actor
