@@ -35,7 +35,7 @@ from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.services.files import mirror_folder
+from memory.services.files import mirror_disk
 from memory.services.llm import connections
 from memory.services.notes import maintenance
 from memory.services.records import invariants
@@ -313,7 +313,7 @@ def _mirror() -> Iterator[Part]:
         text = _("Stored in the database only (BEACON_MIRROR_DIR isn’t set).")
         yield Part(name, GOOD, text)
         return
-    problem, git_problem = mirror_folder.problems()
+    problem, git_problem = mirror_disk.problems()
     if problem:
         yield Part(
             name,

@@ -46,7 +46,7 @@ from memory.models.file_format import (
     with_line,
     with_summary,
 )
-from memory.services.files import sections, texts
+from memory.services.files import texts
 from memory.services.files.texts import (
     MOST_FACTS,
     CleanedText,
@@ -248,7 +248,7 @@ def _change(file: MemoryFile, new: NewText, act: Act) -> None:
     file.change(by=act.by, why=why, source=act.source, **fields)
     file.is_appended = False
     if act.tells_trash:
-        sections.follow(file, before, by=act.by, why=why, source=act.source)
+        texts.follow_removed(file, before, by=act.by, why=why, source=act.source)
 
 
 def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
