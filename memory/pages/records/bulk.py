@@ -31,7 +31,6 @@ from beacon_site.web.responses import next_of
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
@@ -391,7 +390,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
     wanted = []
     for change in found:
         record = held.get(change.record_id)
-        now = as_json(record.snapshot(*change.after)) if record else None
+        now = record.as_json(*change.after) if record else None
         if record is None or now != change.after:
             _leave(
                 act,
