@@ -55,7 +55,7 @@ def first_steps(user: User) -> list[dict[str, Any]]:
         return []
     topics: Any = Topic.objects.of(user).live()
     runs: Any = Run.objects.of(user).kept().filter(topic__trashed_at=None)
-    own = topics.exclude(title=sample.SAMPLE_TOPIC.title)
+    own = topics.exclude(title=sample.SAMPLE_TITLE)
     again = runs.filter(number__gte=2)
     found = User.objects.filter(pk=user.pk).values_list(
         Subquery(topics.order_by("created").values("slug")[:1]),

@@ -21,7 +21,8 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
 from beacon_site.embedded.places import BY_HAND
-from beacon_site.providers.llm.adapters import get_embedder, get_llm, local_is_installed
+from beacon_site.providers.llm import adapters
+from beacon_site.providers.llm.adapters import get_llm
 from beacon_site.providers.llm.base import (
     DEFAULT_EMBEDDING_MODEL,
     ENDPOINT,
@@ -424,14 +425,14 @@ def embedder(
     chosen = embedder_profile(rows)
     if chosen is not None and for_question:
         chosen = replace(chosen, timeout=min(chosen.timeout, ASKING_SECONDS), tries=1)
-    return get_embedder(chosen)
+    return adapters.get_embedder(chosen)
 
 
 def embedder_profile(rows: Mapping[str, Connection] | None = None) -> EmbedderProfile | None:
     """Return the profile that results from BEACON_EMBEDDINGS, the environment and Settings."""
     mode = settings.BEACON_EMBEDDINGS
     found = _embeddings_endpoint(rows) if mode in (AUTO, ENDPOINT) else None
-    if found is None and mode in (AUTO, LOCAL) and local_is_installed():
+    if found is None and mode in (AUTO, LOCAL) and adapters.local_is_installed():
         found = EmbedderProfile(LOCAL)
     return found
 

@@ -420,10 +420,11 @@ def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
     asked = answers[0].asked
     looks = (_look(one.asked) for one in answers)  # built only if vectors are compared
     depth = max(limit, DEPTH)
-    found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
-    if isinstance(found, vectors.Unavailable):
+    try:
+        found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
+    except vectors.Unavailable as exc:
         for one in answers:
-            one.notices.append(found.reason)
+            one.notices.append(str(exc))
         return
     for one, near in zip(answers, found, strict=True):
         one.near = near
