@@ -16,7 +16,12 @@ from research.claims.duplicates import near_duplicates
 from research.claims.selection import Finding, PageText, find
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-from beacon_site.providers.search.sample import SAMPLE_TOPIC, articles, read_article
+from beacon_site.providers.search.sample import (
+    SAMPLE_SETTINGS,
+    SAMPLE_TITLE,
+    articles,
+    read_article,
+)
 
 CHINESE = Path(__file__).resolve().parents[1] / "tests" / "data" / "chinese"
 
@@ -68,12 +73,12 @@ def main() -> None:
     """Print findings and times."""
     for batch in (1, 2, 3):
         print(f"sample, batch {batch}")
-        show(find(sample(batch), topic=SAMPLE_TOPIC.title, focus=SAMPLE_TOPIC.focus))
+        show(find(sample(batch), topic=SAMPLE_TITLE, focus=SAMPLE_SETTINGS["focus"]))
     for batch in (1, 2):
         print(f"chinese, batch {batch}")
         show(find(chinese(batch), topic="固态电池"))
     pages = long_pages(24, 10_000)
-    print(f"find, 24 pages of 10 kB: {timed(lambda: find(pages, topic=SAMPLE_TOPIC.title)):.2f} s")
+    print(f"find, 24 pages of 10 kB: {timed(lambda: find(pages, topic=SAMPLE_TITLE)):.2f} s")
     many = long_pages(40, 20_000)
     print(f"near_duplicates, 40 pages of 20 kB: {timed(lambda: near_duplicates(many)):.2f} s")
 

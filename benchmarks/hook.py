@@ -100,10 +100,10 @@ def give_vectors(owner: Any, texts: list[str]) -> None:
     from django.db import connection
 
     from memory.models import Embedding, EmbeddingDue, Note
-    from memory.services.llm import embedders
+    from memory.services.llm import connections
     from memory.services.search import vectors
 
-    embedder = embedders.embedder()
+    embedder = connections.embedder()
     assert embedder is not None
     real = np.array(embedder.embed(texts[:EMBEDDED]))
     chance = np.random.default_rng(7)

@@ -206,9 +206,9 @@ class MiniLm:
         """Stack the vectors that the space has."""
         import numpy as np
 
-        from memory.services.llm import embedders
+        from memory.services.llm import connections
 
-        self.embedder = embedders.embedder()
+        self.embedder = connections.embedder()
         self.ids = [doc["id"] for doc in docs if doc["id"] in self.space.vectors]
         self.matrix = np.array([self.space.vectors[name] for name in self.ids], dtype=np.float32)
 

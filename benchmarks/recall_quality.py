@@ -80,12 +80,12 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _told(sets: dict[str, Path]) -> int:
     from django.core.management import call_command
 
-    from memory.services.llm import embedders
+    from memory.services.llm import connections
     from memory.services.search import embedding
 
     embedding._nudge = lambda: None  # no worker runs here
     call_command("vectors")
-    used = embedders.embedder()
+    used = connections.embedder()
     print(f"Embedder: {used.model if used else 'none'}")
     if missing():
         print(f"Not installed, left out: {', '.join(missing())}")

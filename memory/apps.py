@@ -23,7 +23,7 @@ class MemoryConfig(AppConfig):
         from memory.models import accounts, files, remembered, search_index, topics
         from memory.services import topic_memory
         from memory.services.context import identity
-        from memory.services.files import agent_folders, mirror, mirror_folder, reading
+        from memory.services.files import agent_folders, mirror, mirror_disk, reading
         from memory.services.records import traces
         from memory.services.review import contradictions
         from memory.services.search import bm25, embedding
@@ -42,7 +42,7 @@ class MemoryConfig(AppConfig):
         accounts.LAST_ACTS += [
             topic_memory.delete_copies,
             jobs.forget_owner,
-            mirror_folder.forget,
+            mirror_disk.forget,
             people.sweep,
         ]
         memory_kinds.register_kinds()

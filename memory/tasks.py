@@ -27,7 +27,7 @@ from memory.models.remembered import TRASH_DAYS
 from memory.pages.records import bulk
 from memory.services import backups, topic_memory
 from memory.services.content import items as content_services
-from memory.services.files import agent_folders, mirror, mirror_folder
+from memory.services.files import agent_folders, mirror, mirror_disk
 from memory.services.files import condensing as file_condensing
 from memory.services.library import folder as library_folder
 from memory.services.notes import maintenance
@@ -159,7 +159,7 @@ def follow_mirror() -> None:
 
 def _mirror_is_settled() -> bool:
     # A network folder can hang, and the beat would hang with it.
-    return mirror_folder.is_in_data_folder() and mirror.is_settled()
+    return mirror_disk.is_in_data_folder() and mirror.is_settled()
 
 
 FINDS_NOTHING["memory.tasks.follow_mirror"] = _mirror_is_settled

@@ -34,7 +34,7 @@ LIBRARIES = (
 MODULES = (
     "anyio._backends._asyncio", "beacon_site.celery", "django.contrib.messages.storage.session",
     "django.contrib.sessions.serializers", "gunicorn.glogging", "research.mcp.beside_pages",
-    "research.mcp.web", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl",
+    "research.mcp.server", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl",
 )  # fmt: skip
 MALLOPT_ARENA_MAX, MOST_ARENAS = -8, 2  # glibc's constant, and as in runner.ONE_HEAP
 

@@ -1,4 +1,4 @@
-"""Messages that rows can store without a language: a code and its parameters.
+"""Messages that rows can store without a language (a code and its parameters), and their numbers.
 
 `gettext` and `ngettext` here are used like Django's, but what they return remembers the message and
 its parameters, also through `%`, `+` and an exception. A `MessageField` or `MessagesField`
@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.utils import translation
+from django.utils.formats import number_format
 
 Stored = str | dict[str, Any]
 CODE, PLURAL, COUNT, WITH, PARTS, DECIMAL = "code", "plural", "n", "with", "parts", "decimal"
@@ -57,6 +58,11 @@ def gettext(message: str) -> str:
 def ngettext(singular: str, plural: str, number: int) -> str:
     stored = {CODE: singular, PLURAL: plural, COUNT: number}
     return Message(translation.ngettext(singular, plural, number), stored)
+
+
+def grouped(number: int) -> str:
+    """Return 12345 as people of the current language write it: "12,345", in German "12.345"."""
+    return number_format(number, force_grouping=True)
 
 
 def as_column(text: Message) -> str:

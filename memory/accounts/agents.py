@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.embedded import places
 from beacon_site.text.cleaning import clean
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.accounts.tokens import mcp_url
 from memory.models import Activity, Agent, User
 from memory.models.actors import Actor

@@ -1,4 +1,4 @@
-"""API tokens: creating, finding and revoking them.
+"""API tokens: creating, finding and revoking them, and counting their requests.
 
 Only a token's hash is stored, and its text is shown once.  REST and MCP use the same `find`, so a revoked
 or expired token stops working everywhere immediately.
@@ -6,20 +6,28 @@ or expired token stops working everywhere immediately.
 
 from __future__ import annotations
 
+import functools
 import secrets
+import threading
+import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+import redis
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
+from beacon_site.text.messages import grouped
 from memory.models import Activity, Agent, ApiToken, Invitation, Topic, User
 from memory.models.accounts import LONGEST_NAME
 from memory.models.actors import Actor
@@ -135,7 +143,7 @@ def find(text: str, *, at_mcp: bool = False) -> ApiToken | None:
         return None
     now = timezone.now()
     kind = Q(grant__access_until__gt=now) if is_granted else Q(grant=None)
-    known = ApiToken.objects.usable(now).filter(kind, hash=Invitation.hash_of(text))
+    known = ApiToken.objects.usable(now).with_text(text).filter(kind)
     token = known.select_related("agent__owner", "grant").first()
     if token is not None and is_granted and not (at_mcp and is_mcp_url(token.grant.resource)):
         return None
@@ -162,6 +170,80 @@ def revoke(token: ApiToken, *, by: Actor) -> bool:
 
 def _invalid(field: str, text: str) -> InvalidValue:
     return InvalidValue(text, errors={field: [text]})
+
+
+# --- rate limit per token (BEACON_API_REQUESTS_PER_MINUTE) ---
+
+logger = structlog.get_logger(__name__)
+
+WINDOW = 60  # seconds
+WITHOUT_REDIS = (
+    10.0  # seconds before Redis is tried again after a failure, since a timeout costs 0.3 s
+)
+
+
+class _Here:
+    """Counts in this process, used while Redis is unavailable."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._window = 0
+        self.until = 0.0  # monotonic time until which Redis isn't tried
+
+    def count(self, key: str, window: int) -> int:
+        """Return the number of requests of `key` in this window, including this one."""
+        with self._lock:
+            if window != self._window:
+                self._counts.clear()
+                self._window = window
+            self._counts[key] += 1
+            return self._counts[key]
+
+
+_here = _Here()
+
+
+def count_request(token: ApiToken) -> int:
+    """Count a request. Return the seconds to wait if the token is over its limit per minute, else 0."""
+    window, gone = divmod(int(time.time()), WINDOW)
+    is_over = _count(token.hash[:32], window) > settings.BEACON_API_REQUESTS_PER_MINUTE
+    return WINDOW - gone if is_over else 0
+
+
+def too_many(seconds: int) -> str:
+    """Return the message for a request over the limit."""
+    words = _(
+        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
+    )
+    return words % {"most": grouped(settings.BEACON_API_REQUESTS_PER_MINUTE), "seconds": seconds}
+
+
+def _count(key: str, window: int) -> int:
+    if time.monotonic() >= _here.until:
+        try:
+            return _count_in_redis(f"beacon:api-requests:{key}:{window}")
+        except RedisError as exc:
+            _here.until = time.monotonic() + WITHOUT_REDIS
+            logger.warning("rate limit counted per process", error=type(exc).__name__)
+    return _here.count(key, window)
+
+
+def _count_in_redis(name: str) -> int:
+    """Count in one round trip; the key has its window in its name, so its expiry can be set each
+    time.
+    """
+    with _client(str(settings.CACHES["default"]["LOCATION"])).pipeline() as together:
+        together.incr(name)
+        together.expire(name, 2 * WINDOW)
+        number, _is_set = together.execute()
+    return int(number)
+
+
+@functools.cache
+def _client(address: str) -> redis.Redis:
+    """Return this process's Redis client: the cache's own needs three round trips to count."""
+    return redis.Redis.from_url(address, socket_connect_timeout=0.3, socket_timeout=0.3)
 
 
 # --- the MCP server, for which apps are granted tokens ---

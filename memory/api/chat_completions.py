@@ -40,7 +40,7 @@ from beacon_site.providers.llm.openai_reply import (
 )
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.accounts.tokens import CHAT
 from memory.api import frame
 from memory.api.auth import Bearer, Caller

@@ -8,12 +8,9 @@ the answer names the fields.  Keys and passwords are replaced by their kind, and
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -22,9 +19,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-import redis
-import structlog
-from django.conf import settings
 from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils.datastructures import MultiValueDict
@@ -34,12 +28,12 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 from ninja.parser import Parser
 from pydantic import BaseModel, ConfigDict, Field
-from redis.exceptions import RedisError
 
 from beacon_site.db.advisory_locks import LockId, try_lock_until_commit
 from beacon_site.text import secret_scanner
 from beacon_site.text.cleaning import clean, one_line
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
+from memory.accounts import tokens
 from memory.api import problems
 from memory.api import shown as api_shown
 from memory.api.auth import ADMIN, Caller, authenticated
@@ -324,76 +318,13 @@ def _again(known: ApiAnswer, same: str) -> HttpResponse:
     return response
 
 
-# --- rate limit per token (BEACON_API_REQUESTS_PER_MINUTE) ---
-
-logger = structlog.get_logger(__name__)
-
-WINDOW = 60  # seconds
-WITHOUT_REDIS = (
-    10.0  # seconds before Redis is tried again after a failure, since a timeout costs 0.3 s
-)
-
-
-class _Here:
-    """Counts in this process, used while Redis is unavailable."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._window = 0
-        self.until = 0.0  # monotonic time until which Redis isn't tried
-
-    def count(self, key: str, window: int) -> int:
-        """Return the number of requests of `key` in this window, including this one."""
-        with self._lock:
-            if window != self._window:
-                self._counts.clear()
-                self._window = window
-            self._counts[key] += 1
-            return self._counts[key]
-
-
-_here = _Here()
+# --- rate limit per token ---
 
 
 def check(caller: Caller) -> None:
     """Count a request.  Raises Problem (429) with Retry-After over the limit per minute."""
-    most = settings.BEACON_API_REQUESTS_PER_MINUTE
-    window, gone = divmod(int(time.time()), WINDOW)
-    if _count(caller.token.hash[:32], window) <= most:
-        return
-    words = _(
-        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
-    )
-    told = {"most": grouped(most), "seconds": WINDOW - gone}
-    raise Problem(429, words % told, headers={"Retry-After": str(WINDOW - gone)})
-
-
-def _count(key: str, window: int) -> int:
-    if time.monotonic() >= _here.until:
-        try:
-            return _count_in_redis(f"beacon:api-requests:{key}:{window}")
-        except RedisError as exc:
-            _here.until = time.monotonic() + WITHOUT_REDIS
-            logger.warning("rate limit counted per process", error=type(exc).__name__)
-    return _here.count(key, window)
-
-
-def _count_in_redis(name: str) -> int:
-    """Count in one round trip; the key has its window in its name, so its expiry can be set each
-    time.
-    """
-    with _client(str(settings.CACHES["default"]["LOCATION"])).pipeline() as together:
-        together.incr(name)
-        together.expire(name, 2 * WINDOW)
-        number, _is_set = together.execute()
-    return int(number)
-
-
-@functools.cache
-def _client(address: str) -> redis.Redis:
-    """Return this process's Redis client: the cache's own needs three round trips to count."""
-    return redis.Redis.from_url(address, socket_connect_timeout=0.3, socket_timeout=0.3)
+    if seconds := tokens.count_request(caller.token):
+        raise Problem(429, tokens.too_many(seconds), headers={"Retry-After": str(seconds)})
 
 
 # --- requests and answers ---

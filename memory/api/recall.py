@@ -22,6 +22,7 @@ from memory.api.review import check_unreviewed
 from memory.api.shown import Moment, as_it_was, moment, one_of, shows
 from memory.models import Rating, Trust, Use
 from memory.models.as_of import AS_OF_WORDS
+from memory.models.errors import InvalidValue
 from memory.models.ratings import LONGEST_REASON
 from memory.services.notes.saving import lowest_trust
 from memory.services.search import names, ratings
@@ -170,13 +171,13 @@ def _recalled(caller: Caller, wanted: RecallQuery) -> RecalledOut | GroupedOut:
 
 
 def _check_asked(wanted: RecallQuery) -> None:
-    """Raise Problem (422) for an empty search: use the lists instead."""
+    """Raise InvalidValue for an empty search: use the lists instead."""
     narrow = (wanted.q.strip(), wanted.type, wanted.category, wanted.kind, wanted.topic)
     if not any((*narrow, wanted.after, wanted.before, wanted.by_category)):
         words = _(
             "Add something to search for: words in q, or a type, category, kind, topic or time."
         )
-        raise Problem(422, words, errors={"q": [words]})
+        raise InvalidValue(words, errors={"q": [words]})
 
 
 def _page(caller: Caller, wanted: RecallQuery, how: Any) -> RecallPage:

@@ -115,6 +115,10 @@ class TokenQuerySet(models.QuerySet["ApiToken"]):
         unexpired = Q(expires_at=None) | Q(expires_at__gt=at or timezone.now())
         return self.connected().filter(unexpired, revoked_at=None, agent__owner__is_active=True)
 
+    def with_text(self, text: str) -> TokenQuerySet:
+        """Keep the token with this text, of which only the hash is stored."""
+        return self.filter(hash=Invitation.hash_of(text))
+
     def connected(self) -> TokenQuerySet:
         """Leave out those of apps that were allowed, but haven't exchanged their code yet."""
         return self.filter(Q(grant=None) | Q(grant__access_until__isnull=False))

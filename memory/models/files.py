@@ -482,7 +482,7 @@ class MirroredFile(models.Model):
 class FileEntry(Remembered):
     """A whole section that a change removed from a file: its heading path and text.
 
-    Created in the transaction that saves the file (`memory.services.files.sections`). `removed_in` is the
+    Created in the transaction that saves the file (`memory.services.files.texts`). `removed_in` is the
     first version without it, so the version before says where it was. After a restore the row only
     records that it was restored. The file holds the text.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from collections.abc import Mapping
+from typing import ClassVar
 
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
@@ -60,6 +60,13 @@ class HasSecret(models.Model):
         return bool(self.secret) and not self.reveal_secret()
 
 
+class ConnectionQuerySet(models.QuerySet["Connection"]):
+    def by_name(self, kinds: Mapping[str, str]) -> dict[str, Connection]:
+        """Return a row for each name, an unsaved one of its kind if there is none: one query."""
+        rows = {row.name: row for row in self.filter(name__in=kinds)}
+        return {name: rows.get(name) or Connection(kind=kinds[name], name=name) for name in kinds}
+
+
 class Connection(HasSecret):
     """An outside service, with its URL and its key.
 
@@ -78,6 +85,8 @@ class Connection(HasSecret):
     profile = models.JSONField(default=dict, blank=True)
     prices = models.JSONField(default=dict, blank=True)
     updated = models.DateTimeField(auto_now=True)
+
+    objects: ClassVar[ConnectionQuerySet] = ConnectionQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         constraints = [
@@ -102,14 +111,3 @@ class OwnKey(HasSecret):
 
     def __str__(self) -> str:
         return f"key of {self.owner}"
-
-
-def stored_price(value: Any) -> Decimal | None:
-    """Return a stored price as an amount; None if the price is unknown."""
-    if value is None or value == "":
-        return None
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() and amount >= 0 else None

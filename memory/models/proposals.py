@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site.text.cleaning import shorten
+from memory.models.actors import Actor
 from memory.models.history import Activity, OwnedQuerySet
 
 PROPOSAL_LIFETIME = timedelta(days=30)
@@ -103,6 +104,12 @@ class Proposal(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("memory:proposal", args=[self.pk])
+
+    @property
+    def writer(self) -> Actor:
+        """Return who proposed it."""
+        kind, _colon, name = self.actor.partition(":")
+        return Actor(kind, name)
 
     @classmethod
     def forget(cls, which: models.Q) -> None:

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 from django.db import models
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from memory.models.chat import Message
 from memory.models.history import OwnedQuerySet
 
 MOST_RATINGS = 5_000  # of one owner
 LONGEST_QUESTION = 1_000  # characters
 LONGEST_REASON = 300  # characters
+# A rated record's score is multiplied by this. What a rated answer cites moves less.
+USEFUL, NOT_USEFUL = 1.5, 0.5
+CITED_USEFUL, CITED_NOT_USEFUL = 1.2, 0.8
+
+
+def can_be_rated(question: str) -> bool:
+    """Whether results for these words can be rated."""
+    return len(question) <= LONGEST_QUESTION and any(sign.isalnum() for sign in question)
+
+
+def key_of(terms: Collection[str], language: str) -> str:
+    """Return the key of a question: the same for the same words in any order; "" for none."""
+    if not terms:
+        return ""
+    words = " ".join(sorted(set(terms)))
+    return hashlib.sha256(f"{language}\n{words}".encode()).hexdigest()
 
 
 class RatingQuerySet(OwnedQuerySet):
     def old(self) -> Self:
         """Keep the ratings past their retention."""
         return self.filter(created__lte=timezone.now() - Rating.LIFETIME)
+
+    def by_record(
+        self, question: str, terms: Collection[str], language: str
+    ) -> dict[uuid.UUID, Rating]:
+        """Return the latest rating for a question by record: one query, and one more for answers.
+
+        A rating of a record wins over that of an answer which cites it.
+        """
+        if not can_be_rated(question) or not terms:
+            return {}
+        rows: list[Rating] = list(self.filter(key=key_of(terms, language)).order_by("created"))
+        answers = [one for one in rows if one.is_answer]
+        cited: dict[uuid.UUID, Rating] = {}
+        if answers:
+            told = answers_of(answers[0].owner_id, answers).values_list(
+                "session", "position", "cites"
+            )
+            cites = {(session, position): ids for session, position, ids in told}
+            for one in answers:
+                for cite in cites.get((one.record_id, one.position), []):
+                    cited[uuid.UUID(cite["id"])] = one
+        return cited | {one.record_id: one for one in rows if not one.is_answer}
+
+
+def answers_of(owner: Any, rated: Iterable[Rating]) -> models.QuerySet[Message]:
+    """Return the owner's rated answers, without those of sessions in Trash."""
+    wanted = models.Q(pk=None)
+    for one in rated:
+        wanted |= models.Q(session=one.record_id, position=one.position)
+    return Message.objects.filter(wanted, session__owner=owner, session__trashed_at=None)
 
 
 class Rating(models.Model):
@@ -71,6 +121,39 @@ class Rating(models.Model):
     @property
     def is_useful(self) -> bool:
         return self.value == self.Value.USEFUL
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether an answer was rated, which moves the records that it cites."""
+        return self.position > 0
+
+    @property
+    def factor(self) -> float:
+        """Return what the scores of the records are multiplied by."""
+        if self.is_answer:
+            return CITED_USEFUL if self.is_useful else CITED_NOT_USEFUL
+        return USEFUL if self.is_useful else NOT_USEFUL
+
+    @property
+    def boost(self) -> str:
+        """Return the explanation of the ranking."""
+        agent = self.agent
+        told = {"day": date_format(timezone.localtime(self.created), "j F Y"), "who": agent}
+        if self.is_answer and self.is_useful:
+            words = gettext("Cited in an answer to this question that was rated useful on %(day)s")
+        elif self.is_answer:
+            words = gettext(
+                "Cited in an answer to this question that was rated not useful on %(day)s"
+            )
+        elif agent and self.is_useful:
+            words = gettext("Rated useful for this question by %(who)s on %(day)s")
+        elif agent:
+            words = gettext("Rated not useful for this question by %(who)s on %(day)s")
+        elif self.is_useful:
+            words = gettext("Rated useful for this question on %(day)s")
+        else:
+            words = gettext("Rated not useful for this question on %(day)s")
+        return words % told
 
     @property
     def agent(self) -> str:

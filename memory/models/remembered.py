@@ -184,6 +184,10 @@ class Remembered(models.Model):
         """Return the named fields (default: all revised ones) of this instance."""
         return {name: getattr(self, name) for name in fields or self.REVISED}
 
+    def as_json(self, *fields: str) -> dict[str, Any]:
+        """Return the snapshot as revisions store it."""
+        return as_json(self.snapshot(*fields))
+
     @property
     def is_for_agents(self) -> bool:
         """Whether agents can see it: it isn't paused, and neither it nor its topic is sensitive or

@@ -23,7 +23,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site import health
 from beacon_site.providers.llm.tokens import counted, how_in_words
 from beacon_site.text.cleaning import clean, in_brief, shorten, uuid_of, uuids_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to
 from memory.accounts.agents import agents_of

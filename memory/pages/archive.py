@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.embedded.places import BY_HAND
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_to, staff_only
 from memory.accounts.archive import jobs

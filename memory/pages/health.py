@@ -35,8 +35,8 @@ from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.services.files import mirror_folder
-from memory.services.llm import connections, embedders
+from memory.services.files import mirror_disk
+from memory.services.llm import connections
 from memory.services.notes import maintenance
 from memory.services.records import invariants
 from memory.services.search import embedding, vectors
@@ -193,9 +193,9 @@ def _model() -> Part:
 
 def _vectors(rows: Mapping[str, Connection]) -> Part:
     """Judge the embedder by its last use, and whether the database can compare vectors."""
-    name, embedder = _("Embeddings"), embedders.embedder(rows=rows)
+    name, embedder = _("Embeddings"), connections.embedder(rows=rows)
     if embedder is None:
-        return Part(name, GOOD, embedders.why_none())
+        return Part(name, GOOD, connections.why_no_embedder())
     found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
     text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
@@ -313,7 +313,7 @@ def _mirror() -> Iterator[Part]:
         text = _("Stored in the database only (BEACON_MIRROR_DIR isn’t set).")
         yield Part(name, GOOD, text)
         return
-    problem, git_problem = mirror_folder.problems()
+    problem, git_problem = mirror_disk.problems()
     if problem:
         yield Part(
             name,

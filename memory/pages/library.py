@@ -224,7 +224,7 @@ def library_list(request: BeaconRequest) -> HttpResponse:
     context: dict[str, Any] = {"bar": bar, "query": query, "watched": settings.BEACON_LIBRARY_DIR}
     if query:
         found = library_services.find(request.user, query, limit=MOST_FOUND, among=documents)
-        context["found"] = [(one.document, marked(one.passage, query)) for one in found]
+        context["found"] = [(one, marked(passage, query)) for one, passage, _score in found]
     else:
         context |= _page(request, documents)
     if request.htmx and request.htmx.target == "documents":

@@ -24,7 +24,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of, own_or_404, redirect_back
 from memory.models import Message, Rating, User, as_of, origins
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.ratings import LONGEST_REASON
+from memory.models.ratings import LONGEST_REASON, can_be_rated
 from memory.pages.shared.undo import act, offer, undoes
 from memory.services.search import ratings
 from memory.services.search.kinds import KINDS
@@ -86,10 +86,10 @@ class RatingControl:
 
 def control_of(question: str, mode: str, hit: RecallHit) -> RatingControl | None:
     """Return the control of a result; None if ratings don't change this search."""
-    if mode == "exact" or as_of.current() is not None or not ratings.can_be_rated(question):
+    if mode == "exact" or as_of.current() is not None or not can_be_rated(question):
         return None
     applied = hit.rating
-    own = None if applied is None or applied.is_cited else applied.rating
+    own = None if applied is None or applied.is_answer else applied
     return RatingControl.of(question, hit.record, own)
 
 

@@ -25,7 +25,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import clean, one_line, uuid_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of, redirect_back, redirect_to
 from memory.models import (

@@ -14,7 +14,7 @@ from django.db.models.functions import Collate
 
 from beacon_site.text.cleaning import clean, is_visible
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.actors import Actor
 from memory.models.content import MOST_KEY, MOST_VALUE, ScratchpadQuerySet

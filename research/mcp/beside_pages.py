@@ -48,7 +48,7 @@ def on_starting(server: Any) -> None:
     if not settings.BEACON_MCP_PORT:
         web_server.load(server)
         return
-    web_server.load(server, "research.mcp.web")
+    web_server.load(server, "research.mcp.server")
     _listener = _opened()
 
 
@@ -67,7 +67,7 @@ def worker_exit(server: Any, worker: Any) -> None:
 
 
 def _serve(worker: Any) -> None:
-    from research.mcp import web
+    from research.mcp import server
 
     listener, is_told = _listener, False
     while listener is None and worker.alive:
@@ -89,16 +89,16 @@ def _serve(worker: Any) -> None:
 
     logger.info("mcp listening", port=settings.BEACON_MCP_PORT)
     try:
-        asyncio.run(web.made(Beside).serve(sockets=[listener]))
+        asyncio.run(server.made(Beside).serve(sockets=[listener]))
     except Exception:
         logger.exception("mcp failed")
         worker.alive = False  # this process ends as after a signal, and another starts
 
 
 def _opened() -> socket.socket | None:
-    from research.mcp import web
+    from research.mcp import server
 
     try:
-        return web.listening(settings.BEACON_BIND, settings.BEACON_MCP_PORT)
+        return server.listening(settings.BEACON_BIND, settings.BEACON_MCP_PORT)
     except OSError:
         return None

@@ -32,7 +32,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.text.cleaning import cell, csv_line, in_brief, plain
 from beacon_site.text.dates import in_utc
 from beacon_site.text.diff import Row, diff, folded
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back
 from memory.models import Remembered, Revision, User

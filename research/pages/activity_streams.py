@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from beacon_site.db.message_fields import MessageField, containing
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
 from memory.pages.chat import call_in_words

@@ -28,8 +28,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from beacon_site.providers.search import sample
 from beacon_site.text.cleaning import ended
-from beacon_site.text.messages import from_column
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import from_column, grouped
 from beacon_site.web.http import BeaconRequest
 from memory.models import ApiToken, ModelCall, Note, Observation, Topic, User
 from memory.pages.review import proposals
@@ -56,7 +55,7 @@ def first_steps(user: User) -> list[dict[str, Any]]:
         return []
     topics: Any = Topic.objects.of(user).live()
     runs: Any = Run.objects.of(user).kept().filter(topic__trashed_at=None)
-    own = topics.exclude(title=sample.SAMPLE_TOPIC.title)
+    own = topics.exclude(title=sample.SAMPLE_TITLE)
     again = runs.filter(number__gte=2)
     found = User.objects.filter(pk=user.pk).values_list(
         Subquery(topics.order_by("created").values("slug")[:1]),

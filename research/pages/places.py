@@ -24,7 +24,7 @@ from django.views.decorators.http import require_POST
 
 from beacon_site import health
 from beacon_site.embedded.places import BY_HAND
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back
 from memory.models import MemoryFile, SavedView, Topic, User, as_of

@@ -38,7 +38,7 @@ from rapidfuzz import fuzz, process
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.db.message_fields import containing
 from beacon_site.text.cleaning import normal_title
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Source, Topic, TopicFact, User
 from memory.pages.shared.filter_bar import Choice, Facet
 from research.models import DeltaItem, Report, Run, TopicSettings

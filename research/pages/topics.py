@@ -100,7 +100,7 @@ def topics(request: BeaconRequest) -> HttpResponse:
         "next_cursor": page.next_cursor,
         "total": total,
         "filters": bar.state,
-        "sample_title": sample.SAMPLE_TOPIC.title,
+        "sample_title": sample.SAMPLE_TITLE,
     }
     if request.htmx:
         return render(request, "research/_topics.html", context)

@@ -28,7 +28,7 @@ from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
 from memory.services.observations.saving import Line, remember_lines
 from research.api.joined import api
-from research.mcp.web import MOST_BYTES
+from research.mcp.server import MOST_BYTES
 from research.models import Run
 from research.services.facts.correcting import MOST_FACTS
 from tests.api.cast import Program, problem

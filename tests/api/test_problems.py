@@ -9,6 +9,7 @@ from django.db import OperationalError
 from django.test import Client
 from redis.connection import Connection
 
+from memory.accounts import tokens
 from memory.api import frame
 from memory.api import notes as notes_api
 from memory.api.auth import caller_of
@@ -138,7 +139,7 @@ def test_too_many_requests_are_told_when_to_come_again(agent: Program, settings:
 def test_a_request_is_counted_in_one_round_trip(
     agent: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame, "_here", frame._Here())
+    monkeypatch.setattr(tokens, "_here", tokens._Here())
     frame.check(caller_of(agent.token))  # connects
     sent: list[Any] = []
     send = Connection.send_packed_command
@@ -156,7 +157,7 @@ def test_a_request_is_counted_in_one_round_trip(
 def test_without_redis_each_process_counts_by_itself(
     agent: Program, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame, "_here", frame._Here())
+    monkeypatch.setattr(tokens, "_here", tokens._Here())
     settings.BEACON_API_REQUESTS_PER_MINUTE = 2
     settings.CACHES = {
         "default": {

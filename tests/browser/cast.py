@@ -120,7 +120,7 @@ def sample_topic(owner: Any) -> dict[str, str]:
         while Run.objects.filter(pk=run.pk).unfinished().exists():
             time.sleep(0.1)
         found[f"report {number}"] = run_url(run)
-    assert topic.title == sample.SAMPLE_TOPIC.title
+    assert topic.title == sample.SAMPLE_TITLE
     return found | {"sample": topic.slug}
 
 

@@ -265,9 +265,9 @@ def token_hash(patch: Patch) -> None:
 
 def rate_limit(patch: Patch) -> None:
     """Count no requests."""
-    from memory.api import frame
+    from memory.accounts import tokens
 
-    _everywhere(patch, frame.check, lambda caller: None)
+    patch.setattr(tokens, "count_request", lambda token: 0)
 
 
 def sign_ins(patch: Patch) -> None:

@@ -8,15 +8,15 @@ import pytest
 from django.db import connection
 
 from memory.models import Note
-from memory.services.llm import embedders
+from memory.services.llm import connections
 from memory.services.search import embedding
-from memory.services.search.vectors import Unavailable, nearest
+from memory.services.search.vectors import Neighbor, Unavailable, VectorQuery, nearest_each
 from tests.providers.fakes import FakeEmbedder
 
 
 def use(monkeypatch: pytest.MonkeyPatch, embedder: FakeEmbedder | None) -> None:
     """Let this be the embedder."""
-    monkeypatch.setattr(embedders, "embedder", lambda **_more: embedder)
+    monkeypatch.setattr(connections, "embedder", lambda **_more: embedder)
     monkeypatch.setattr(embedding, "_nudge", lambda: None)
 
 
@@ -27,10 +27,20 @@ def note(owner: Any, content: str, **more: Any) -> Note:
     return made
 
 
+def nearest(
+    owner: Any, text: str, types: list[str], limit: int, **more: Any
+) -> list[Neighbor] | Unavailable:
+    """The records nearest to a text, or why there is no vector search."""
+    try:
+        return nearest_each(owner, text, [VectorQuery(tuple(types), **more)], limit)[0]
+    except Unavailable as exc:
+        return exc
+
+
 def near(owner: Any, text: str, **more: Any) -> list[Any]:
     """The ids of the notes nearest to a text; the lane must be there."""
     found = nearest(owner, text, ["note"], more.pop("limit", 10), **more)
-    assert not isinstance(found, Unavailable), found.reason
+    assert not isinstance(found, Unavailable), found
     return [one.id for one in found]
 
 

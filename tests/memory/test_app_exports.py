@@ -716,7 +716,7 @@ def test_folders_tags_and_descriptions_of_bookmarks_are_kept_and_found(
     ]
     take_in(alice, tmp_path / "bookmarks.html")
     for words in ("fortnight", "spring tide", "water"):
-        assert "Tides" in [one.document.title for one in find(alice, words)]
+        assert "Tides" in [document.title for document, *_more in find(alice, words)]
 
 
 def test_changed_tags_of_a_bookmark_reach_its_document(alice: User, tmp_path: Path) -> None:

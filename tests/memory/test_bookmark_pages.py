@@ -99,7 +99,7 @@ def test_the_pages_of_bookmarks_are_fetched_if_chosen_and_only_once(
 
     assert (job.state, job.result["fetched"], job.result["failed"]) == (State.DONE, 2, [])
     assert sorted(asked(site)) == ["/tides", "/wind"]
-    [found] = [one.document for one in find(alice, "fortnight moon")]
+    [found] = [document for document, *_more in find(alice, "fortnight moon")]
     assert found.title == "Bookmark 0" and "Tags: sea" in found.text
     assert found.media_type == "text/html" and found.trust == "external"
 

@@ -255,9 +255,7 @@ def test_a_kind_without_an_address_means_its_usual_one(db: None) -> None:
 def test_a_services_last_test_is_kept_until_its_key_changes(admin: User) -> None:
     row = Connection(kind="search", name="brave")
     connections.save(row, by=admin, new_secret=KEY)
-    connections.keep_search_test(
-        connections.search_profile("brave"), ProbeResult(False, "refused", 9)
-    )
+    connections.keep_test(connections.stored("brave"), ProbeResult(False, "refused", 9))
     assert not connections.last_found(connections.stored("brave"))["is_stale"]
 
     connections.save(connections.stored("brave"), by=admin, new_secret="BSA-another-key")

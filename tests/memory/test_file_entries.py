@@ -18,8 +18,14 @@ from memory.models.file_format import PurgedSection
 from memory.services.files import section_restore
 from memory.services.files.reading import read_file
 from memory.services.files.saving import append_to, save_file
-from memory.services.files.sections import put_in, removed_from, without_lines
-from memory.services.files.texts import MOST_FACTS, OverBudget, content_at
+from memory.services.files.texts import (
+    MOST_FACTS,
+    OverBudget,
+    content_at,
+    put_in,
+    removed_from,
+    without_lines,
+)
 from memory.services.records import trash as trash_page
 from memory.services.records.history import undo
 
@@ -302,7 +308,7 @@ def test_whatever_is_taken_out_is_kept_whole_and_fits_in_again(sections: Any, da
 
     gone = removed_from(before, after)
 
-    assert "".join(one.text for one in gone) == blocks[which]
+    assert "".join(text for _heading, text in gone) == blocks[which]
     assert put_in(after, gone[0], before) == before
     assert without_lines(before, blocks[which]) == after
 
@@ -318,9 +324,9 @@ def test_of_an_older_text_what_was_purged_is_emptied_and_nothing_else(
     which = data.draw(st.integers(0, len(blocks) - 1))
     before = "\n\n".join(["# Top", *blocks]) + "\n"
     after = "\n\n".join(["# Top", *blocks[:which], *blocks[which + 1 :]]) + "\n"
-    (gone,) = removed_from(before, after)
+    ((heading, text),) = removed_from(before, after)
 
-    left = PurgedSection(gone.heading, gone.text, after).without_section(before)
+    left = PurgedSection(heading, text, after).without_section(before)
 
     pairs = list(zip(before.split("\n"), left.split("\n"), strict=True))
     emptied = [old for old, new in pairs if old != new]

@@ -20,7 +20,7 @@ from memory.models import MemoryFile, MirroredFile, Revision, Section, User
 from memory.models.actors import REFLECTOR, Actor
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import FACTS, checked_path, is_fact, line_count, summary_of
-from memory.services.files import mirror, mirror_folder, texts
+from memory.services.files import mirror, mirror_disk, texts
 from memory.services.files.mirror_disk import DiskFile, digest_of
 from memory.services.files.saving import append_to, patch_file, restore_version, save_file
 from memory.services.files.texts import lines_blamed
@@ -109,9 +109,9 @@ class Files(RuleBasedStateMachine):
         """Edit the copy, with others' writes on disk before or not; none of the edit is lost."""
         if not late:
             mirror.catch_up()
-        folder = mirror_folder.opened()
+        folder = mirror_disk.opened()
         assert folder is not None
-        disk = mirror_folder.disk_of(folder, self.owner)
+        disk = mirror_disk.disk_of(folder, self.owner)
         place = disk.root.joinpath(*disk.parts, path)
         place.parent.mkdir(parents=True, exist_ok=True)
         edited = (place.read_bytes() if adds and place.exists() else b"") + edit

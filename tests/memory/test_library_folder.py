@@ -187,7 +187,7 @@ def test_own_documents_and_the_folders_are_merged_by_score(folder: Path, alice: 
     library_services.add_document(alice, text="pilot pilot pilot line", by=Actor("human", "alice"))
     found = library_services.find(alice, "pilot line Lanling")
     assert len(found) == 2
-    assert found == sorted(found, key=lambda one: -one.score)
+    assert found == sorted(found, key=lambda one: -one[2])
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ from memory.models import (
 )
 from memory.models.actors import REFLECTOR
 from memory.services.files import mirror
-from memory.services.files.mirror_folder import name_of
+from memory.services.files.mirror_disk import name_of
 from memory.services.files.reading import files_of, index_text, read_file
 from memory.services.files.saving import append_to, lock_section, save_file
 from memory.services.files.texts import MOST_FACTS

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory.models.llm import stored_price
 from memory.services.llm import spending
+from memory.services.llm.connections import stored_price
 
 
 @pytest.mark.parametrize(

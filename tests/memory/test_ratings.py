@@ -11,6 +11,7 @@ from django.utils import timezone
 from memory.models import Message, Note, Rating, Session, as_of
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
+from memory.models.ratings import CITED_USEFUL, NOT_USEFUL, USEFUL
 from memory.services.search import ratings
 from memory.services.search.recall import recall, recall_each
 from tests.memory.test_recall import fact, note, supersede
@@ -55,8 +56,8 @@ def test_a_useful_result_moves_up_and_one_that_is_not_moves_down(
     hits = recall(alice, QUESTION, "lexical")
     assert hits[0].record == second
     after = {hit.record: hit.score for hit in hits}
-    assert after[first] == pytest.approx(before[first] * ratings.NOT_USEFUL)
-    assert after[second] == pytest.approx(min(1.0, before[second] * ratings.USEFUL))
+    assert after[first] == pytest.approx(before[first] * NOT_USEFUL)
+    assert after[second] == pytest.approx(min(1.0, before[second] * USEFUL))
     assert after[third] == before[third]
     assert [hit.score for hit in hits] == sorted(after.values(), reverse=True)
 
@@ -216,7 +217,7 @@ def test_what_a_rated_answer_cites_moves_a_little(alice: Any, trains: list[Note]
     assert (rating.record_type, rating.position) == ("session", 1)
 
     hit = next(hit for hit in recall(alice, QUESTION, "lexical") if hit.record == trains[2])
-    assert hit.score == pytest.approx(before[trains[2]] * ratings.CITED_USEFUL)
+    assert hit.score == pytest.approx(before[trains[2]] * CITED_USEFUL)
     assert hit.rated == ""
     assert hit.why.boosts[-1].startswith(
         "Cited in an answer to this question that was rated useful on"
@@ -275,6 +276,6 @@ def test_ratings_follow_their_owners_language(alice: Any, trains: list[Note]) ->
     ratings.rate(alice, "trains", trains[0], "useful", by=alice.actor)
     alice.language = "de"
     alice.save()
-    assert ratings.of_question(alice, "trains", ["trains"]) == {}
+    assert Rating.objects.of(alice).by_record("trains", ["trains"], "de") == {}
     assert ratings.tidy() == 0
     assert Rating.objects.get().key == ratings.key_of_text("trains", "de")

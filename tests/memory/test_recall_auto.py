@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from beacon_site.net.errors import ProviderUnavailable
 from memory.models import Note, Topic
-from memory.services.search import retrievers
-from memory.services.search.recall import recall, recall_page
+from memory.services.search.recall import meaning_share, recall, recall_page
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
 from tests.providers.fakes import FakeEmbedder
@@ -62,9 +61,9 @@ def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> N
 
 
 def test_the_shares_of_the_lanes_follow_the_length_of_the_records() -> None:
-    assert retrievers.meaning_share(5) == pytest.approx(0.35)
-    assert retrievers.meaning_share(42) == retrievers.meaning_share(400) == pytest.approx(0.5)
-    assert 0.35 < retrievers.meaning_share(27) < 0.5
+    assert meaning_share(5) == pytest.approx(0.35)
+    assert meaning_share(42) == meaning_share(400) == pytest.approx(0.5)
+    assert 0.35 < meaning_share(27) < 0.5
 
 
 @by_both

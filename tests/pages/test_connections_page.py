@@ -170,7 +170,7 @@ def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try
 def test_a_test_made_meanwhile_stands_in_nobodys_way(browser: Client) -> None:
     save(browser, "brave", secret=KEY)
     seen = version(browser, "brave")
-    connections.keep_search_test(connections.search_profile("brave"), ProbeResult(True, "", 1))
+    connections.keep_test(connections.stored("brave"), ProbeResult(True, "", 1))
 
     assert "Saved" in save(browser, "brave", version=seen)
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import Embedding, EmbeddingDue, User
-from memory.services.llm import connections, embedders
+from memory.services.llm import connections
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.loopback import status
 
@@ -55,7 +55,7 @@ def test_an_endpoint_is_saved_tested_and_used(browser: Client, server: Embedding
 
     assert "“tiny” returned a vector with 4 dimensions." in tested
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert embedders.embedder().model == "tiny"
+    assert connections.embedder().model == "tiny"
 
 
 def test_over_htmx_the_section_and_the_test_come_alone(browser: Client, server: EmbeddingServer):
@@ -152,7 +152,7 @@ def test_a_key_at_openai_makes_its_small_model_the_embedder(settings: Any):
     settings.BEACON_EMBEDDINGS = "auto"
     settings.BEACON_LLM_MODEL, settings.OPENAI_API_KEY = "some-model", KEY
 
-    chosen = embedders.profile()
+    chosen = connections.embedder_profile()
 
     assert (chosen.model, chosen.base_url, chosen.api_key) == ("text-embedding-3-small", "", KEY)
 
@@ -163,7 +163,7 @@ def test_the_environments_address_wins_and_gets_no_key_of_another(settings: Any)
     settings.BEACON_EMBEDDINGS_BASE_URL = "http://127.0.0.1:1/v1"
     settings.BEACON_LLM_MODEL, settings.OPENAI_API_KEY = "some-model", KEY
 
-    chosen = embedders.profile()
+    chosen = connections.embedder_profile()
 
     assert (chosen.base_url, chosen.api_key) == ("http://127.0.0.1:1/v1", "")
 
@@ -175,7 +175,7 @@ def test_each_setting_allows_what_it_says(settings: Any, monkeypatch: pytest.Mon
     used = {}
     for mode in ("auto", "endpoint", "local", "none"):
         settings.BEACON_EMBEDDINGS = mode
-        used[mode] = found.where if (found := embedders.profile()) else None
+        used[mode] = found.where if (found := connections.embedder_profile()) else None
 
     assert used == {"auto": "endpoint", "endpoint": "endpoint", "local": "local", "none": None}
 
@@ -186,8 +186,8 @@ def test_without_packages_and_endpoint_there_is_none_and_it_says_what_to_do(sett
     settings.BEACON_EMBEDDINGS = "auto"
     monkeypatch.setattr("beacon_site.providers.llm.adapters.local_is_installed", lambda: False)
 
-    assert embedders.embedder() is None
-    assert "Install a local one with “make up”" in embedders.why_none()
+    assert connections.embedder() is None
+    assert "Install a local one with “make up”" in connections.why_no_embedder()
 
 
 @pytest.mark.requirement("R236")

@@ -23,12 +23,12 @@ AFTER = " | PostgreSQL 16 | Available | 2028-12-05 | | PostgreSQL 13 | Available
 def test_the_rows_around_a_row_are_found_again_with_their_heading():
     shown = delta_rows.shown(ROW, BEFORE, AFTER)
 
-    assert shown.before == ["Versions at Tidewater"] and shown.after == []
-    assert [row.cells[0] for row in shown.rows] == [
+    assert shown["before"] == ["Versions at Tidewater"] and shown["after"] == []
+    assert [row.cells[0] for row in shown["rows"]] == [
         "Version", "PostgreSQL 18", "PostgreSQL 17", "PostgreSQL 16",
     ]  # fmt: skip
-    assert [row.is_head for row in shown.rows] == [True, False, False, False]
-    assert [row.is_quoted for row in shown.rows] == [False, False, True, False]
+    assert [row.is_head for row in shown["rows"]] == [True, False, False, False]
+    assert [row.is_quoted for row in shown["rows"]] == [False, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_the_rows_around_a_row_are_found_again_with_their_heading():
 )
 def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, after, expected):
     shown = delta_rows.shown(quote, before, after)
-    place = next(at for at, row in enumerate(shown.rows) if row.is_quoted)
-    above, below = shown.rows[:place], shown.rows[place + 1 :]
+    place = next(at for at, row in enumerate(shown["rows"]) if row.is_quoted)
+    above, below = shown["rows"][:place], shown["rows"][place + 1 :]
 
     first = ([row.cells[0] for row in above], [row.cells[0] for row in below])
-    assert (shown.before, *first) == expected
+    assert (shown["before"], *first) == expected
 
 
 def test_a_sentence_is_shown_without_the_table_beside_it():
@@ -54,9 +54,9 @@ def test_a_sentence_is_shown_without_the_table_beside_it():
         "A calendar.", "# Calendar ", " It is strict. ## Versions | Version |…"
     )
 
-    assert shown.rows == []
-    assert (shown.before, shown.after) == (["Calendar"], ["It is strict.", "Versions …"])
-    assert delta_rows.shown("Yes.", "a | b", "c").before == [
+    assert shown["rows"] == []
+    assert (shown["before"], shown["after"]) == (["Calendar"], ["It is strict.", "Versions …"])
+    assert delta_rows.shown("Yes.", "a | b", "c")["before"] == [
         "a | b"
     ]  # one bar doesn't make a table
 

@@ -211,7 +211,7 @@ def test_the_sample_is_made_once_and_run(browser: Client, alice: Any):
 def test_a_topic_of_ones_own_with_the_samples_name_is_explained_and_not_run(
     browser: Client, alice: Any
 ):
-    create_topic(owner=alice, title=sample.SAMPLE_TOPIC.title, by=alice.actor)
+    create_topic(owner=alice, title=sample.SAMPLE_TITLE, by=alice.actor)
 
     response = browser.post("/topics/sample/")
 

@@ -14,7 +14,8 @@ from rapidfuzz.fuzz import token_set_ratio
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.search.base import SearchHit, SearchOptions
 from beacon_site.providers.search.sample import (
-    SAMPLE_TOPIC,
+    SAMPLE_SETTINGS,
+    SAMPLE_TITLE,
     Article,
     SampleFetcher,
     SampleSearch,
@@ -36,11 +37,9 @@ def search(query: str, batch: int, limit: int = 10) -> list[SearchHit]:
 
 def pages_of(batch: int, today: date = DAYS[0]) -> set[str]:
     """The addresses as published that the planner's queries find together."""
-    topic = SAMPLE_TOPIC
     queries = facet_queries(
-        topic.title,
-        objective=topic.objective,
-        focus=topic.focus,
+        SAMPLE_TITLE,
+        **SAMPLE_SETTINGS,
         now=today,
         last_run_at=None if batch == 1 else today,
     )
@@ -117,7 +116,7 @@ def test_a_batch_below_the_first_is_the_first():
 
 def test_every_hit_can_be_opened_and_holds_its_snippet():
     for batch in (1, 2, 3, 4):
-        hits = search(SAMPLE_TOPIC.title, batch, limit=50)
+        hits = search(SAMPLE_TITLE, batch, limit=50)
         assert hits, batch
         for hit in hits:
             assert hit.snippet in SampleFetcher().fetch(hit.url).text

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from memory.accounts import tokens
 from memory.models import User
-from research.mcp import web
+from research.mcp import server as mcp_server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,9 +34,9 @@ def token_of(owner: User, *scopes: str, name: str = "claude") -> str:
 @contextmanager
 def serving() -> Iterator[str]:
     """Run the HTTP server in a thread of its own; give its address."""
-    listener = web.listening("127.0.0.1", 0)
+    listener = mcp_server.listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    server = web.made()
+    server = mcp_server.made()
 
     def run() -> None:
         asyncio.run(server.serve(sockets=[listener]))

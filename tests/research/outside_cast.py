@@ -23,7 +23,7 @@ from memory.agents.tools.types import ToolContext
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
 from memory.services.content import compaction
 from memory.services.files import condensing as file_condensing
-from memory.services.llm import connections, embedders
+from memory.services.llm import connections
 from memory.services.notes.maintenance import maintain
 from memory.services.search import embedding
 from memory.services.search.recall import recall
@@ -117,7 +117,7 @@ def standing_in(outside: Outside, *, tools: bool | None = None) -> Iterator[None
         patch.setattr(connections, "language_model", lambda: model)
         patch.setattr(connections, "search_services", lambda names=(): ["serpapi"])
         patch.setattr(searching, "search_provider", lambda name, *, owner: search)
-        patch.setattr(embedders, "embedder", lambda **_more: vectors)
+        patch.setattr(connections, "embedder", lambda **_more: vectors)
         patch.setattr(reading, "get_fetcher", lambda: cast.pages(1, 2))
         patch.setattr(leased_jobs, "BEAT_SECONDS", 300.0)
         yield

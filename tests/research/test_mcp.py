@@ -27,7 +27,7 @@ from memory.models import (
 from memory.services.files.saving import save_file
 from memory.services.notes.saving import write_note
 from memory.services.review import trust
-from research.mcp import server, web
+from research.mcp import server
 from research.mcp.server import Caller, NoSuchResource
 from research.models import Report, Run
 from research.services.runs.execution import pipeline
@@ -205,7 +205,7 @@ def test_over_http_it_is_a_refusal_that_says_when_to_try_again(
 
     monkeypatch.setattr(tokens, "find", gone)
 
-    answer = web._rejected("bcn_x", Headers())
+    answer = server._rejected("bcn_x", Headers())
 
     assert isinstance(answer, Response)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")

@@ -64,7 +64,7 @@ def test_the_sample_topic_is_made_once(alice: Any):
     made = [starting.create_sample_topic(alice, by=alice.actor) for _time in range(2)]
 
     assert made[0] == made[1]
-    assert made[0].title == sample.SAMPLE_TOPIC.title
+    assert made[0].title == sample.SAMPLE_TITLE
     assert made[0].settings.services == ["sample"]  # type: ignore[attr-defined]
 
 
@@ -80,7 +80,7 @@ def test_a_sample_topic_that_was_put_away_is_taken_back(alice: Any, place: str):
 
 
 def test_a_topic_of_ones_own_is_not_run_as_the_sample(alice: Any):
-    starting.create_topic(owner=alice, title=sample.SAMPLE_TOPIC.title, by=alice.actor)
+    starting.create_topic(owner=alice, title=sample.SAMPLE_TITLE, by=alice.actor)
 
     with pytest.raises(InvalidValue, match="that isn’t the sample"):
         starting.create_sample_topic(alice, by=alice.actor)

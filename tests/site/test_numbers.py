@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.utils import translation
 
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 
 
 @pytest.mark.parametrize(

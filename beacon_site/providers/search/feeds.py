@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -68,12 +68,8 @@ class GetBytes(Protocol):
     def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> FetchedBytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Validators:
-    """A feed's last ETag and Last-Modified, to fetch it only if it changed."""
-
-    etag: str = ""
-    modified: str = ""
+# By a feed's URL, the headers with which it's sent only if it changed (its ETag and Last-Modified).
+Validators = MutableMapping[str, dict[str, str]]
 
 
 def feed_search(_profile: SearchProfile) -> FeedSearch:
@@ -88,7 +84,7 @@ class FeedSearch:
     """A SearchProvider for the feeds named in the options.
 
     Create one per run and share it, so that each feed is fetched once for all queries and threads.
-    If the caller keeps `validators` (feed URL -> Validators) for the topic's next run, unchanged
+    If the caller keeps `validators` (`Validators`) for the topic's next run, unchanged
     feeds return nothing.  Topics must not share them, or one topic would hide a feed from another.
     `warnings` names the feeds that failed while others answered.
     """
@@ -99,10 +95,10 @@ class FeedSearch:
         self,
         get_bytes: GetBytes,
         *,
-        validators: MutableMapping[str, Validators] | None = None,
+        validators: Validators | None = None,
     ) -> None:
         self.warnings: list[str] = []
-        self.validators: MutableMapping[str, Validators] = {} if validators is None else validators
+        self.validators: Validators = {} if validators is None else validators
         self._get_bytes = get_bytes
         # The entries of each feed, and when they were fetched (monotonic seconds).
         self._held: dict[str, tuple[tuple[SearchHit, ...], float]] = {}
@@ -177,15 +173,14 @@ class FeedSearch:
             return hits
 
     def _fetch(self, url: str, known_hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
-        known = self.validators.get(url, Validators())
-        asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
-        headers = {"Accept": ACCEPT, **{name: value for name, value in asked.items() if value}}
+        headers = {"Accept": ACCEPT, **self.validators.get(url, {})}
         got = self._get_bytes(url, headers=headers)
         if got.status == HTTPStatus.NOT_MODIFIED:
             return known_hits
         told = {name.lower(): value for name, value in got.headers.items()}
         hits = parse_feed(got.content, url=url, final_url=got.final_url)
-        self.validators[url] = Validators(told.get("etag", ""), told.get("last-modified", ""))
+        known = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
+        self.validators[url] = {asked: told[name] for asked, name in known if told.get(name)}
         return hits
 
 

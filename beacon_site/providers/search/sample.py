@@ -42,23 +42,12 @@ MONTHS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SampleTopic:
-    """The topic that the "Try the sample topic" button creates."""
-
-    title: str
-    objective: str
-    focus: str
-
-
-SAMPLE_TOPIC = SampleTopic(
-    title="PostgreSQL releases",
-    objective=(
-        "What is new in PostgreSQL releases, when versions reach their end of life, "
-        "and what an operator must do about it."
-    ),
-    focus="Major and minor releases, security fixes, upgrades, end-of-life dates",
-)
+# The topic that the "Try the sample topic" button creates.
+SAMPLE_TITLE = "PostgreSQL releases"
+SAMPLE_SETTINGS = {
+    "objective": "What is new in PostgreSQL releases, when versions reach their end of life, and what an operator must do about it.",
+    "focus": "Major and minor releases, security fixes, upgrades, end-of-life dates",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.dates import in_utc
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.accounts.archive.exporter import CHUNK, MANIFEST
 from memory.accounts.archive.importer import TakingIn
 from memory.accounts.archive.kinds import InvalidLine, parsed

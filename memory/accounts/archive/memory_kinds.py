@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import is_uuid
 from beacon_site.text.markdown import MARK
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory import models as memory
 from memory.accounts.archive.kinds import Kind, register
 from memory.accounts.archive.zips import ImportRejected

@@ -20,7 +20,7 @@ from typing import IO
 
 from django.utils.translation import gettext as _
 
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.accounts.archive.kinds import LONGEST_LINE
 from memory.models.errors import MemoryRefused
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 from beacon_site.text.cleaning import clean, in_brief, is_uuid, is_visible, one_line, shorten
 from beacon_site.text.markdown import FILE, MARK, marks_in
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Agent, MemoryFile, Message, Note, Revision, Session, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused

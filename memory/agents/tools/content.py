@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from beacon_site.text.cleaning import as_data, clean, shorten
 from beacon_site.text.dates import day_of, moment_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import ContentItem
 from memory.models.errors import InvalidValue

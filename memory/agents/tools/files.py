@@ -15,7 +15,7 @@ from pydantic import AliasChoices, Field
 
 from beacon_site.text.cleaning import as_data
 from beacon_site.text.diff import lines_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents.tools.types import (
     Arguments,
     MemoryTool,

@@ -28,7 +28,7 @@ from beacon_site.providers.llm.tokens import (
     without_calls,
 )
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents.tools import registry
 from memory.agents.tools.output_store import ResultStore, StoredOutput
 from memory.agents.tools.types import MemoryTool, ToolContext

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.providers.llm.base import Answer, Message
 from beacon_site.text.cleaning import clean, one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents.tools.content import NAMES as STORE_TOOLS
 from memory.agents.tools.types import FullResult, ToolContext, ToolResult
 from memory.models import ContentItem, Sensitivity, Use

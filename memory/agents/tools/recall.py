@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten, uuid_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Note, Remembered, Topic, Trust
 from memory.models.as_of import AS_OF_WORDS

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.dates import zone_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Agent, ContentItem, Remembered, Topic, Trust, Use, User
 from memory.models.actors import Actor
 from memory.models.as_of import as_of, at

@@ -18,11 +18,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Print what the database can do now."""
         embedding.forget_model_if_off()
-        prepared = prepare()
-        if not prepared.version:
+        version, tables, why = prepare()
+        if not version:
             self.stdout.write(
-                f"The “vector” extension can’t be used ({prepared.why}), so search matches words only."
+                f"The “vector” extension can’t be used ({why}), so search matches words only."
             )
             return
-        held = ", ".join(f"{n} of {size} figures" for size, n in prepared.tables.items())
-        self.stdout.write(f"vector {prepared.version}: {held or 'no vectors yet'}.")
+        held = ", ".join(f"{n} of {size} figures" for size, n in tables.items())
+        self.stdout.write(f"vector {version}: {held or 'no vectors yet'}.")

@@ -19,7 +19,6 @@ from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_abo
 from beacon_site.providers.search.base import ADDRESS, KEY, SearchService
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from memory.models import Connection, User
-from memory.models.llm import stored_price
 from memory.services.llm import connections
 
 LONGEST_URL = 500
@@ -495,7 +494,7 @@ class ModelForm(ConnectionForm):
 
     def _initial(self) -> dict[str, Any]:
         price_in, price_out = self.row.prices.get("in"), self.row.prices.get("out")
-        is_free = stored_price(price_in) == stored_price(price_out) == 0
+        is_free = all(connections.stored_price(one) == 0 for one in (price_in, price_out))
         prices = {"price_in": price_in, "price_out": price_out}
         if is_free:  # the box says so, and the fields can take a price
             prices = {"price_in": None, "price_out": None}

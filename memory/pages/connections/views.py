@@ -32,7 +32,7 @@ from beacon_site.providers.search.base import (
     SearchService,
     get_search,
 )
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.redaction import redact
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import staff_only
@@ -46,7 +46,7 @@ from memory.pages.connections.forms import (
     ServiceForm,
     service_form,
 )
-from memory.services.llm import connections, embedders
+from memory.services.llm import connections
 from memory.services.llm.asking import price
 from memory.services.search import embedding, vectors
 
@@ -198,9 +198,9 @@ def list_models(profile: LlmProfile) -> tuple[list[str], str]:
 
 def try_service(name: str, _by: User) -> ProbeResult:
     """Search once with a service as configured, and store the result."""
-    profile = connections.search_profile(name)
-    result = try_search(profile)
-    connections.keep_search_test(profile, result)
+    row = connections.stored(name)
+    result = try_search(connections.search_profile(name, row))
+    connections.keep_test(row, result)
     logger.info("search service tested", service=name, ok=result.ok, ms=result.ms)
     return result
 
@@ -208,9 +208,9 @@ def try_service(name: str, _by: User) -> ProbeResult:
 def try_embedder(_by: User) -> ProbeResult:
     """Embed one word with the current embedder, and store the result."""
     began = time.monotonic()
-    found = embedders.embedder(for_question=True)
+    row, found = connections.stored(connections.EMBEDDINGS), connections.embedder(for_question=True)
     if found is None:
-        return ProbeResult(ok=False, message=embedders.why_none(), ms=0)
+        return ProbeResult(ok=False, message=connections.why_no_embedder(), ms=0)
     try:
         size = len(ended_within(LISTING_SECONDS, lambda: found.embed(["ready"]))[0])
     except ProviderError as exc:
@@ -223,7 +223,7 @@ def try_embedder(_by: User) -> ProbeResult:
         text = _("“%(model)s” returned a vector with %(size)d dimensions.")
         told = text % {"model": found.model, "size": size}
         result = ProbeResult(ok=True, message=told, ms=ms_since(began))
-    embedders.keep_test(result)
+    connections.keep_test(row, result)
     logger.info("embedder tested", model=found.model, ok=result.ok, ms=result.ms)
     return result
 
@@ -354,10 +354,10 @@ def _model_state(row: Connection) -> dict[str, Any]:
 
 def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
     """Return the current embedder, its progress, and its last test."""
-    row, used = rows[connections.EMBEDDINGS], embedders.embedder(rows=rows)
+    row, used = rows[connections.EMBEDDINGS], connections.embedder(rows=rows)
     return {
         "embedder": used,
-        "no_embedder": embedders.why_none(),
+        "no_embedder": connections.why_no_embedder(),
         "vectors": embedding.progress(used, row),
         "compares": vectors.extension_version(),
         "embeddings_found": connections.last_found(row),

@@ -28,7 +28,7 @@ from beacon_site.db.keyset import Page, page_of
 from beacon_site.providers.llm.tokens import Size, counted
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import clean, in_brief, one_line, shorten, uuids_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import own_or_404, redirect_back, redirect_to, refused
 from memory.models import (
@@ -281,35 +281,20 @@ def scopes_in_words(user: User, names: Iterable[str]) -> list[tuple[str, str]]:
 AT_ONCE = 1_000  # items moved in one request; the rest are left for the next one
 
 
-@dataclass(frozen=True, slots=True)
-class TrashedItems:
-    """How many items were moved to Trash together, when, and how many are left."""
-
-    number: int
-    at: datetime
-    left: int = 0
-
-
-def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor) -> TrashedItems:
-    """Move these items to Trash.  Raises InvalidValue if there are none."""
+def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor, at: datetime) -> int:
+    """Move these items to Trash and return how many.  Raises InvalidValue if there are none."""
     if not keys:
         raise InvalidValue(_("Nothing was moved. Select at least 1 item."))
-    return _trash(user, list(keys[:AT_ONCE]), by)
+    rows = ContentItem.objects.of(user).live().filter(pk__in=keys[:AT_ONCE])
+    return change_all(rows, {"trashed_at": at}, by=by, why=_("moved to Trash in bulk"))
 
 
-def trash_matching(user: User, wanted: Filters, *, by: Actor) -> TrashedItems:
-    """Move the matching items to Trash, at most the newest 1,000."""
+def trash_matching(user: User, wanted: Filters, *, by: Actor, at: datetime) -> tuple[int, int]:
+    """Move the matching items to Trash, at most the newest 1,000; return how many, and are left."""
     found = items_wanted(user, wanted).order_by("-created", "-pk").values_list("pk", flat=True)
     keys = list(found[: AT_ONCE + 1])
-    moved = _trash(user, keys[:AT_ONCE], by)
-    return TrashedItems(moved.number, moved.at, found.count() if len(keys) > AT_ONCE else 0)
-
-
-def _trash(user: User, keys: list[UUID], by: Actor) -> TrashedItems:
-    at = timezone.now()
-    rows = ContentItem.objects.of(user).live().filter(pk__in=keys)
-    why = _("moved to Trash in bulk")
-    return TrashedItems(change_all(rows, {"trashed_at": at}, by=by, why=why), at)
+    number = trash_ticked(user, keys, by=by, at=at) if keys else 0
+    return number, found.count() if len(keys) > AT_ONCE else 0
 
 
 def restore_state(user: User, at: datetime, *, by: Actor) -> int:
@@ -608,30 +593,31 @@ def content_bulk(request: BeaconRequest) -> HttpResponse:
     """Move the selected items, or all that match, to Trash; the list keeps its filters."""
     wanted = Filters.of(request.GET)
     back = reverse("memory:content") + (f"?{wanted.query}" if wanted.query else "")
+    at, left = timezone.now(), 0
     try:
         if request.POST.get("all"):
-            moved = trash_matching(request.user, wanted, by=request.actor)
+            number, left = trash_matching(request.user, wanted, by=request.actor, at=at)
         else:
             keys = uuids_of(request.POST.getlist("record"))
-            moved = trash_ticked(request.user, keys, by=request.actor)
+            number = trash_ticked(request.user, keys, by=request.actor, at=at)
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
         return redirect_to(request, back)
-    _say_moved(request, moved)
+    _say_moved(request, number, at, left)
     return redirect_to(request, back)
 
 
-def _say_moved(request: BeaconRequest, moved: TrashedItems) -> None:
+def _say_moved(request: BeaconRequest, number: int, at: datetime, left: int = 0) -> None:
     words = ngettext(
         "%(n)s item moved to Trash for 30 days.",
         "%(n)s items moved to Trash for 30 days.",
-        moved.number,
-    ) % {"n": grouped(moved.number)}
-    if moved.left:
+        number,
+    ) % {"n": grouped(number)}
+    if left:
         more = _("%(n)s more match. Repeat to move them too.")
-        words += " " + more % {"n": grouped(moved.left)}
-    if moved.number:
-        undo = offer(request, "content-trashed", at=moved.at.isoformat())
+        words += " " + more % {"n": grouped(left)}
+    if number:
+        undo = offer(request, "content-trashed", at=at.isoformat())
         messages.success(request, words, extra_tags=undo)
     else:
         messages.info(request, _("Nothing was moved because these items no longer exist."))
@@ -646,7 +632,7 @@ def content_clear(request: BeaconRequest) -> HttpResponse:
         number = clear(request.user, request.POST.get("scope", ""), by=request.actor, at=at)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    _say_moved(request, TrashedItems(number, at))
+    _say_moved(request, number, at)
     return redirect_back(request, reverse("memory:content"))
 
 

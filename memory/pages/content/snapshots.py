@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
@@ -29,7 +28,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text.cleaning import one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import CleanTextField, own_or_404, redirect_to, refused
 from memory.models import ContentItem, Snapshot, SnapshotItem, User, origins
@@ -108,20 +107,10 @@ def items_of(snapshot: Any, *, page_number: int) -> tuple[list[dict[str, Any]], 
     return shown, len(copies) > ITEMS
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """How many items were restored to which scope, and how to undo it (see `undo_change`)."""
-
-    number: int
-    scope: str
-    before: UUID
-    state: str
-
-
-def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
+def restore(snapshot: Any, *, by: Actor, scope: str = "") -> tuple[Snapshot, int]:
     """Restore a snapshot to a scope (default: its own), after saving the scope's current items.
 
-    Those are saved as another snapshot, which undoes the restore.  Raises InvalidValue for an
+    Return those as another snapshot, which undoes the restore, and how many were restored.  Raises InvalidValue for an
     invalid scope, and Locked; nothing is changed then.
     """
     into = scope or snapshot.scope
@@ -131,7 +120,7 @@ def restore(snapshot: Any, *, by: Actor, scope: str = "") -> Restored:
         }  # fmt: skip
         before = take_snapshot(snapshot.owner, into, by=by, title=title)
         items = restore_snapshot(snapshot, by=by, scope=scope or None)
-    return Restored(len(items), before.scope, before.pk, _state_of(snapshot.owner, before.scope))
+    return before, len(items)
 
 
 def _state_of(owner: User, scope: str) -> str:
@@ -357,19 +346,20 @@ def snapshot_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     if not form.is_valid():
         return _one(request, found, form)
     try:
-        done = restore(found, by=request.actor, scope=form.cleaned_data["scope"])
+        before, number = restore(found, by=request.actor, scope=form.cleaned_data["scope"])
     except InvalidValue as exc:
         form.add_error("scope", str(exc))
         return _one(request, found, form)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     words = ngettext(
-        "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", done.number
+        "%(n)s item restored to %(scope)s.", "%(n)s items restored to %(scope)s.", number
     )
-    told = {"n": grouped(done.number), "scope": done.scope}
-    undo = offer(request, "snapshot-restored", before=done.before, state=done.state)
+    told = {"n": grouped(number), "scope": before.scope}
+    state = _state_of(request.user, before.scope)
+    undo = offer(request, "snapshot-restored", before=before.pk, state=state)
     messages.success(request, words % told, extra_tags=undo)
-    return redirect_to(request, list_url(done.scope))
+    return redirect_to(request, list_url(before.scope))
 
 
 @undoes("snapshot-restored")

@@ -151,36 +151,35 @@ def preview_of(file: MemoryFile, text: str) -> Preview:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MergeScreen:
-    """The contents of the merge screen: `number, hunk, chosen` for each place that both changed."""
+def _merge_screen(
+    merge: text_diff.Merge, chosen: Mapping[int, str], *, mine: str, seen: int
+) -> dict[str, Any]:
+    """Return the context of `_record_merge.html`, and the merged text for its form."""
+    return {
+        "hunks": merge.hunks(chosen),
+        "mine": mine,
+        "base_version": seen,
+        "merged_text": merge.text(chosen),
+    }
 
-    writers: str
-    mine: str
-    base_version: int
-    hunks: list[tuple[int, text_diff.Part, str]]
-    text: str
-    is_first: bool = True
-    others: Sequence[tuple[str, str]] = ()
 
-
-def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> MergeScreen:
+def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> dict[str, Any]:
     """Return the merge screen of a refused save."""
     later = record_history.revisions_of(file).filter(version__gt=seen).defer("before", "after")
     names = dict.fromkeys(record_history.who(file.owner, one.actor) for one in later[:10])
-    merge = conflict.merge
-    return MergeScreen(", ".join(names), conflict.mine, seen, merge.hunks({}), merge.text())
+    screen = _merge_screen(conflict.merge, {}, mine=conflict.mine, seen=seen)
+    return {"conflict": {"writers": ", ".join(names)}, **screen}
 
 
 def composed(
     file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
-) -> MergeScreen:
+) -> dict[str, Any]:
     """Return the merge screen with the sides selected so far."""
     mine = cleaned(mine).text
     base, theirs = (content_at(file, version) or "" for version in (seen, based))
     merge = merge_changes(base, mine, theirs)
     chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
-    return MergeScreen("", mine, seen, merge.hunks(chosen), merge.text(chosen), is_first=False)
+    return _merge_screen(merge, chosen, mine=mine, seen=seen)
 
 
 def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
@@ -194,13 +193,12 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
     return found if file.version else None
 
 
-def entry_clash(entry: FileEntry, file: MemoryFile) -> MergeScreen:
+def entry_clash(entry: FileEntry, file: MemoryFile) -> dict[str, Any]:
     """Return the merge screen of a section restored from Trash; it begins with both texts."""
     back = section_restore.returning(entry, file)
     merge = merge_changes(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
-    hunks = merge.hunks(both)
-    return MergeScreen("", back.text, back.seen, hunks, merge.text(both), is_first=False)
+    return _merge_screen(merge, both, mine=back.text, seen=back.seen)
 
 
 def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> SaveResult:

@@ -225,17 +225,17 @@ def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> 
     file = editing.standing(request.user, conflict.path)
     kept = _kept(request, file, form)
     clash = editing.clash_of(file, conflict, form.cleaned_data["seen"])
-    again = {"content": clash.text, "seen": conflict.version}
+    again = {"content": clash["merged_text"], "seen": conflict.version}
     form = FileForm(initial=form.cleaned_data | again)
-    return _editor(request, file, form, clash=clash, **kept)
+    return _editor(request, file, form, **clash, **kept)
 
 
 def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) -> HttpResponse:
     """Show the merge screen of a section from Trash whose place now has another text."""
     clash = editing.entry_clash(entry, file)
-    first = {"content": clash.text, "seen": file.version, "window": uuid4()}
+    first = {"content": clash["merged_text"], "seen": file.version, "window": uuid4()}
     first["note"] = _("restored from Trash")
-    return _editor(request, file, FileForm(initial=first), clash=clash, entry=entry)
+    return _editor(request, file, FileForm(initial=first), entry=entry, **clash)
 
 
 def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
@@ -243,8 +243,8 @@ def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
     seen, based = (number_of(request.POST.get(name, "")) or 0 for name in ("base_version", "seen"))
     mine = request.POST.get("mine", "")
     clash = editing.composed(file, mine, seen=seen, based=based, choices=request.POST)
-    form = FileForm({**request.POST.dict(), "content": clash.text})
-    return _editor(request, file, form, clash=clash, **_kept(request, file, form))
+    form = FileForm({**request.POST.dict(), "content": clash["merged_text"]})
+    return _editor(request, file, form, **clash, **_kept(request, file, form))
 
 
 @require_POST
@@ -296,17 +296,9 @@ def _dropped(request: BeaconRequest, path: str, dropped: str) -> dict[str, Any]:
 
 
 def _editor(request: BeaconRequest, file: MemoryFile, form: FileForm, **more: Any) -> HttpResponse:
-    clash = more.get("clash")
     if "meter" not in more:
         more["meter"] = editing.meter_of(file, str(form["content"].value() or ""))
     context: dict[str, Any] = {"file": file, "form": form, "tab": "edit", **more}
-    if clash:  # the names that the merge screen of notes uses
-        context |= {
-            "conflict": clash if clash.is_first else None,
-            "hunks": clash.hunks,
-            "mine": clash.mine,
-            "base_version": clash.base_version,
-        }
     template = "memory/_file_edit.html" if request.htmx else "memory/file_edit.html"
     return render(request, template, context)
 

@@ -25,13 +25,12 @@ from django.views.decorators.http import require_POST, require_safe
 from beacon_site.db.errors import SLOW, failure_of
 from beacon_site.db.leased_jobs import JobLost
 from beacon_site.text.cleaning import clean, one_line, shorten, uuids_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import next_of
 from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
 from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
@@ -391,7 +390,7 @@ def _undoings(act: BulkAct) -> tuple[list[tuple[Any, Fields]], str]:
     wanted = []
     for change in found:
         record = held.get(change.record_id)
-        now = as_json(record.snapshot(*change.after)) if record else None
+        now = record.as_json(*change.after) if record else None
         if record is None or now != change.after:
             _leave(
                 act,

@@ -32,7 +32,6 @@ from beacon_site.web.responses import (
 from memory.models import Agent, Note, Observation, Revision, Sensitivity, Topic, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused, StaleWrite
-from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_TAGS
 from memory.models.remembered import EXCEPT_SCOPE, OWNER_SCOPE, names_excluded
 from memory.pages.shared.double_submit import idempotent_post
@@ -375,7 +374,9 @@ class Conflict(MemoryRefused):
     names the other fields that both changed, with their current values.
     """
 
-    def __init__(self, record: Any, seen: int, mine: Mapping[str, Any]) -> None:
+    def __init__(
+        self, record: Any, seen: int, mine: Mapping[str, Any], base: Mapping[str, Any]
+    ) -> None:
         super().__init__(
             _(
                 "This record changed after you opened it, so nothing has been saved yet. Your edits are below, merged with the newer version."
@@ -383,21 +384,22 @@ class Conflict(MemoryRefused):
         )
         self.theirs = record
         self.seen = seen
-        base = as_json(record_history.fields_at(record, seen))
-        now = as_json(record.snapshot())
-        typed = as_json(dict(mine))
-        self.fields = {name: _joined(base.get(name), typed[name], now.get(name)) for name in typed}
+        now = record.as_json()
+        # Where only they changed a field, theirs is taken.
+        self.fields = {
+            name: now.get(name) if typed == base.get(name) else typed
+            for name, typed in mine.items()
+        }
         self.others = [
             (
                 record_history.field_words(record, [name])[0],
                 record_history.shown(record, name, now[name]),
             )
-            for name in typed
-            if name != "content"
-            and base.get(name) != typed[name] != now.get(name) != base.get(name)
+            for name, typed in mine.items()
+            if name != "content" and base.get(name) != typed != now.get(name) != base.get(name)
         ]
         self.merge = merged_words(base.get("content", ""), mine, now.get("content", ""))
-        if "content" in typed:
+        if "content" in mine:
             self.fields["content"] = self.merge.text()
         later = record_history.revisions_of(record).filter(version__gt=seen)
         self.changes: list[Revision] = list(later[:10])
@@ -415,11 +417,6 @@ def merged_words(base: str, mine: Mapping[str, Any], theirs: str) -> Merge:
     return merge(base.strip(), str(mine.get("content", theirs)).strip(), theirs.strip())
 
 
-def _joined(base: Any, mine: Any, theirs: Any) -> Any:
-    """Return their value if only they changed it, else mine."""
-    return theirs if mine == base else mine
-
-
 def save_edit(record: Any, form: Any, *, by: Actor) -> None:
     """Save a valid form that was based on the version in its field.
 
@@ -434,10 +431,9 @@ def save_edit(record: Any, form: Any, *, by: Actor) -> None:
         # A version that never existed means nothing was seen: the whole history counts as
         # new.
         seen = seen if seen <= record.version else 0
-        base = as_json(record_history.fields_at(record, seen))
-        now = as_json(record.snapshot())
+        base, now = record_history.fields_at(record, seen), record.as_json()
         if any(base.get(name) != now.get(name) for name in form.checked):
-            raise Conflict(record, seen, form.checked) from exc
+            raise Conflict(record, seen, form.checked, base) from exc
         form.save(record, by=by, expected_version=record.version)
 
 

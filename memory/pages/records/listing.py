@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.keyset import PAGE_SIZE, Page, page_of
 from beacon_site.text.cleaning import clean, in_brief, one_line
 from beacon_site.text.dates import zone_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.terms import ENGLISH, query_terms
 from memory.models import Note, Observation, Revision, Topic, User, origins
 from memory.models.remembered import TRASH_DAYS, Trust, address

@@ -25,7 +25,7 @@ from beacon_site.net.errors import ProviderError
 from beacon_site.providers.llm.base import Message
 from beacon_site.text import injection
 from beacon_site.text.cleaning import as_data, for_prompt, one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Agent, ContentItem, Sensitivity, Trust
 from memory.services.llm.asking import BudgetReached
 

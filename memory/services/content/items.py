@@ -16,8 +16,7 @@ from django.utils import timezone
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import clean, one_line, shorten, uuid_of
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import ngettext
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped, ngettext
 from memory.models import Activity, ContentItem, Lock, Revision, Sensitivity, Topic, Trust, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.content import ContentQuerySet

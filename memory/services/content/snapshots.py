@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.dates import in_utc
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import (
     ContentItem,
     Revision,

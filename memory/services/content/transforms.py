@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.sentences import Sentence, sentences
 from beacon_site.text.terms import is_unspaced, query_terms
 from memory.models.errors import InvalidValue

@@ -20,7 +20,7 @@ from django.utils import translation
 from beacon_site.text.cleaning import clean, one_line
 from beacon_site.text.diff import diff, folded
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Note, Revision, User, origins
 from memory.models.actors import SYSTEM, Actor
 from memory.models.errors import InvalidValue, StaleWrite

@@ -20,15 +20,14 @@ from django.utils.translation import ngettext
 from beacon_site.providers.llm.tokens import Size, counted, how_in_words
 from beacon_site.text.cleaning import clean, for_prompt, shorten
 from beacon_site.text.dates import named
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User, as_of
 from memory.models.notes import NoteQuerySet
 from memory.models.remembered import OWNER_SCOPE, in_scopes, is_in_scopes, names_excluded
 from memory.services.context import identity
 from memory.services.files.reading import files_of, index_of
 from memory.services.search.query import Filter, Question
-from memory.services.search.recall import RecallHit, recall_each
-from memory.services.search.retrievers import MEANING
+from memory.services.search.recall import MEANING, RecallHit, recall_each
 
 NEAREST = 15  # R219: the hits from which the prompt's notes are chosen
 LONGEST_MESSAGE = 2_000  # characters of a message that are used to choose notes

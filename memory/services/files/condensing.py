@@ -22,7 +22,7 @@ from beacon_site.net.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm.base import Answer, Message
 from beacon_site.text import diff as text_diff
 from beacon_site.text.cleaning import for_prompt, is_visible, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import (

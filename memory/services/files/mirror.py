@@ -27,13 +27,19 @@ from django.utils import timezone
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.cleaning import one_line
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
 from memory.models.errors import MemoryRefused
 from memory.models.file_format import is_fact, mounted_of
-from memory.services.files import mirror_folder
-from memory.services.files.mirror_disk import ConcurrentChange, Disk, DiskFile, digest_of
-from memory.services.files.mirror_folder import DISK, disk_of
+from memory.services.files import mirror_disk
+from memory.services.files.mirror_disk import (
+    DISK,
+    ConcurrentChange,
+    Disk,
+    DiskFile,
+    digest_of,
+    disk_of,
+)
 from memory.services.files.saving import DraftTaken, keep_draft, save_file
 from memory.services.files.texts import MOST_EPISODES, FileConflict
 
@@ -376,14 +382,14 @@ _ROUNDS = 5  # attempts at a file that keeps changing
 
 def take_in(owner: User) -> None:
     """Import changes from disk. Never raises, and costs two queries if nothing changed."""
-    if not mirror_folder.is_on():
+    if not mirror_disk.is_on():
         return
     try:
         with transaction.atomic():
-            folder = mirror_folder.opened()
+            folder = mirror_disk.opened()
             if folder is None:
                 return
-            disk = mirror_folder.own_disk(folder, owner)
+            disk = mirror_disk.own_disk(folder, owner)
             suspects = _changed(_known(owner), disk)
         for path in suspects:
             _compare(Copy(owner, path, disk))
@@ -393,12 +399,12 @@ def take_in(owner: User) -> None:
 
 def write_out(owner_id: int, path: str) -> None:
     """Write the current file to disk. Called after the commit of a change."""
-    if not mirror_folder.is_on() or mounted_of(path):
+    if not mirror_disk.is_on() or mounted_of(path):
         return
     try:
-        owner, folder = User.objects.filter(pk=owner_id).first(), mirror_folder.opened()
+        owner, folder = User.objects.filter(pk=owner_id).first(), mirror_disk.opened()
         if owner is not None and folder is not None:
-            _settle(folder, Copy(owner, path, mirror_folder.disk_of(folder, owner)))
+            _settle(folder, Copy(owner, path, mirror_disk.disk_of(folder, owner)))
     except (DatabaseError, OSError) as exc:
         logger.warning("file not written to disk", owner=owner_id, path=path, why=str(exc))
 
@@ -407,11 +413,11 @@ def catch_up() -> int:
     """Do the remaining work in both directions for all accounts. Return the number of files."""
     global _settled
     _settled = None
-    if not mirror_folder.is_on():
+    if not mirror_disk.is_on():
         return 0
     with advisory_lock(LockId.MIRROR_SCAN) as is_mine:
-        folder = mirror_folder.opened() if is_mine else None
-        seen = mirror_folder.fingerprint() if folder is not None else 0
+        folder = mirror_disk.opened() if is_mine else None
+        seen = mirror_disk.fingerprint() if folder is not None else 0
         due = sorted(_due(folder)) if folder is not None else []
         for owner_id, path in due:
             write_out(owner_id, path)
@@ -432,7 +438,7 @@ def is_settled() -> bool:
     settled = _settled  # a task in another thread can set it to None at any time
     if settled is None or time.monotonic() - settled[0] > SETTLED_SECONDS:
         return False
-    return mirror_folder.fingerprint() == settled[1]
+    return mirror_disk.fingerprint() == settled[1]
 
 
 def differing() -> list[tuple[int, str]]:
@@ -440,7 +446,7 @@ def differing() -> list[tuple[int, str]]:
 
     Rejected edits are left out, because a person has to review them.
     """
-    folder = mirror_folder.opened() if mirror_folder.is_on() else None
+    folder = mirror_disk.opened() if mirror_disk.is_on() else None
     if folder is None:
         return []
     refused = MirroredFile.objects.of_mirror().exclude(problem="").values_list("owner_id", "path")
@@ -465,7 +471,7 @@ def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
         if file is None or file.version != row.version:
             continue
         with suppress(OSError, ConcurrentChange):
-            lies = mirror_folder.disk_of(folder, row.owner).read(row.path).digest
+            lies = mirror_disk.disk_of(folder, row.owner).read(row.path).digest
             if not lies == row.digest == digest_of(file.content.encode()):
                 yield row.owner_id, row.path
 
@@ -485,7 +491,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
         known.setdefault(owner_id, {})[path] = stamp
     for owner in User.objects.filter(is_active=True):
         try:
-            changed = _changed(known.get(owner.pk, {}), mirror_folder.own_disk(folder, owner))
+            changed = _changed(known.get(owner.pk, {}), mirror_disk.own_disk(folder, owner))
         except OSError as exc:
             logger.warning("files on disk not checked", owner=owner.pk, why=str(exc))
             continue
@@ -522,7 +528,7 @@ def _settle(folder: MirrorFolder, copy: Copy) -> None:
     """Import what is new on disk, then write the current text, until both are the same."""
     with turn(copy) as is_mine:
         try:
-            mirror_folder.own_disk(folder, copy.owner)
+            mirror_disk.own_disk(folder, copy.owner)
             for _round in range(_ROUNDS if is_mine else 0):
                 with suppress(ConcurrentChange):
                     with transaction.atomic():

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from beacon_site.db.advisory_locks import LockId, lock_until_commit
 from beacon_site.text.cleaning import one_line, shorten
 from beacon_site.text.injection import injection_reason
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import FileDraft, MemoryFile, Revision, Section, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked, MemoryRefused
@@ -46,7 +46,7 @@ from memory.models.file_format import (
     with_line,
     with_summary,
 )
-from memory.services.files import sections, texts
+from memory.services.files import texts
 from memory.services.files.texts import (
     MOST_FACTS,
     CleanedText,
@@ -248,7 +248,7 @@ def _change(file: MemoryFile, new: NewText, act: Act) -> None:
     file.change(by=act.by, why=why, source=act.source, **fields)
     file.is_appended = False
     if act.tells_trash:
-        sections.follow(file, before, by=act.by, why=why, source=act.source)
+        texts.follow_removed(file, before, by=act.by, why=why, source=act.source)
 
 
 def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:

@@ -18,8 +18,15 @@ from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import sections_of
 from memory.services.files.saving import Act, rows_held, save
-from memory.services.files.sections import RemovedSection, contains_lines, put_in, without_lines
-from memory.services.files.texts import CleanedText, FileConflict, content_at
+from memory.services.files.texts import (
+    CleanedText,
+    FileConflict,
+    Removed,
+    contains_lines,
+    content_at,
+    put_in,
+    without_lines,
+)
 
 
 class EntryConflict(MemoryRefused):
@@ -130,5 +137,5 @@ def returning(entry: FileEntry, file: MemoryFile) -> Return:
     return Return(put_in(lost, one, had), version, lost, had)
 
 
-def _removed(entry: FileEntry) -> RemovedSection:
-    return RemovedSection(tuple(entry.heading), entry.content)
+def _removed(entry: FileEntry) -> Removed:
+    return tuple(entry.heading), entry.content

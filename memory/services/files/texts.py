@@ -1,5 +1,7 @@
 """The text of a memory file, before it is stored: its limits, blame, merges, patches and entries.
 
+Sections that a change removes are kept in Trash, with their locks.
+
 Blame is the version of each line, stored with every version as runs `[lines, version]` from the top.
 A moved line counts as new, and so do lines that the bounded diff of a very large change can't match
 (`beacon_site.text.diff`). A restored version brings its own blame.
@@ -8,33 +10,42 @@ A moved line counts as new, and so do lines that the bounded diff of a very larg
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, shorten
 from beacon_site.text.dates import named
 from beacon_site.text.diff import Merge, edits, merge
-from beacon_site.text.numbers import grouped
-from memory.models import MemoryFile, Revision
+from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import grouped
+from memory.models import FileEntry, MemoryFile, Revision
+from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models.file_format import (
     NOTHING,
     UPDATED,
+    Heading,
+    SectionText,
     is_fact,
     is_kept_exact,
+    line_count,
     line_of,
     lines_of,
     month_of,
+    sections_of,
     summary_of,
     summary_span,
+    telling,
     with_summary,
 )
+from memory.models.history import Change
 
 
 class NoSuchFile(MemoryRefused):
@@ -419,3 +430,181 @@ def size_in_words(size: int) -> str:
     if size < 1024:
         return f"{size}B"
     return f"{size / 1024:.1f}KB"
+
+
+# --- removed sections ---
+
+MOST_REMOVED = 50  # sections of one change; if more were removed, they are kept as one
+
+Removed = tuple[
+    Heading, str
+]  # a removed section: its heading path, and its text with all subsections
+
+
+def removed_from(before: str, after: str) -> list[Removed]:
+    """Return the sections of `before` that are missing in `after`, in order."""
+    before, after = _without_summary(before), _without_summary(after)
+    if not (gone := _gone(before, after)):
+        return []
+    left = {one.heading for one in sections_of(after)} | {one.heading for one in telling(before)}
+    found: list[list[SectionText]] = []
+    for one in sections_of(before):
+        if one not in gone and one.heading in left:
+            continue
+        if found and _is_inside(one, found[-1][-1], found[-1][0]):
+            found[-1].append(one)
+        else:
+            found.append([one])
+    kept = [group for group in found if not gone.isdisjoint(group)]
+    if len(kept) > MOST_REMOVED:
+        return [((), "\n\n".join(_text(group) for group in kept))]
+    return [(group[0].heading, _text(group)) for group in kept]
+
+
+def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
+    """Whether a section is inside the first one, directly after the last."""
+    is_next = one.first_line == last.last_line + 1
+    return is_next and first.level > 0 and one.last_line <= first.until
+
+
+def _gone(before: str, after: str) -> set[SectionText]:
+    """Return the sections whose text is gone, neither kept under their heading nor moved."""
+    told = Counter((one.heading, one.text.strip()) for one in telling(after))
+    headed = Counter(one.heading for one in telling(after))
+    left = []
+    for one in telling(
+        before
+    ):  # equal text first, or the wrong one of two with the same name would go
+        if told[(one.heading, one.text.strip())]:
+            told[(one.heading, one.text.strip())] -= 1
+            headed[one.heading] -= 1
+        else:
+            left.append(one)
+    gone = []
+    for one in left:
+        if headed[one.heading] > 0:
+            headed[one.heading] -= 1
+        else:
+            gone.append(one)
+    kept = Counter(_comparable(lines_of(before)))
+    for one in gone:
+        kept -= Counter(_comparable(one.text.split("\n")))
+    fresh = Counter(_comparable(lines_of(after))) - kept
+    return {one for one in gone if not _moved(one, fresh)}
+
+
+def _moved(one: SectionText, fresh: Counter[str]) -> bool:
+    """Whether at least half of the section's lines are new elsewhere; each counts once."""
+    lines = Counter(_comparable(one.text.split("\n")[bool(one.heading) :]))
+    there = lines & fresh
+    if there.total() * 2 < lines.total():
+        return False
+    fresh -= there
+    return True
+
+
+def _comparable(lines: Iterable[str]) -> list[str]:
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _text(sections: Sequence[SectionText]) -> str:
+    return "\n".join(one.text for one in sections).strip("\n")
+
+
+def _without_summary(text: str) -> str:
+    begin, end = summary_span(text)
+    return text if end < 0 else text[:begin] + text[end + 1 :]
+
+
+# --- restoring and removing again ---
+
+
+def contains_lines(text: str, words: str) -> bool:
+    """Whether the text contains these consecutive lines."""
+    return _place_of(text, words) is not None
+
+
+def without_lines(text: str, words: str) -> str | None:
+    """Return the text without these lines, or None if it doesn't contain them."""
+    begin = _place_of(text, words)
+    if begin is None:
+        return None
+    rest = text[begin + len(words) :].lstrip("\n")
+    head = text[:begin].rstrip("\n")
+    return "\n\n".join(filter(None, [head, rest])) if rest else (head and f"{head}\n")
+
+
+def _place_of(text: str, words: str) -> int | None:
+    begin = f"\n{text}\n".find(f"\n{words}\n")
+    return begin if begin >= 0 else None
+
+
+def put_in(text: str, one: Removed, before: str) -> str:
+    """Return the text with the section restored, after what preceded it in `before`."""
+    lines = lines_of(text)
+    at = _line_for(text, one, before)
+    above, below = lines[:at], lines[at:]
+    while above and not above[-1].strip():
+        above.pop()
+    while below and not below[0].strip():
+        below.pop(0)
+    parts = ["\n".join(above), one[1], "\n".join(below)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _line_for(text: str, one: Removed, before: str) -> int:
+    """Return the line after which it belongs."""
+    heading, words = one
+    was = sections_of(_without_summary(before))
+    found = (n for n, s in enumerate(was) if s.heading == heading and _begins(words, s))
+    index = next(found, None)
+    if index is None:
+        return line_count(text)
+    now = sections_of(text)
+    for above in reversed(was[:index]):
+        same = [s for s in now if s.heading == above.heading]
+        if same:
+            alike = (s for s in same if s.text.strip() == above.text.strip())
+            return next(alike, same[-1]).last_line
+    return now[0].last_line if heading and now[:1] and not now[0].heading else 0
+
+
+def _begins(words: str, section: SectionText) -> bool:
+    first = section.text.strip("\n")
+    return f"{words}\n".startswith(f"{first}\n")
+
+
+def follow_removed(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -> None:
+    """Move sections removed since `before` to Trash, and take out those that are in the file again.
+
+    Called in the transaction that saved the file, with its row locked.
+    """
+    after = str(file.content)
+    for entry in FileEntry.objects.filter(file=file).in_trash():
+        if entry.content and contains_lines(after, entry.content):
+            entry.owner = file.owner
+            entry.restore(by=by)
+    gone = removed_from(before, after)
+    if not gone:
+        return
+    now = timezone.now()
+    entries = [_entry(file, one, now) for one in gone]
+    FileEntry.objects.bulk_create(entries)
+    changes = [Change(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
+    said = why or _("moved to Trash")
+    Revision.record_many(changes, by=by, why=said, source=source)
+
+
+def _entry(file: MemoryFile, one: Removed, now: datetime) -> FileEntry:
+    return FileEntry(
+        owner_id=file.owner_id,
+        file=file,
+        path=file.path,
+        heading=list(one[0]),
+        content=one[1],
+        removed_in=file.version,
+        source=file.source,
+        trust=file.trust,
+        sensitivity=file.sensitivity,
+        trashed_at=now,
+    )

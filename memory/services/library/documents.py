@@ -53,13 +53,8 @@ PAGE_BELOW = "\n\n---\n\n"  # between what a bookmark says and the text of its p
 MOST_LOOKED_AT = 2_000  # documents, if many of the best are excluded by date
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentMatch:
-    """A document that matches a query: its best passage, and the passage's raw BM25 score."""
-
-    document: LibraryDocument
-    passage: str
-    score: float
+# A document that matches a query, its best passage, and the passage's raw BM25 score.
+Match = tuple[LibraryDocument, str, float]
 
 
 def add_document(
@@ -137,7 +132,7 @@ def add_page(document: LibraryDocument, page: DocumentText, *, by: Actor, source
 
 def find(
     user: User, query: str, *, limit: int = 20, among: LibraryQuerySet | None = None
-) -> list[DocumentMatch]:
+) -> list[Match]:
     """Return the documents that match `query` best, of those that `user` can read."""
     live = LibraryDocument.objects.live() if among is None else among
     return _found(user, query, limit, live)
@@ -205,16 +200,16 @@ class LibrarySearch:
         logger.info("search answered", service=self.service, hits=len(found), ms=ms)
         return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
 
-    def _hit(self, found: DocumentMatch, rank: int) -> SearchHit:
-        document = found.document
+    def _hit(self, found: Match, rank: int) -> SearchHit:
+        document, words, score = found
         return SearchHit(
             url=document.address,
             title=document.title,
-            snippet=found.passage,
+            snippet=words,
             service=self.service,
             rank=rank,
             published_at=document.day,
-            raw={"path": document.path, "score": round(found.score, 6)},
+            raw={"path": document.path, "score": round(score, 6)},
         )
 
 
@@ -236,7 +231,7 @@ def _found(
     limit: int,
     among: LibraryQuerySet,
     options: SearchOptions | None = None,
-) -> list[DocumentMatch]:
+) -> list[Match]:
     """Return the best of `among` that `user` can read, with their passages."""
     asked = options or SearchOptions()
     kept: list[tuple[UUID, float]] = []
@@ -258,15 +253,15 @@ def _found(
     best = _rank_passages(kept[:wanted], query, asked.about, limit)
     if asked.last_asked:
         came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
-        known = {one.document.pk for one in best}
+        known = {document.pk for document, _passage, _score in best}
         new = _rank_passages(came, query, asked.about, limit)
-        best += [one for one in new if one.document.pk not in known]
+        best += [one for one in new if one[0].pk not in known]
     return best
 
 
 def _rank_passages(
     ranked: list[tuple[UUID, float]], query: str, about: str, limit: int
-) -> list[DocumentMatch]:
+) -> list[Match]:
     """Return the best with their passages, ranking those with more of `about` in one passage
     higher.
     """
@@ -285,8 +280,7 @@ def _rank_passages(
         return _rank_passages(ranked, query, "", limit)
     near.sort(key=lambda pair: (-pair[0], pair[1].pk))
     return [
-        DocumentMatch(document, passage(beginning, query), score)
-        for score, document, beginning in near[:limit]
+        (document, passage(beginning, query), score) for score, document, beginning in near[:limit]
     ]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,17 +18,27 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
 
-from beacon_site.net.errors import ProviderRejected
+from beacon_site.embedded.places import BY_HAND
+from beacon_site.providers.llm import adapters
 from beacon_site.providers.llm.adapters import get_llm
-from beacon_site.providers.llm.base import LanguageModel, LlmProfile
+from beacon_site.providers.llm.base import (
+    DEFAULT_EMBEDDING_MODEL,
+    ENDPOINT,
+    LOCAL,
+    Embedder,
+    EmbedderProfile,
+    LanguageModel,
+    LlmProfile,
+)
 from beacon_site.providers.llm.endpoints import KINDS as MODEL_KINDS
-from beacon_site.providers.llm.endpoints import address_of, kind_by_address, kind_of
+from beacon_site.providers.llm.endpoints import VENDOR_URL, kind_by_address, kind_of
 from beacon_site.providers.llm.probing import ProbeResult
 from beacon_site.providers.search.base import BY_NAME, CATALOGUE, KEY, SERVICES, SearchProfile
 from beacon_site.providers.search.serpapi import ENGINES
 from memory.models import Activity, Connection, Sensitivity, Topic, User
-from memory.models.llm import OwnKey, stored_price
+from memory.models.llm import OwnKey
 
 MODEL = "model"
 SERPAPI = "serpapi"
@@ -71,15 +82,12 @@ for _service in SET_UP.values():
 
 def stored(name: str) -> Connection:
     """Return the row of the named connection, or a new unsaved one."""
-    kind = KINDS[name]
-    found = Connection.objects.filter(kind=kind, name=name).first()
-    return found or Connection(kind=kind, name=name)
+    return Connection.objects.by_name({name: KINDS[name]})[name]
 
 
 def all_stored() -> dict[str, Connection]:
     """Return all connections by name, unsaved ones if there is no row, with one query."""
-    rows = {row.name: row for row in Connection.objects.filter(name__in=KINDS)}
-    return {name: rows.get(name) or Connection(kind=KINDS[name], name=name) for name in KINDS}
+    return Connection.objects.by_name(KINDS)
 
 
 def from_environment(name: str, field: str) -> str:
@@ -147,10 +155,8 @@ def _origin_of(url: str) -> str:
 
 
 def _model_origin(base_url: str, kind: str) -> str:
-    try:
-        return address_of(LlmProfile(base_url=base_url, model="", kind=kind)).origin.lower()
-    except ProviderRejected:
-        return ""
+    usual = MODEL_KINDS[kind].default_url if kind in MODEL_KINDS else ""
+    return _origin_of(base_url.strip() or usual or VENDOR_URL)
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -172,6 +178,17 @@ def llm_profile(row: Connection | None = None) -> LlmProfile | None:
         price_out=stored_price(row.prices.get("out")),
     )
     return replace(profile, timeout=kind_of(profile).seconds, **_found_out(row, profile))
+
+
+def stored_price(value: Any) -> Decimal | None:
+    """Return a stored price as an amount; None if the price is unknown."""
+    if value is None or value == "":
+        return None
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount >= 0 else None
 
 
 def kind_of_row(row: Connection) -> str:
@@ -392,6 +409,91 @@ def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
     keep_found(MODEL, kept | failed)
 
 
+# --- the embedder -------------------------------------------------------------------------------
+
+NO_EMBEDDINGS, AUTO = "none", "auto"
+ASKING_SECONDS = 5.0  # for a question's vector, since a person is waiting for the results
+
+
+def embedder(
+    *, for_question: bool = False, rows: Mapping[str, Connection] | None = None
+) -> Embedder | None:
+    """Return the embedder to use, or None; for a question it gets one try and a short timeout.
+
+    Pass `rows` (all connections) if they are already loaded.
+    """
+    chosen = embedder_profile(rows)
+    if chosen is not None and for_question:
+        chosen = replace(chosen, timeout=min(chosen.timeout, ASKING_SECONDS), tries=1)
+    return adapters.get_embedder(chosen)
+
+
+def embedder_profile(rows: Mapping[str, Connection] | None = None) -> EmbedderProfile | None:
+    """Return the profile that results from BEACON_EMBEDDINGS, the environment and Settings."""
+    mode = settings.BEACON_EMBEDDINGS
+    found = _embeddings_endpoint(rows) if mode in (AUTO, ENDPOINT) else None
+    if found is None and mode in (AUTO, LOCAL) and adapters.local_is_installed():
+        found = EmbedderProfile(LOCAL)
+    return found
+
+
+def has_no_embeddings() -> bool:
+    """Whether BEACON_EMBEDDINGS turns vectors off, so that none are needed."""
+    return bool(settings.BEACON_EMBEDDINGS == NO_EMBEDDINGS)
+
+
+def why_no_embedder() -> str:
+    """Return why there is no embedder, and what to do about it, for the user."""
+    mode = settings.BEACON_EMBEDDINGS
+    if mode == NO_EMBEDDINGS:
+        return _(
+            "Search matches words only, because semantic search is turned off (BEACON_EMBEDDINGS=none)."
+        )
+    if mode == ENDPOINT:
+        return _(
+            "Search matches words only, because BEACON_EMBEDDINGS requires an embeddings endpoint and none is set up. An admin can add one in Settings → Models and search."
+        )
+    return (
+        _(
+            "Search matches words only, because no embedder is set up. Install a local one with “%(embedder)s”, or ask an admin to add an endpoint in Settings → Models and search."
+        )
+        % BY_HAND
+    )
+
+
+def _embeddings_endpoint(rows: Mapping[str, Connection] | None) -> EmbedderProfile | None:
+    """Return the endpoint for vectors: their own, or else the model's.
+
+    The language model's endpoint is used if an admin chose an embedding model for it, or if it is
+    of a kind with a default embedding model, such as OpenAI's, and has a key.
+    """
+    rows = rows or all_stored()
+    row, llm = rows[EMBEDDINGS], llm_profile(rows[MODEL])
+    url = effective(row, "base_url").rstrip("/")
+    key = effective(row, "secret")
+    if url or key or row.model:
+        if not url and llm is not None and not key:
+            return _at(llm.base_url, llm.kind, row.model or DEFAULT_EMBEDDING_MODEL, llm.api_key)
+        kind = kind_by_address(url)
+        if (
+            not key
+            and llm is not None
+            and _model_origin(url, kind) == _model_origin(llm.base_url, llm.kind)
+        ):
+            key = llm.api_key  # the vectors come from the same server
+        return _at(url, kind, row.model or DEFAULT_EMBEDDING_MODEL, key)
+    if llm is None:
+        return None
+    chosen = str(rows[MODEL].profile.get("embedding_model") or "")
+    usual = MODEL_KINDS[llm.kind].embedding_model if llm.kind in MODEL_KINDS and llm.api_key else ""
+    model = chosen or usual
+    return _at(llm.base_url, llm.kind, model, llm.api_key) if model else None
+
+
+def _at(url: str, kind: str, model: str, key: str) -> EmbedderProfile:
+    return EmbedderProfile(ENDPOINT, model=model, base_url=url, api_key=key, kind=kind)
+
+
 # --- search ----------------------------------------------------------------------------------
 
 
@@ -462,19 +564,20 @@ def search_services(names: Sequence[str] = ()) -> list[str]:
     return [name for name in USUAL if name not in profiles or is_ready(profiles[name])]
 
 
-def keep_search_test(profile: SearchProfile, result: ProbeResult) -> None:
-    """Store the result of a service's last test, to show it beside its form."""
+# --- test results ---------------------------------------------------------------------------------
+
+
+def keep_test(row: Connection, result: ProbeResult) -> None:
+    """Store the result of a test of a search service or an embedder, to show it beside its form."""
     found = {
-        "base_url": profile.base_url,
+        "base_url": effective(row, "base_url").rstrip("/"),
+        "model": row.model,
         "ok": result.ok,
         "message": result.message,
         "ms": result.ms,
         "at": timezone.now().isoformat(timespec="seconds"),
     }
-    keep_found(profile.service, found)
-
-
-# --- test results ---------------------------------------------------------------------------------
+    keep_found(row.name, found)
 
 
 def keep_found(name: str, found: dict[str, Any], *, under: str = "probed") -> None:

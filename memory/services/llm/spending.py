@@ -17,8 +17,7 @@ from django.utils import timezone
 from beacon_site.text.cleaning import cell
 from beacon_site.text.dates import zone_of
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import ngettext
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped, ngettext
 from memory.models import ModelCall, Topic, User
 
 LEAST_SHOWN = Decimal("0.0001")

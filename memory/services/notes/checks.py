@@ -13,7 +13,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, is_visible, one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Note, Sensitivity
 from memory.models.errors import InvalidValue
 from memory.models.notes import (
@@ -210,6 +210,21 @@ class NoteChecks:
             "scope": self.scope,
         }[field]
         return check(value)
+
+    def identity(self, note: Note, wanted: Mapping[str, Any]) -> None:
+        """Reject changes that would bypass the limit of one active soul, agent and user note."""
+        kind = wanted.get("kind", note.kind)
+        if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
+            message = _("You can’t turn a note into a soul, agent or user note, or vice versa.")
+            self.refuse("kind", message)
+        elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
+            places = {
+                Note.Kind.SOUL: _("Agents → Identity → Soul"),
+                Note.Kind.AGENT: _("Agents → Identity → Persona"),
+                Note.Kind.USER: _("Settings → Profile"),
+            }
+            message = _("Edit this note’s text under %(place)s, which keeps the old version.")
+            self.refuse("content", message % {"place": places[Note.Kind(note.kind)]})
 
     def together(
         self, note: Mapping[str, Any], *, is_pinned: bool = False, by_person: bool = False

@@ -23,8 +23,7 @@ from django.utils import timezone
 
 from beacon_site.db.advisory_locks import LockId, advisory_lock
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import ngettext
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped, ngettext
 from memory.models import Activity, Lock, Note, User
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import MemoryRefused

@@ -185,7 +185,7 @@ def edit_note(
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     if wanted.get("stability") == Note.Stability.PERMANENT and "ttl_days" not in wanted:
         wanted["ttl_days"] = None
-    _check_identity(note, wanted, checks)
+    checks.identity(note, wanted)
     # Other edits leave a person's rule without evidence as it is.
     is_vouched = by.is_person or not {"content", "kind", "evidence"}.intersection(wanted)
     merged = {**note.snapshot(*FIELDS), **wanted}
@@ -200,22 +200,6 @@ def edit_note(
     if changed and by.is_person and not note.edited_by_person:
         changed["edited_by_person"] = True
     return note.change(by=by, expected_version=expected_version, why=why, source=source, **changed)
-
-
-def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> None:
-    """Reject changes that would bypass the limit of one active soul, agent and user note."""
-    kind = wanted.get("kind", note.kind)
-    if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-        message = _("You can’t turn a note into a soul, agent or user note, or vice versa.")
-        checks.refuse("kind", message)
-    elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
-        places = {
-            Note.Kind.SOUL: _("Agents → Identity → Soul"),
-            Note.Kind.AGENT: _("Agents → Identity → Persona"),
-            Note.Kind.USER: _("Settings → Profile"),
-        }
-        message = _("Edit this note’s text under %(place)s, which keeps the old version.")
-        checks.refuse("content", message % {"place": places[Note.Kind(note.kind)]})
 
 
 def pin(note: Note, *, by: Actor, expected_version: int | None = None, source: str = "") -> Note:

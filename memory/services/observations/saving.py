@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from rapidfuzz import fuzz
 
 from beacon_site.text.cleaning import clean, is_visible, match_key, one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.terms import query_terms
 from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.models.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM, Actor

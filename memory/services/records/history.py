@@ -220,8 +220,7 @@ class Comparison:
 
 def fields_at(record: Remembered, version: int) -> dict[str, Any]:
     """Return the revised fields at `version` as JSON."""
-    now = as_json(record.snapshot())
-    return {**now, **state_at(record, version)}
+    return {**record.as_json(), **state_at(record, version)}
 
 
 def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) -> Comparison:

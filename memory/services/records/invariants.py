@@ -35,7 +35,7 @@ from memory.models import (
     User,
 )
 from memory.services.files import mirror
-from memory.services.llm import embedders
+from memory.services.llm import connections
 from memory.services.search import bm25, embedding
 from memory.services.search.kinds import KINDS
 from memory.services.search.vectors import recalled_models
@@ -222,7 +222,7 @@ def _orphan_vectors() -> Iterator[tuple[Any, ...]]:
 
 
 def _records_without_vector() -> Iterator[tuple[Any, ...]]:
-    embedder = embedders.embedder()
+    embedder = connections.embedder()
     if embedder is None:
         return
     for record_type, model in recalled_models().items():
@@ -235,7 +235,7 @@ def _records_without_vector() -> Iterator[tuple[Any, ...]]:
 
 
 def _mark_missing_vectors(rows: Rows) -> None:
-    if (embedder := embedders.embedder()) is not None:
+    if (embedder := connections.embedder()) is not None:
         embedding.mark_missing(embedder.model)
 
 

@@ -40,7 +40,6 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.models.conflicts import active_rows, label_of
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.file_format import MOUNTED, statements_found
-from memory.models.history import as_json
 from memory.services.files.saving import rows_held, save_file
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
@@ -560,7 +559,7 @@ def _undo_all(row: Conflict, by: Actor) -> None:
 def _undo_fact(change: Revision, by: Actor) -> None:
     """Restore a fact with its trust and author, and put it back on its topic's list."""
     fact = record_history.record_of(change, for_update=True)
-    if not isinstance(fact, TopicFact) or as_json(fact.snapshot(*change.after)) != change.after:
+    if not isinstance(fact, TopicFact) or fact.as_json(*change.after) != change.after:
         told = {"label": change.label}
         raise record_history.ChangedSince(
             _(

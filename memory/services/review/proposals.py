@@ -19,8 +19,7 @@ from django.utils.translation import gettext_lazy as _lazy
 
 from beacon_site.text.cleaning import clean, one_line, shorten
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import ngettext
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped, ngettext
 from memory.models import (
     Activity,
     Note,

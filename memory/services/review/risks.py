@@ -441,7 +441,7 @@ def risks_in(proposal: Proposal) -> list[Risk]:
     write = Write(
         proposal.owner,
         _kind(proposal),
-        _actor(proposal.actor),
+        proposal.writer,
         _trust(proposal),
         leaves_topic=True,
         texts=[text for text in texts if text],
@@ -454,11 +454,6 @@ def risks_in(proposal: Proposal) -> list[Risk]:
     if is_persons and proposal.record_type not in ("memoryfile", "note"):
         found.append(Risk("persons-record"))
     return found
-
-
-def _actor(text: str) -> Actor:
-    kind, _colon, name = text.partition(":")
-    return Actor(kind, name)
 
 
 def _text(value: Any) -> str:

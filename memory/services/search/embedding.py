@@ -25,7 +25,7 @@ from beacon_site.providers.llm.base import Embedder
 from memory.models import Activity, Connection, Embedding, EmbeddingDue, User
 from memory.models.actors import SYSTEM
 from memory.models.remembered import Sensitivity
-from memory.services.llm import connections, embedders
+from memory.services.llm import connections
 from memory.services.search.vectors import ensure_table, index_if_large, recalled_models
 
 logger = structlog.get_logger(__name__)
@@ -70,7 +70,7 @@ def follow(records: list[Any]) -> None:
     """
     if not records:
         return
-    if embedders.is_off():
+    if connections.has_no_embeddings():
         Embedding.objects.about(records).delete()
         return
     EmbeddingDue.objects.mark(records)
@@ -96,7 +96,7 @@ def process_due(seconds: float = SECONDS) -> int:
     fails: its rows wait, and the first of several failures is reported (Models and search, System
     status, Activity).
     """
-    embedder = embedders.embedder()
+    embedder = connections.embedder()
     if embedder is None:
         forget_model_if_off()
         return 0
@@ -137,7 +137,7 @@ def forget_model_if_off() -> None:
     as new, and every record without a vector is queued.
     """
     used = used_state()
-    if embedders.is_off() and used.pop("model", ""):
+    if connections.has_no_embeddings() and used.pop("model", ""):
         connections.keep_found(connections.EMBEDDINGS, used, under="used")
 
 

@@ -1,131 +1,45 @@
 """Ratings of search results and answers, and how they change the ranking.
 
 Data flow: a person or an agent rates a result for a question (`rate`) -> the rating is stored under
-the question's stemmed words -> a later recall with the same words reads the ratings (`of_question`)
-and multiplies the scores of the rated records (`retrievers.with_ratings`) -> the explanation of the
+the question's stemmed words -> a later recall with the same words reads the ratings (`by_record` in
+`memory/models/ratings.py`) and multiplies the scores of the rated records -> the explanation of the
 result says so.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, models, transaction
 from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import clean, one_line
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.text.terms import query_terms
 from memory.models import Activity, Message, Rating, Session, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked
-from memory.models.ratings import LONGEST_QUESTION, LONGEST_REASON, MOST_RATINGS
+from memory.models.ratings import (
+    LONGEST_QUESTION,
+    LONGEST_REASON,
+    MOST_RATINGS,
+    answers_of,
+    can_be_rated,
+    key_of,
+)
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import parse
 
-# A rated record's score is multiplied by this. What a rated answer cites moves less.
-USEFUL, NOT_USEFUL = 1.5, 0.5
-CITED_USEFUL, CITED_NOT_USEFUL = 1.2, 0.8
 ANSWER = Session.record_type()  # the type of rated answers
-
-
-@dataclass(frozen=True, slots=True)
-class Rated:
-    """A rating that applies to a record; `is_cited` if the record's answer was rated."""
-
-    rating: Rating
-    is_cited: bool = False
-
-    @property
-    def factor(self) -> float:
-        """Return what the record's score is multiplied by."""
-        if self.is_cited:
-            return CITED_USEFUL if self.rating.is_useful else CITED_NOT_USEFUL
-        return USEFUL if self.rating.is_useful else NOT_USEFUL
-
-    @property
-    def words(self) -> str:
-        """Return the explanation of the ranking."""
-        agent = self.rating.agent
-        told = {"day": date_format(timezone.localtime(self.rating.created), "j F Y"), "who": agent}
-        if self.is_cited and self.rating.is_useful:
-            return _("Cited in an answer to this question that was rated useful on %(day)s") % told
-        if self.is_cited:
-            return (
-                _("Cited in an answer to this question that was rated not useful on %(day)s") % told
-            )
-        if agent and self.rating.is_useful:
-            return _("Rated useful for this question by %(who)s on %(day)s") % told
-        if agent:
-            return _("Rated not useful for this question by %(who)s on %(day)s") % told
-        if self.rating.is_useful:
-            return _("Rated useful for this question on %(day)s") % told
-        return _("Rated not useful for this question on %(day)s") % told
-
-
-# --- questions ---
-
-
-def key_of(terms: Collection[str], language: str) -> str:
-    """Return the key of a question: the same for the same words in any order; "" for none."""
-    if not terms:
-        return ""
-    words = " ".join(sorted(set(terms)))
-    return hashlib.sha256(f"{language}\n{words}".encode()).hexdigest()
 
 
 def key_of_text(question: str, language: str) -> str:
     """Return the key of a question's text; "" if it has no words."""
     return key_of(query_terms(question, language), language)
-
-
-def can_be_rated(question: str) -> bool:
-    """Whether results for these words can be rated."""
-    return len(question) <= LONGEST_QUESTION and any(sign.isalnum() for sign in question)
-
-
-# --- ranking ---
-
-
-def of_question(owner: User, question: str, terms: Collection[str]) -> dict[UUID, Rated]:
-    """Return the ratings for a question by record: one query, and one more for rated answers."""
-    if not can_be_rated(question) or not terms:
-        return {}
-    rows = Rating.objects.of(owner).filter(key=key_of(terms, language_of(owner)))
-    found: dict[UUID, Rated] = {}
-    answers: list[Rating] = []
-    for rating in rows.order_by("created"):
-        if rating.position:
-            answers.append(rating)
-        else:
-            found[rating.record_id] = Rated(rating)
-    return _cited(owner, answers) | found if answers else found
-
-
-def _cited(owner: User, answers: Sequence[Rating]) -> dict[UUID, Rated]:
-    """Return the records that rated answers cite; the latest rating counts."""
-    rows = _answers_of(owner, answers).values_list("session", "position", "cites")
-    cites = {(session, position): told for session, position, told in rows}
-    found: dict[UUID, Rated] = {}
-    for one in answers:
-        for cite in cites.get((one.record_id, one.position), []):
-            found[UUID(cite["id"])] = Rated(one, is_cited=True)
-    return found
-
-
-def _answers_of(owner: User, rated: Sequence[Rating]) -> models.QuerySet[Message]:
-    """Return the rated answers, without those of sessions in Trash."""
-    wanted = models.Q(pk=None)
-    for one in rated:
-        wanted |= models.Q(session=one.record_id, position=one.position)
-    return Message.objects.filter(wanted, session__owner=owner, session__trashed_at=None)
 
 
 # --- rating ---
@@ -270,7 +184,7 @@ def records_of(owner: User, rated: Sequence[Rating]) -> dict[UUID, Any]:
             found[(name, record.pk, 0)] = record
     answers = [one for one in rated if one.record_type == ANSWER]
     if answers:
-        rows = _answers_of(owner, answers).filter(role="assistant")
+        rows = answers_of(owner, answers).filter(role="assistant")
         found |= {named(one): one for one in rows.select_related("session")}
     keys_of = {one.pk: (one.record_type, one.record_id, one.position) for one in rated}
     return {pk: found[key] for pk, key in keys_of.items() if key in found}

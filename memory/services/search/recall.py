@@ -1,39 +1,46 @@
-"""Recall: one ranked search over everything that Beacon remembers, for pages, API and tools."""
+"""Recall: one ranked search over everything that Beacon remembers, for pages, API and tools.
+
+It combines two lanes into one ranking: words (BM25) and meaning (vectors). Both scores are scaled to
+0..1 by the highest possible score, not by the best hit. A value therefore means the same for every
+question, and a lane with poor results counts little. benchmarks/recall_quality.py compares this with
+rank fusion and with scaling per question (docs/dev/benchmarks.md).
+"""
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import shorten
-from beacon_site.text.terms import LABEL, query_terms
-from memory.models import as_of
+from beacon_site.text.terms import LABEL, label_terms, query_terms
+from memory.models import Rating, as_of
 from memory.models.errors import InvalidValue
 from memory.models.history import Use
-from memory.services.search import bm25_sql, ratings, retrievers
-from memory.services.search.bm25_sql import relevance
-from memory.services.search.filters import Narrowing, narrowing_of, rows_of
-from memory.services.search.kinds import KINDS
+from memory.services.search import bm25_sql, vectors
+from memory.services.search.bm25_sql import Job, Ranked, Space, relevance
+from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
+from memory.services.search.kinds import KINDS, RecallKind
 from memory.services.search.query import Question
-from memory.services.search.ratings import Rated
-from memory.services.search.retrievers import (
-    MEANING,
-    WORDS,
-    Answer,
-    Candidate,
-    Candidates,
-    RecordKey,
-)
 
 MODES = ("auto", "lexical", "exact")
 MOST_HITS = 200
 LONGEST_LATER = 300  # characters of a later finding that are shown beside a passage
+DEPTH = 100  # hits of each lane that are combined; 30 gave a worse ranking
+MEANING_OF_LONG = 0.5  # weight of the meaning for records of LONG terms or more
+# a turn of a few words has a poor vector, but usually contains the query's words
+MEANING_OF_SHORT = 0.35
+LONG = 42.0  # terms per record, on average
+SHORT = 18.0
+SUPERSEDED_LOOKED_AT = 50  # the best superseded records, for which their replacements are returned
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class RecallOptions(TypedDict, total=False):
@@ -93,12 +100,12 @@ class RecallHit:
     record: Any
     replaces: tuple[uuid.UUID, ...] = ()
     found_later: str = ""
-    rating: Rated | None = None
+    rating: Rating | None = None
 
     @property
     def rated(self) -> str:
         """Return how this record itself was rated for the question: useful, not-useful or ""."""
-        return "" if self.rating is None or self.rating.is_cited else self.rating.rating.value
+        return "" if self.rating is None or self.rating.is_answer else self.rating.value
 
     def dated(self, passage: str) -> str:
         """Return a passage of the record, followed by what a later run found, if anything."""
@@ -117,6 +124,119 @@ class RecallPage:
     notices: list[str]
     milliseconds: float
     stems: tuple[str, ...]
+
+
+# --- one score from both lanes ---
+
+
+def words_value(raw: float, best_possible: float) -> float:
+    """Return a raw BM25 score as a share of the best possible one, 0 to 1."""
+    if best_possible <= 0 or raw <= 0:
+        return 0.0
+    return min(1.0, raw / best_possible)
+
+
+def meaning_value(distance: float) -> float:
+    """Return the cosine of two unit vectors from their L2 distance, or 0 if it is negative."""
+    return min(1.0, max(0.0, 1.0 - distance * distance / 2.0))
+
+
+def meaning_share(average_length: float) -> float:
+    """Return the weight of the meaning in a combined score; the words have the rest."""
+    if average_length <= 0:
+        return MEANING_OF_LONG
+    place = math.log(average_length / SHORT) / math.log(LONG / SHORT)
+    return MEANING_OF_SHORT + (MEANING_OF_LONG - MEANING_OF_SHORT) * min(1.0, max(0.0, place))
+
+
+def fused(
+    words: Mapping[Key, float],
+    meaning: Mapping[Key, float],
+    best_possible: float = 0.0,
+    average_length: float = 0.0,
+) -> dict[Key, float]:
+    """Return a score of 0 to 1 for each record that a lane found, from raw BM25 and L2 distance.
+
+    A lane adds nothing for a record that it didn't find. All records have the same type, with
+    `average_length` terms, and none can reach the raw BM25 score `best_possible`.
+    """
+    share = meaning_share(average_length)
+    values: dict[Key, float] = {}
+    for key, raw in words.items():
+        values[key] = (1 - share) * words_value(raw, best_possible)
+    for key, distance in meaning.items():
+        values[key] = values.get(key, 0.0) + share * meaning_value(distance)
+    return values
+
+
+# --- candidates --------------------------------------------------------------------------------
+
+WORDS, MEANING = "words", "meaning"  # the lanes
+
+RecordKey = tuple[str, uuid.UUID]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One record found, with each lane's score; it can replace a superseded one."""
+
+    key: RecordKey
+    raw: float = 0.0  # by words
+    distance: float | None = None
+    score: float = 0.0
+    matched: tuple[str, ...] = ()
+    replaces: list[uuid.UUID] = field(default_factory=list)
+    # The lanes that found a record that it replaced.
+    stands_in_for: set[str] = field(default_factory=set)
+    ranks: dict[str, int] = field(default_factory=dict)
+
+
+def successors_of(
+    asked: Narrowing, kind: RecallKind, ids: Sequence[uuid.UUID]
+) -> dict[uuid.UUID, uuid.UUID | None]:
+    """Return the replacements of superseded records; None if the filters exclude the replacement."""
+    found = kind.successors(ids) if kind.successors is not None and ids else {}
+    if not found:
+        return {}
+    allowed = rows_of(kind, asked).filter(pk__in=set(found.values()))
+    kept = set(allowed.values_list("pk", flat=True))
+    return {old: new if new in kept else None for old, new in found.items()}
+
+
+@dataclass(slots=True)
+class Answer:
+    """One question with its filters, notices and ratings, and what was found so far.
+
+    `near` are the nearest vectors, and `spaces` were searched by words.
+    """
+
+    asked: Narrowing
+    notices: list[str]
+    near: list[vectors.Neighbor] | None = None
+    candidates: dict[RecordKey, Candidate] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(default_factory=dict)
+    rated: Mapping[uuid.UUID, Rating] = field(default_factory=dict)
+
+    def depth(self, limit: int) -> int:
+        """Return how many records to rank: more than shown, if their order can still change."""
+        return limit if self.near is None and not self.rated else max(limit, DEPTH)
+
+    def of(self, key: RecordKey) -> Candidate:
+        """Return the candidate of a record, a new one if it wasn't found before."""
+        return self.candidates.setdefault(key, Candidate(key))
+
+    def rank(self, lane: str) -> None:
+        """Number a lane's results, the best first."""
+        figures = [
+            ((-relevance(one.raw) if lane == WORDS else one.distance or 0.0), one.key)
+            for one in self.candidates.values()
+            if (one.raw > 0 if lane == WORDS else one.distance is not None)
+        ]
+        for rank, (_figure, key) in enumerate(sorted(figures), start=1):
+            self.candidates[key].ranks[lane] = rank
+
+
+# --- recall ---
 
 
 def recall(
@@ -180,41 +300,209 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
         for one in answers:
             if text:  # punctuation has no meaning, but a vector that is near anything
                 one.notices.append(_("The query has no letters or digits, so it was ignored."))
-            one.found = _newest(one.asked, limit)
+            _add_newest(one, limit)
         return tuple(dict.fromkeys(words))
     if mode != "exact" and as_of.current() is None:
-        rated = ratings.of_question(answers[0].asked.owner, text, words)
+        owner = answers[0].asked.owner
+        mine = Rating.objects.of(owner)
+        rated = mine.by_record(text, words, bm25_sql.language_of(owner))
         for one in answers:
             one.rated = rated
     if mode == "auto":
-        retrievers.near_in_meaning(answers, limit)
-    retrievers.by_words(answers, words, mode, limit)
+        near_in_meaning(answers, limit)
+    by_words(answers, words, mode, limit)
     for one in answers:
-        retrievers.with_meaning(one, words)
-        retrievers.with_ratings(one)
+        with_meaning(one, words)
+        for key, candidate in one.candidates.items():
+            if rating := one.rated.get(key[1]):
+                candidate.score = min(1.0, candidate.score * rating.factor)
     return tuple(dict.fromkeys(words))
+
+
+# --- by words --------------------------------------------------------------------------------------
+
+
+def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int) -> None:
+    """Find and score the records that contain the words."""
+    formula = bm25_sql.EXACT if mode == "exact" else bm25_sql.LEXICAL
+    spaces = _spaces([one.asked for one in answers], words)
+    jobs: list[Job] = []
+    of: list[Answer] = []  # the question of each job
+    for one in answers:
+        jobs += _jobs(one.asked, spaces, words, formula, one.depth(limit), before=len(jobs))
+        of += [one] * (len(jobs) - len(of))
+    for answer, job, ranked in zip(of, jobs, bm25_sql.ranked(jobs), strict=True):
+        kind = KINDS[job.space.record_type]
+        answer.spaces[kind.type] = job.space
+        if job.among.stands is False:
+            _rank_replacements(answer, kind, ranked)
+            continue
+        for entry in ranked:
+            candidate = answer.of((kind.type, entry.record_id))
+            candidate.raw, candidate.matched = entry.score, entry.matched
+    for answer in answers:
+        for candidate in answer.candidates.values():
+            candidate.score = relevance(candidate.raw)
+        answer.rank(WORDS)
+
+
+def _jobs(
+    asked: Narrowing,
+    spaces: Sequence[Space],
+    words: list[str],
+    formula: bm25_sql.Formula,
+    limit: int,
+    *,
+    before: int,
+) -> list[Job]:
+    """Return the rankings of all requested types, those of superseded records last.
+
+    Their places count from `before`, the number of rankings before them.
+    """
+    language = bm25_sql.language_of(asked.owner)
+    wanted = {kind.type for kind in asked.kinds}
+    jobs, superseded = [], []
+    for space in spaces:
+        if space.record_type not in wanted:
+            continue
+        kind = KINDS[space.record_type]
+        among = among_of(kind, asked, space.language)
+        terms = words if space.language == language else _terms_of(asked, space)
+        jobs.append(Job(space, terms, formula, limit, among))
+        if kind.successors is not None and space.has_superseded:
+            those = replace(among, stands=False, where=(), params=())
+            beside = before + len(jobs) - 1
+            superseded.append(
+                Job(space, terms, formula, SUPERSEDED_LOOKED_AT, those, beside=beside)
+            )
+    return jobs + superseded
+
+
+def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
+    """Return the spaces with the terms' figures, in a second query for other languages."""
+    owner, text = narrowed[0].owner, narrowed[0].question.words
+    types = list(dict.fromkeys(kind.type for asked in narrowed for kind in asked.kinds))
+    spaces = bm25_sql.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
+    others = {space.language for space in spaces} - {bm25_sql.language_of(owner)}
+    for other in others:
+        terms = query_terms(text, other)
+        lexemes = [*terms, *label_terms(text, other)]
+        again = bm25_sql.spaces_of(
+            owner, [s.record_type for s in spaces if s.language == other], lexemes
+        )
+        spaces = [s for s in spaces if s.language != other] + again
+    return spaces
+
+
+def _terms_of(asked: Narrowing, space: Space) -> list[str]:
+    return query_terms(asked.question.words, space.language)
+
+
+def _rank_replacements(answer: Answer, kind: RecallKind, ranked: list[Ranked]) -> None:
+    """Give the ranked records' replacements their rank, if it is better than their own."""
+    successors = successors_of(answer.asked, kind, [one.record_id for one in ranked])
+    for one in ranked:
+        successor = successors.get(one.record_id)
+        if successor is None:
+            continue
+        candidate = answer.of((kind.type, successor))
+        if one.score > candidate.raw:
+            candidate.raw, candidate.matched = one.score, one.matched
+            candidate.replaces.insert(0, one.record_id)
+            candidate.stands_in_for.add(WORDS)
+
+
+# --- by meaning -----------------------------------------------------------------------------------
+
+
+def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
+    """Find the nearest vectors; None and a notice if there is no vector search."""
+    asked = answers[0].asked
+    looks = (_look(one.asked) for one in answers)  # built only if vectors are compared
+    depth = max(limit, DEPTH)
+    try:
+        found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
+    except vectors.Unavailable as exc:
+        for one in answers:
+            one.notices.append(str(exc))
+        return
+    for one, near in zip(answers, found, strict=True):
+        one.near = near
+
+
+def _look(asked: Narrowing) -> vectors.VectorQuery:
+    """Return the records that are compared with the question."""
+    allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
+    if asked.question.phrases or asked.question.without:
+        # Exact phrases in superseded records are handled by the words lane.
+        return vectors.VectorQuery(tuple(allowed), allowed)
+    replaced = {
+        kind.type: kind.superseded(asked.owner)
+        for kind in asked.kinds
+        if kind.superseded is not None
+    }
+    return vectors.VectorQuery(tuple(allowed), allowed, replaced)
+
+
+def with_meaning(answer: Answer, words: list[str]) -> None:
+    """Add the nearest records or their replacements, and score all by words and meaning."""
+    asked, near = answer.asked, answer.near
+    if near is None:
+        return
+    successors: dict[uuid.UUID, uuid.UUID | None] = {}
+    for kind in asked.kinds:
+        of_kind = [one.id for one in near if one.type == kind.type]
+        successors |= successors_of(asked, kind, of_kind)
+    for record in near:  # the nearest first
+        stands = successors.get(record.id, record.id)
+        if stands is None:
+            continue
+        candidate = answer.of((record.type, stands))
+        if candidate.distance is not None:
+            continue
+        candidate.distance = record.distance
+        if stands != record.id:
+            candidate.stands_in_for.add(MEANING)
+            if record.id not in candidate.replaces:
+                candidate.replaces.append(record.id)
+    by_type: dict[str, list[Candidate]] = {}
+    for candidate in answer.candidates.values():
+        by_type.setdefault(candidate.key[0], []).append(candidate)
+    for name, candidates in by_type.items():
+        values = fused(
+            {one.key: one.raw for one in candidates if one.raw > 0},
+            {one.key: one.distance for one in candidates if one.distance is not None},
+            *figures_of(answer.spaces.get(name), words),
+        )
+        for one in candidates:
+            one.score = values[one.key]
+    answer.rank(MEANING)
+
+
+def figures_of(space: Space | None, words: Sequence[str]) -> tuple[float, float]:
+    """Return the best possible score and the average length, for `fused`."""
+    return (0.0, 0.0) if space is None else (bm25_sql.best_possible(space, words), space.average)
 
 
 # --- hits -----------------------------------------------------------------------------------------
 
 
-def _newest(asked: Narrowing, limit: int) -> Candidates:
-    """Return the newest matching records, since there are no words to rank by."""
-    found = Candidates()
+def _add_newest(answer: Answer, limit: int) -> None:
+    """Find the newest matching records, since there are no words to rank by."""
+    asked = answer.asked
     if not (asked.question.filters or asked.question.without or asked.is_narrow):
-        return found
+        return
     keys: list[tuple[datetime, RecordKey]] = []
     for kind in asked.kinds:
         rows = rows_of(kind, asked).order_by("-created", "-pk").values_list("created", "pk")
         keys += [(created, (kind.type, pk)) for created, pk in rows[:limit]]
     for _created, key in sorted(keys, reverse=True)[:limit]:
-        found.of(key)
-    return found
+        answer.of(key)
 
 
 def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[RecallHit]]:
     """Load the best candidates as hits; rows that must not be returned are left out."""
-    best = [_best(one.found, least, limit) for one in answers]
+    best = [_best(one, least, limit) for one in answers]
     asked = answers[0].asked  # the owner and the time are the same for all
     ids: dict[str, list[uuid.UUID]] = {}
     for one in (one for some in best for one in some):
@@ -237,9 +525,9 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
     ]
 
 
-def _best(found: Candidates, least: float, limit: int) -> list[Candidate]:
+def _best(answer: Answer, least: float, limit: int) -> list[Candidate]:
     """Return the best candidates, with a few spare ones because some may be excluded."""
-    kept = [one for one in found.candidates.values() if one.score >= least]
+    kept = [one for one in answer.candidates.values() if one.score >= least]
     place = {one.key: number for number, one in enumerate(kept)}
     kept.sort(key=lambda one: (-one.score, place[one.key] if not one.ranks else 0, one.key))
     return kept[: limit + 5] if limit else []
@@ -251,7 +539,7 @@ def _hit(answer: Answer, one: Candidate, record: Any, labelled: str, found_later
     if one.raw > 0:
         said[WORDS] = Lane(one.raw, relevance(one.raw), one.ranks[WORDS])
     if one.distance is not None:
-        near = retrievers.meaning_value(one.distance)
+        near = meaning_value(one.distance)
         said[MEANING] = Lane(one.distance, near, one.ranks[MEANING])
     stems = tuple(dict.fromkeys(stem.removeprefix(LABEL) for stem in one.matched))
     return RecallHit(
@@ -285,4 +573,4 @@ def _boosts(answer: Answer, one: Candidate, labelled: str) -> Iterable[str]:
     elif MEANING in one.stands_in_for:
         yield _("replaces a record that is closer in meaning")
     if rated := answer.rated.get(one.key[1]):
-        yield rated.words
+        yield rated.boost

@@ -23,7 +23,13 @@ from memory.services.search.bm25_sql import Job, Ranked, Space
 from memory.services.search.filters import Narrowing, among_of, narrowing_of, rows_of
 from memory.services.search.kinds import KINDS
 from memory.services.search.query import FOR_AGENTS, Question
-from memory.services.search.retrievers import RecordKey, Shape, fused, meaning_value, words_value
+from memory.services.search.recall import (
+    RecordKey,
+    figures_of,
+    fused,
+    meaning_value,
+    words_value,
+)
 
 USUAL, MOST = 6, 50  # related records that a page shows, and that can be asked for
 CLOSE = 0.35  # the cosine of two texts on a similar subject; unrelated texts have about 0
@@ -75,7 +81,7 @@ class _Found:
     distances: dict[RecordKey, float] = field(default_factory=dict)
     raw: dict[RecordKey, float] = field(default_factory=dict)
     terms: dict[RecordKey, tuple[str, ...]] = field(default_factory=dict)
-    shapes: dict[str, Shape] = field(default_factory=dict)  # by type
+    figures: dict[str, tuple[float, float]] = field(default_factory=dict)  # by type, for `fused`
     has_vectors: bool = False
 
     def scores(self) -> dict[RecordKey, float]:
@@ -84,11 +90,11 @@ class _Found:
         for name in {key[0] for key in (*self.distances, *self.raw)}:
             raw = {key: value for key, value in self.raw.items() if key[0] == name}
             far = {key: value for key, value in self.distances.items() if key[0] == name}
-            shape = self.shapes.get(name, Shape())
+            figures = self.figures.get(name, (0.0, 0.0))
             if self.has_vectors:
-                found |= fused(raw, far, shape)
+                found |= fused(raw, far, *figures)
             else:
-                found |= {key: words_value(value, shape) for key, value in raw.items()}
+                found |= {key: words_value(value, figures[0]) for key, value in raw.items()}
         return found
 
 
@@ -180,7 +186,7 @@ def _alike(text: str, asked: Narrowing, limit: int, found: _Found) -> dict[str, 
     jobs = [_job(space, list(chosen), asked, limit) for space in spaces]
     for job, ranked in zip(jobs, bm25_sql.ranked(jobs), strict=True):
         name = job.space.record_type
-        found.shapes[name] = Shape(bm25_sql.best_possible(job.space, job.words), job.space.average)
+        found.figures[name] = figures_of(job.space, job.words)
         for one in ranked:
             key = (name, one.record_id)
             if _is_alike(one, enough) or key in found.distances:

@@ -30,7 +30,7 @@ from beacon_site.net.errors import ProviderError, ended_within
 from beacon_site.providers.llm.base import MOST_DIMENSIONS, Embedder
 from beacon_site.text.cleaning import clean
 from memory.models.search_index import Embedding, Recalled
-from memory.services.llm import embedders
+from memory.services.llm import connections
 
 logger = structlog.get_logger(__name__)
 
@@ -81,25 +81,16 @@ INSERT INTO {table} SELECT id, owner_id, record_type, object_id, model, values::
 """
 
 
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """The result of `prepare`: the extension's version, and the number of vectors in each table.
+def prepare() -> tuple[str, dict[int, int], str]:
+    """Create the extension if the server offers it, and bring all tables up to date.
 
-    If the database doesn't have the extension, `version` is "". `why` says why it couldn't be
-    created.
+    Return its version ("" if the database doesn't have it), the number of vectors in each table,
+    and why the extension couldn't be created.
     """
-
-    version: str
-    tables: dict[int, int]
-    why: str = ""
-
-
-def prepare() -> IndexState:
-    """Create the extension if the server offers it, and bring all tables up to date."""
     why = _make_extension()
     version = extension_version()
     if not version:
-        return IndexState("", {}, why)
+        return "", {}, why
     with transaction.atomic(), connection.cursor() as cursor:
         lock_until_commit(LockId.VECTOR_TABLES)
         cursor.execute(_FOLLOW)
@@ -109,7 +100,7 @@ def prepare() -> IndexState:
             cursor.execute(_TABLE.format(table=table_of(size), size=size))
     for size in sizes:
         index_if_large(size)
-    return IndexState(version, {size: _count(size) for size in sorted(sizes)})
+    return version, {size: _count(size) for size in sorted(sizes)}, ""
 
 
 def ensure_table(size: int) -> None:
@@ -244,7 +235,7 @@ REMEMBERED = 24 * 3600  # seconds for which a question's vector is cached
 # cosines of about 0, give or take a few hundredths.
 FURTHEST = 1.3  # a cosine of 0.155
 # longer than an endpoint may take, so that its error can be shown
-PATIENCE = embedders.ASKING_SECONDS + 1
+PATIENCE = connections.ASKING_SECONDS + 1
 # For a page or an agent, if the local model isn't loaded yet, which takes seconds. Tasks have time.
 STARTING_PATIENCE = 0.2
 # superseded records of a type that are compared, the most recently replaced first
@@ -277,63 +268,43 @@ class VectorQuery:
     replaced: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """Why semantic search isn't available, as a sentence for the user."""
-
-    reason: str
-
-
-def nearest(
-    owner: Any,
-    text: str,
-    types: Iterable[str],
-    limit: int,
-    *,
-    allowed: Mapping[str, QuerySet[Any]] | None = None,
-    replaced: Mapping[str, QuerySet[Any]] | None = None,
-) -> list[Neighbor] | Unavailable:
-    """Return the records nearest to `text`, at most `limit` of each type, nearest first.
-
-    Records further away than FURTHEST are left out. `allowed` limits a type to the rows of a
-    queryset. It can't add other owners' records, or trashed, expired or superseded ones. Superseded
-    records are only compared if they are in `replaced`; the caller then returns their replacements.
-    Never raises.
-    """
-    look = VectorQuery(tuple(types), allowed or {}, replaced or {})
-    found = nearest_each(owner, text, [look], limit)
-    return found if isinstance(found, Unavailable) else found[0]
+class Unavailable(Exception):
+    """Semantic search isn't available. The message says why, for the user."""
 
 
 def nearest_each(
     owner: Any, text: str, looks: Iterable[VectorQuery], limit: int
-) -> list[list[Neighbor]] | Unavailable:
-    """Return the result of `nearest()` for each look, but embed `text` only once. Never raises."""
-    embedder = embedders.embedder(for_question=True)
+) -> list[list[Neighbor]]:
+    """Return the records nearest to `text` for each look, at most `limit` of each type, nearest first.
+
+    Records further away than FURTHEST are left out. `allowed` limits a type to the rows of a
+    queryset. It can't add other owners' records, or trashed, expired or superseded ones. Superseded
+    records are only compared if they are in `replaced`; the caller then returns their replacements.
+    Raises Unavailable, and nothing else.
+    """
+    embedder = connections.embedder(for_question=True)
     if embedder is None:
-        return Unavailable(embedders.why_none())
+        raise Unavailable(connections.why_no_embedder())
     asked = " ".join(clean(text)[0].split())[:LONGEST_QUESTION]
     if not asked or limit < 1:
         return [[] for _look in looks]
     if not extension_version():
-        return Unavailable(
+        raise Unavailable(
             _(
                 "Results match words only, because the database has no “vector” extension. Install pgvector on the database server and run “%(manage)s vectors”."
             )
             % BY_HAND
         )
     vector = _vector_of(asked, embedder)
-    if isinstance(vector, Unavailable):
-        return vector
     try:
         with transaction.atomic():
             compared = _CompareTarget(owner, embedder.model, vector)
             return _looked_up(compared, list(looks), limit)
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
-        return Unavailable(
+        raise Unavailable(
             _("Results match words only, because the database couldn’t compare vectors.")
-        )
+        ) from exc
 
 
 def nearest_to(record: Recalled, look: VectorQuery, limit: int) -> list[Neighbor] | None:
@@ -358,36 +329,36 @@ def nearest_to(record: Recalled, look: VectorQuery, limit: int) -> list[Neighbor
 # --- the question's vector ------------------------------------------------------------------------
 
 
-def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
-    """Return a question's vector, from the cache if possible."""
+def _vector_of(text: str, embedder: Embedder) -> list[float]:
+    """Return a question's vector, from the cache if possible. Raises Unavailable."""
     digest = hashlib.sha256(f"{embedder.model}\0{text}".encode("utf-8", "replace")).hexdigest()
     key, failing = f"vector:{digest}", f"embedder-fails:{embedder.model}"
     known = _remembered([key, failing])
     if key in known:
         return list(known[key])
     if failing in known:
-        return Unavailable(str(known[failing]))
+        raise Unavailable(str(known[failing]))
     is_ready = getattr(embedder, "is_ready", True)
     try:
         is_short = not is_ready and settings.BEACON_PROCESS in {"web", "mcp"}
         patience = STARTING_PATIENCE if is_short else PATIENCE
         vector = ended_within(patience, lambda: embedder.embed([text]))[0]
-    except TimeoutError:  # the local model keeps loading and can answer the next question
+    except TimeoutError as exc:  # the local model keeps loading and can answer the next question
         if not is_ready:
-            return Unavailable(
+            raise Unavailable(
                 _(
                     "Results match words only, because the local embedder is starting. Search again in a few seconds to include semantic search."
                 )
-            )
+            ) from exc
         told = _(
             "Results match words only, because the embedder didn’t respond within %(seconds)d seconds."
         )
-        return Unavailable(told % {"seconds": PATIENCE})
+        raise Unavailable(told % {"seconds": PATIENCE}) from exc
     except ProviderError as exc:
         told = _("Results match words only, because the embedder isn’t responding: %(why)s")
         reason = told % {"why": exc}
         _remember(failing, reason, GIVEN_UP)
-        return Unavailable(reason)
+        raise Unavailable(reason) from exc
     _remember(key, vector, REMEMBERED)
     return vector
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beacon_site.text.cleaning import clean, one_line, plain, shorten, width
 from beacon_site.text.dates import moment_of
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.management.base import MigratedCommand, account_named, only_account
 from memory.models import Topic, TopicFact, User
 from memory.models.errors import MemoryRefused

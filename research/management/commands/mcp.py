@@ -17,7 +17,7 @@ from beacon_site.embedded.places import BY_HAND
 from memory.accounts import tokens
 from memory.accounts.tokens import mcp_url
 from memory.management.base import MigratedCommand
-from research.mcp import server, web
+from research.mcp import server
 from research.mcp.server import Caller, close_connection
 
 logger = structlog.get_logger(__name__)
@@ -71,7 +71,7 @@ class Command(MigratedCommand):
         told = False
         while True:
             try:
-                listener = web.listening(bind, port)
+                listener = server.listening(bind, port)
             except OSError as exc:
                 why = _("The MCP server can’t listen on %(bind)s, port %(port)d: %(why)s.") % {
                     "bind": bind,
@@ -91,4 +91,4 @@ class Command(MigratedCommand):
             else:
                 break
         logger.info("mcp listening", url=mcp_url())
-        web.serve(listener)
+        server.serve(listener)

@@ -18,8 +18,7 @@ from django.db.models.functions import RowNumber
 
 from beacon_site.providers.llm.base import LlmProfile, Usage
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import ngettext
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped, ngettext
 from memory.models import ModelCall, Topic, User
 from memory.services.llm import connections, spending
 from memory.services.llm.asking import MonthLimits, limits_of, price

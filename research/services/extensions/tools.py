@@ -17,7 +17,7 @@ from pydantic import Field
 
 from beacon_site import health
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents.tools import registry as tools
 from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
 from memory.models import Sensitivity, Topic, Trust

@@ -47,7 +47,7 @@ class Quote:
         return in_words(self.quote)
 
     @property
-    def shown(self) -> QuoteContext:
+    def shown(self) -> dict[str, Any]:
         """Return the quote with its context, as lines and table rows."""
         return shown(self.quote or self.sentence, self.before, self.after)
 
@@ -98,15 +98,6 @@ class TableRow:
     is_head: bool = False
 
 
-@dataclass(slots=True)
-class QuoteContext:
-    """A quote with the lines before and after it, and its table rows, if any."""
-
-    before: list[str] = field(default_factory=list)
-    rows: list[TableRow] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
-
-
 def cells_of(quote: str) -> list[str]:
     """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
     quote = quote.strip()
@@ -121,11 +112,15 @@ def in_words(quote: str) -> str:
     return " · ".join(filter(None, cells_of(quote))) or quote
 
 
-def shown(quote: str, before: str = "", after: str = "") -> QuoteContext:
-    """Return the quote with its context, as lines and rows."""
+def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
+    """Return the lines before and after a quote, and the rows of its table, for a template."""
     cells = cells_of(quote)
     if not cells:
-        return QuoteContext(_lines(_without_rows_at_end(before)), [], _lines(_without_rows(after)))
+        return {
+            "before": _lines(_without_rows_at_end(before)),
+            "rows": [],
+            "after": _lines(_without_rows(after)),
+        }
     above, before = _rows_at_end(before, len(cells))
     below, after = _rows_at_start(after, len(cells))
     rule = next((place for place, row in enumerate(above) if all(map(_RULE.fullmatch, row))), 0)
@@ -133,7 +128,8 @@ def shown(quote: str, before: str = "", after: str = "") -> QuoteContext:
     rows += [TableRow(row) for row in above[rule + bool(rule) :]]
     rows += [TableRow(cells, is_quoted=True), *map(TableRow, below)]
     # Before the table, only its heading helps. Text after it is about something else.
-    return QuoteContext(["…"] if "|" in before else _lines(before)[-1:], rows)
+    above_table = ["…"] if "|" in before else _lines(before)[-1:]
+    return {"before": above_table, "rows": rows, "after": []}
 
 
 def _rows_at_end(text: str, count: int) -> tuple[list[list[str]], str]:

@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.search.base import CATALOGUE
 from beacon_site.text.markdown import by_direction, link_citations, render
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.agents import reflection
 from memory.models import Topic
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports

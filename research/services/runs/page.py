@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import in_brief, one_line, shorten
 from beacon_site.text.markdown import by_direction, render
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from beacon_site.web.responses import CleanTextField
 from memory.services.context.topic_block import still_offered
 from memory.services.llm import connections

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.text.cleaning import plain, shorten, without_citations
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped
 from memory.models import Observation, Revision, Topic, TopicFact, User, origins
 from memory.services.llm import spending
 from memory.services.records.kinds import kind_of

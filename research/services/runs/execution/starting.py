@@ -169,7 +169,7 @@ def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
 
     It is unarchived, restored or created. Raises InvalidValue if another topic has that title.
     """
-    title = title or sample.SAMPLE_TOPIC.title
+    title = title or sample.SAMPLE_TITLE
     try:
         return _sample_topic(owner, title, by)
     except (InvalidValue, StaleWrite):
@@ -178,7 +178,7 @@ def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
 
 
 def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
-    wanted, services = sample.SAMPLE_TOPIC, [sample.SERVICE]
+    services = [sample.SERVICE]
     found = Topic.objects.titled(owner, title)
     if found is None:
         trashed = Topic.objects.of(owner).in_trash().filter(slug=slug_of(title))
@@ -186,8 +186,7 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
         found = trashed.order_by("-trashed_at").first()
     if found is None:
         asked = {
-            "objective": wanted.objective,
-            "focus": wanted.focus,
+            **sample.SAMPLE_SETTINGS,
             "services": services,
             "always_check": sample.page_addresses(),
         }

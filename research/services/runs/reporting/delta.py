@@ -26,7 +26,7 @@ from beacon_site.providers.llm.base import LOCAL, EmbedderProfile
 from beacon_site.text.canonical_urls import domain_of
 from beacon_site.text.cleaning import match_key, one_line, without_citations
 from memory.models import Conflict, TopicFact
-from memory.services.llm import embedders
+from memory.services.llm import connections
 from memory.services.topic_memory import KnownFact
 from research.claims.linking import SURE, Comparison, DatedSentence, Verdict
 from research.claims.matching import match
@@ -404,7 +404,7 @@ def local_vectors() -> selection_Embed | None:
 
     Returns None if it isn't installed or vectors are turned off. Then both use only words.
     """
-    if embedders.is_off() or not adapters.local_is_installed():
+    if connections.has_no_embeddings() or not adapters.local_is_installed():
         return None
     embedder = adapters.get_embedder(EmbedderProfile(LOCAL))
     if embedder is None:

@@ -602,7 +602,7 @@ def _cited_sentences(body: str) -> list[str]:
 def _subject(work: RunContext) -> str:
     """Return the subject of the pages. The sample's subject doesn't depend on its topic's title."""
     is_sample = work.settings.services == [sample.SERVICE]
-    return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
+    return sample.SAMPLE_TITLE if is_sample else work.topic.title
 
 
 def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[PageText]) -> Draft:

@@ -30,8 +30,7 @@ from beacon_site.text import injection
 from beacon_site.text.canonical_urls import canonical_url
 from beacon_site.text.cleaning import as_data, clean, for_prompt, one_line, shorten
 from beacon_site.text.messages import gettext as _
-from beacon_site.text.messages import joined, ngettext
-from beacon_site.text.numbers import grouped
+from beacon_site.text.messages import grouped, joined, ngettext
 from memory.agents.tools.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
 from memory.agents.tools.output_store import asker, store_for
 from memory.agents.tools.types import (
