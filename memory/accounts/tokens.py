@@ -63,7 +63,7 @@ def issue(
         raise _invalid("scopes", text)
     if topics and {METRICS, CHAT} & set(scopes):
         text = _(
-            "A token limited to topics can’t have this permission. Choose another permission, or remove the topics."
+            "A token that’s limited to certain topics can’t have this permission. Choose another permission, or remove the topics."
         )
         raise _invalid("scopes", text)
     name = checked_name(name)

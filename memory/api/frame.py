@@ -29,6 +29,7 @@ from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from ninja import NinjaAPI, Router
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
@@ -362,8 +363,10 @@ def check(caller: Caller) -> None:
     window, gone = divmod(int(time.time()), WINDOW)
     if _count(caller.token.hash[:32], window) <= most:
         return
-    words = _(
-        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
+    words = ngettext(
+        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d second. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE).",
+        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE).",
+        WINDOW - gone,
     )
     told = {"most": grouped(most), "seconds": WINDOW - gone}
     raise Problem(429, words % told, headers={"Retry-After": str(WINDOW - gone)})

@@ -103,7 +103,7 @@ def _processes() -> Iterator[Part]:
         "worker": (_("Worker"), _("Runs wait in the queue until the worker is back.")),
         "upkeep": (
             _("Maintenance worker"),
-            _("Schedules, expiry and checks of the library folder are paused."),
+            _("Schedules, expiry and library folder checks are paused."),
         ),
         "beat": (
             _("Scheduler"),
@@ -140,7 +140,7 @@ def _verified() -> Part:
     if not last["broken"]:
         return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
     text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
-    todo = _("“%(manage)s verify” shows the details. With --fix it repairs what it can.") % BY_HAND
+    todo = _("“%(manage)s verify” shows the details. With --fix, it repairs what it can.") % BY_HAND
     return Part(name, BAD, text, todo, last["at"])
 
 
@@ -197,7 +197,7 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     if embedder is None:
         return Part(name, GOOD, embedders.why_none())
     found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
-    text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
+    text = _("Embeddings created by %(model)s: %(made)d. Records waiting: %(due)d.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("The last attempt failed: %(why)s") % {"why": found.why}
@@ -293,7 +293,7 @@ def _library() -> Part:
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
         todo = _(
-            "Restore the folder or its permissions within a day. Until then, its documents stay in Beacon."
+            "Restore the folder or its permissions. In the meantime, its documents stay in Beacon."
         )
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()

@@ -232,7 +232,7 @@ def test_about_collects_what_names_something(alice: Any):
 
     answer = call_tool(caller(alice), "about", {"name": "Hetzner", "limit": 1})
 
-    assert answer.text.startswith("Hetzner: 2 records. The newest 1:")
+    assert answer.text.startswith("Hetzner: 2 records, newest first (1 shown):")
     assert [found["id"] for found in answer.data["items"]] == [str(two.pk)]
     assert "Grafana (2)" in answer.text
     assert "Acme" not in answer.text

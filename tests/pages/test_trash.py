@@ -247,7 +247,7 @@ def test_the_ticked_come_back_together_and_one_undo_moves_them_again(browser: Cl
     assert "2 records restored" in page.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 1
     again = undone(browser, page)
-    assert "2 records moved to Trash again" in again.content.decode()
+    assert "2 records moved back to Trash" in again.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 3
 
 

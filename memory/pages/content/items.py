@@ -293,7 +293,7 @@ class TrashedItems:
 def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor) -> TrashedItems:
     """Move these items to Trash.  Raises InvalidValue if there are none."""
     if not keys:
-        raise InvalidValue(_("Nothing was moved. Select at least 1 item."))
+        raise InvalidValue(_("Nothing was moved. Select at least one item."))
     return _trash(user, list(keys[:AT_ONCE]), by)
 
 
@@ -628,7 +628,11 @@ def _say_moved(request: BeaconRequest, moved: TrashedItems) -> None:
         moved.number,
     ) % {"n": grouped(moved.number)}
     if moved.left:
-        more = _("%(n)s more match. Repeat to move them too.")
+        more = ngettext(
+            "%(n)s more item matches. Repeat to move it too.",
+            "%(n)s more items match. Repeat to move them too.",
+            moved.left,
+        )
         words += " " + more % {"n": grouped(moved.left)}
     if moved.number:
         undo = offer(request, "content-trashed", at=moved.at.isoformat())

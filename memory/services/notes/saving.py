@@ -206,7 +206,7 @@ def _check_identity(note: Note, wanted: dict[str, Any], checks: NoteChecks) -> N
     """Reject changes that would bypass the limit of one active soul, agent and user note."""
     kind = wanted.get("kind", note.kind)
     if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-        message = _("You can’t turn a note into a soul, agent or user note, or vice versa.")
+        message = _("You can’t turn a note into the soul, persona or profile, or vice versa.")
         checks.refuse("kind", message)
     elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
         places = {
@@ -272,7 +272,9 @@ def _successor(
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     merged = {**note.snapshot(*FIELDS), **wanted}
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
-        message = _("A soul, agent or user note can only be replaced by one of the same type.")
+        message = _(
+            "The soul, persona and profile can only be replaced by a note of the same type."
+        )
         checks.refuse("kind", message)
     checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()

@@ -171,7 +171,7 @@ def _tags(old: Any, new: Any) -> str:
 
 
 def _entries(old: Any, new: Any) -> str:
-    return _("evidence changed from %(old)d to %(new)d entries") % {
+    return _("number of evidence entries changed from %(old)d to %(new)d") % {
         "old": len(old or []),
         "new": len(new or []),
     }
