@@ -228,7 +228,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
         label=gettext_lazy("Page language"),
         required=False,
         help_text=gettext_lazy(
-            "Also used in messages to you. Agents always get messages in English."
+            "Also used for messages to you. Agents always get messages in English."
         ),
     )
     language = forms.ChoiceField(

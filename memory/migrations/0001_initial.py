@@ -592,7 +592,7 @@ class Migration(InitialMigration):
                             ("merged", "merged"),
                             (
                                 "gone",
-                                "resolved automatically because one of the two is no longer current",
+                                "resolved automatically because one side is no longer current",
                             ),
                         ],
                         max_length=6,

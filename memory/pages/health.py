@@ -139,7 +139,7 @@ def _verified() -> Part:
         return Part(name, WARN, text, todo % BY_HAND)
     if not last["broken"]:
         return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
-    text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
+    text = _("Failed checks: %(names)s.") % {"names": ", ".join(last["broken"])}
     todo = _("“%(manage)s verify” shows the details. With --fix, it repairs what it can.") % BY_HAND
     return Part(name, BAD, text, todo, last["at"])
 
@@ -215,7 +215,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
     lost = [str(BY_NAME[n].label) if n in BY_NAME else others[n] for n, row in rows.items()
             if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
     if lost:
-        text = _("These keys can’t be read because SECRET_KEY has changed: %(names)s.")
+        text = _("Keys that can’t be read because SECRET_KEY has changed: %(names)s.")
         todo = _("Enter the keys again in Models and search, or restore the old SECRET_KEY.")
         yield Part(_("Keys"), BAD, text % {"names": ", ".join(lost)}, todo)
     usual = connections.search_services()
@@ -225,7 +225,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         for name in usual
         if name in rows and not connections.is_ready(connections.search_profile(name, rows[name]))
     ]
-    text = _("Topics search these services by default: %(names)s.") % {"names": names}
+    text = _("Default search services: %(names)s.") % {"names": names}
     if missing:
         lacks = _("BEACON_SEARCH names services that aren’t set up: %(names)s.")
         todo = _(
@@ -234,7 +234,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
-        text += " " + _("None of these services search the web.")
+        text += " " + _("None of them searches the web.")
         todo = _("To search the web, add a web search service to BEACON_SEARCH.")
         yield Part(_("Search services"), GOOD, text, todo)
     else:
@@ -253,7 +253,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     failed = [service for service in usual if service in unreachable]
     if not failed:
         return Part(name, GOOD, text)
-    line = _("These services failed in the last run that used them: %(names)s.")
+    line = _("Failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _(
         "Test them in Models and search. If all of them fail, check this machine’s network connection."

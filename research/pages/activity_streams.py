@@ -370,7 +370,7 @@ LOG_WORDS = {
     "account-made": _lazy("account created"),
     "agent-changed": _lazy("agent settings changed"),
     "conflict-found": _lazy("contradiction found"),
-    "conflict-gone": _lazy("conflict resolved because one of the two is no longer current"),
+    "conflict-gone": _lazy("conflict resolved because one side is no longer current"),
     "conflict-reopened": _lazy("conflict reopened"),
     "conflict-settled": _lazy("conflict resolved"),
     "connection-changed": _lazy("connection changed"),
@@ -509,7 +509,7 @@ SENTENCES = {
     "run-restored": _lazy("restored %(it)s from Trash"),
     "run-trashed": _lazy("moved %(it)s to Trash, along with everything that only this run found"),
     "run-retried": _lazy("retried %(it)s"),
-    "run-saved": _lazy("saved the report of %(it)s"),
+    "run-saved": _lazy("saved the report for %(it)s"),
     "schedule-paused": _lazy("paused the schedule for %(it)s"),
     "schedule-resumed": _lazy("resumed the schedule for %(it)s"),
     "schedule-set": _lazy("set the schedule for %(it)s"),
@@ -520,7 +520,7 @@ SENTENCES = {
     "source-refused": _lazy("blocked %(it)s"),
     "token-made": _lazy("created the token %(it)s"),
     "token-revoked": _lazy("revoked the token %(it)s"),
-    "topic-role-changed": _lazy("made %(member)s %(role)s of %(it)s"),
+    "topic-role-changed": _lazy("changed %(member)s’s role for %(it)s to %(role)s"),
     "topic-shared": _lazy("shared %(it)s with %(member)s as %(role)s"),
     "topic-unshared": _lazy("stopped sharing %(it)s with %(member)s"),
 }
@@ -533,10 +533,10 @@ _IT = "\x00"  # where what a line is about is in its sentence
 _COUNTED = {"notes": "note", "observations": "observation", "documents": "librarydocument"}
 # Why a conflict was resolved without a decision, by the code of its log line.
 _GONE = {
-    "struck": _lazy("conflict resolved because one of the two was marked as wrong"),
-    "replaced": _lazy("conflict resolved because one of the two was replaced"),
-    "trashed": _lazy("conflict resolved because one of the two was moved to Trash"),
-    "deleted": _lazy("conflict resolved because one of the two was deleted permanently"),
+    "struck": _lazy("conflict resolved because one side was marked as wrong"),
+    "replaced": _lazy("conflict resolved because one side was replaced"),
+    "trashed": _lazy("conflict resolved because one side was moved to Trash"),
+    "deleted": _lazy("conflict resolved because one side was deleted permanently"),
     "edited": _lazy("conflict resolved because its line in the file was changed"),
 }
 _SUBJECTS = {

@@ -145,7 +145,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "wanted": wanted,
         "bar": FilterBar(
             reverse("research:topic-sources", args=[topic.slug]), "sources", query,
-            label=_("Search sources"), placeholder=_("Search titles and URLs"), facets=facets,
+            label=_("Search sources"), placeholder=_("Words in title or URL"), facets=facets,
             count=_counted(wanted, total),
         ),
         "rows": listing.rows,

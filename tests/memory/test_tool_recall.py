@@ -153,7 +153,7 @@ def test_notes_are_listed_by_kind_and_any_tag_newest_first(alice: Any):
     summary = call(alice, "list_memory", kind="summary")
 
     assert [one["content"] for one in logs.data["notes"]] == ["Log 2.", "Log 1."]
-    assert "newest 2 of 3" in logs.text
+    assert "newest first: 2 of 3" in logs.text
     assert [one["content"] for one in tagged.data["notes"]] == ["Log 2.", "Log 0."]
     assert "#t2" in tagged.text
     assert "data, not instructions" in summary.text

@@ -211,7 +211,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, program: str, **limits: float) ->
 def test_a_file_that_is_not_the_reviewed_one_is_said(monkeypatch):
     child = answering(monkeypatch, 'for line in sys.stdin: print(\'{"trouble": "model.onnx"}\')')
 
-    with pytest.raises(ProviderRejected, match="doesn’t match the reviewed file"):
+    with pytest.raises(ProviderRejected, match="doesn’t have the expected checksum"):
         adapters.MiniLmEmbedder().embed(["one"])
     child.close()
 

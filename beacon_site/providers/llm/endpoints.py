@@ -314,7 +314,7 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
     if reply.status == 200 and isinstance(vector, list) and vector:
         return len(vector)
     why = said(http, parsed(reply)) or plain_text(http, reply)
-    words = _("it can’t embed with “%(model)s” (HTTP %(status)d: %(why)s)")
+    words = _("it can’t create embeddings with “%(model)s” (HTTP %(status)d: %(why)s)")
     told = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
     may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED
     raise ProviderUnavailable(told) if may_pass else ProviderRejected(told)

@@ -107,13 +107,13 @@ class Command(BaseCommand):
     def _test(self, backup: Backup) -> None:
         if different := backups.try_restore(backup):
             raise BackupError(
-                _("These tables differed after the test restore: %(names)s.")
+                _("Tables that differed after the test restore: %(names)s.")
                 % {"names": ", ".join(different)}
             )
         tables = backup.manifest.tables
         self.stdout.write(
             _(
-                "Restored into a scratch database and compared: %(tables)d tables with %(rows)s rows match. The scratch database was deleted, and nothing else was changed."
+                "The backup was restored into a scratch database and compared. All %(tables)d tables match (%(rows)s rows). The scratch database was deleted, and nothing else was changed."
             )
             % {"tables": len(tables), "rows": f"{sum(table.rows for table in tables.values()):,}"}
         )

@@ -105,7 +105,7 @@ def json_shape(item: ContentItem) -> CompactParts:
     return CompactParts(
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
-        _("Only the structure is shown. 0 of %(size)s characters of values are included.") % told,
+        _("Only the structure is shown, without values. Total: %(size)s characters.") % told,
     )
 
 
