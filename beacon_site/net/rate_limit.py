@@ -216,8 +216,7 @@ class MaxConcurrent(Limiter):
             self._sleep(POLL)
         raise ProviderUnavailable(
             _(
-                "%(name)s allows %(count)d searches at once, and none finished within "
-                "%(patience)g seconds. Try again later."
+                "%(name)s allows %(count)d searches at once, and none finished within %(patience)g seconds. Try again later."
             )
             % {"name": self.name, "count": self.count, "patience": self.patience},
             retry_after=self.patience,

@@ -407,7 +407,7 @@ class MountedFolder(models.Model):
         READ_ONLY = (
             "read-only",
             _lazy(
-                "Beacon can’t write to the folder. Your edits will be saved there as soon as it can."
+                "Beacon can’t write to the folder. It will save your edits there as soon as it can."
             ),
         )
         UNMOUNTED = (

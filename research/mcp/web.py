@@ -149,9 +149,7 @@ def _rejected(text: str, headers: Headers) -> Response | None:
     if token is not None:
         return _too_many(token)
     words = _(
-        "The token is missing, unknown, revoked or expired. Send a valid one as “Authorization: "
-        "Bearer bcn_…”. You can create one in Agents → API tokens. Apps that support OAuth can "
-        "sign in instead."
+        "The token is missing, unknown, revoked or expired. Send a valid one as “Authorization: Bearer bcn_…”. You can create one in Agents → API tokens. Apps that support OAuth can sign in instead."
     )
     where = _here(headers).removesuffix(MCP_PATH) + METADATA_PATH + MCP_PATH
     told = f'Bearer realm="Beacon", resource_metadata="{where}", scope="read write"'

@@ -225,8 +225,7 @@ class Command(MigratedCommand):
         except (redis.RedisError, ValueError) as exc:
             told = {"host": parts.hostname or "?", "why": type(exc).__name__}
             text = _(
-                "The Redis server at %(host)s isn’t responding (%(why)s). Check the URL, such as "
-                "redis://:password@host:6379/0."
+                "The Redis server at %(host)s isn’t responding (%(why)s). Check the URL, such as redis://:password@host:6379/0."
             )
             text %= told
             done = _("Imported before the failure: %(n)d.") % {"n": counts[TAKEN]}
