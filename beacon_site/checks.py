@@ -39,7 +39,7 @@ def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         (is_open and settings.BEACON_TRUST_PROXY,
          _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can spoof their IP address."),
          _("Set BEACON_BIND to an address that only the proxy can reach.")),
-        ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("List your own host names.")),
+        ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("List only your own host names.")),
         (len(settings.SECRET_KEY) < 50, _("SECRET_KEY is too short."), _("Use 50 characters or more.")),
     ]  # fmt: skip
     return [
@@ -124,7 +124,7 @@ def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> lis
     missing = sorted(f"{table}.{column}" for table, column in wanted - columns)
     if not missing:
         return []
-    text = _("These columns are missing even though all migrations have been applied: %(names)s.")
+    text = _("All migrations have been applied, but columns are missing: %(names)s.")
     hint = _("The tables were changed outside Beacon. Restore a backup, or add the columns.")
     return [Warning(text % {"names": _few(missing)}, hint=hint, id="beacon.W011")]
 
@@ -134,7 +134,7 @@ def redis(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckM
     """Warn when Redis doesn't answer."""
     if not databases or not (problem := health.redis_problem()):
         return []
-    text = _("Redis isn’t responding (%(why)s). Runs wait until it does.") % {"why": problem}
+    text = _("Redis isn’t responding (%(why)s). Runs wait until it responds.") % {"why": problem}
     hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one included with Beacon.")
     return [Warning(text, hint=hint % BY_HAND, id="beacon.W012")]
 

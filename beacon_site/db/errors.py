@@ -61,8 +61,7 @@ BUSY = Failure(
     5,
     _("Another change is in progress"),
     _(
-        "Another change is using the same data, and it didn’t finish in time. Nothing was changed. "
-        "Try again in a few seconds."
+        "Another change is using the same data, and it didn’t finish in time. Nothing was changed. Try again in a few seconds."
     ),
 )
 TOO_LONG = Failure(
@@ -86,8 +85,7 @@ DEADLOCK = Failure(
     1,
     _("Two changes conflicted"),
     _(
-        "Two changes to the same data blocked each other, so this one was stopped. Nothing "
-        "was changed. Check the current state, then try again."
+        "Two changes to the same data blocked each other, so this one was stopped. Nothing was changed. Check the current state, then try again."
     ),
 )
 

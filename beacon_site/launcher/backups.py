@@ -381,8 +381,7 @@ def _parsed(data: bytes) -> Manifest:
     if fields.get("format") != FORMAT:
         raise BackupError(
             _(
-                "This backup has format %(found)s, but this version of Beacon reads format "
-                "%(known)s. Restore it with the version that created it."
+                "This backup has format %(found)s, but this version of Beacon reads format %(known)s. Restore it with the version that created it."
             )
             % {"found": fields.get("format"), "known": FORMAT}
         )

@@ -329,7 +329,7 @@ def surplus_in(url: str) -> str:
     parts = urlsplit(url)
     if parts.query or parts.fragment:
         return _(
-            "Remove everything from the ? or # onward. Beacon adds the parameters for each request."
+            "Remove the ? or # and everything after it. Beacon adds the parameters for each request."
         )
     return ""
 

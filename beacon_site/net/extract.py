@@ -493,16 +493,16 @@ def explain(trouble: str) -> str:
     reasons = {
         "no parts": _("You asked Beacon to read only part of this page, but it isn’t HTML."),
         "scanned": _("The PDF contains only scanned images, no text."),
-        "encrypted": _("The PDF is protected by a password."),
+        "encrypted": _("The PDF is password-protected."),
         "damaged": _("The document is damaged and can’t be read."),
-        "protected": _("The document is protected by a password or copy protection."),
+        "protected": _("The document is password-protected or copy-protected."),
         "bomb": _(
             "The document was skipped because it expands to many times its size, which can be a sign of an attack."
         ),
         "no text": _("The document has no text."),
         "unknown zip": _("The file is damaged, or it’s a zip file rather than a document."),
         "old office": _(
-            "The file is in an Office format from before 2007, or it has a password. Save it as .docx, .pptx or .xlsx without a password."
+            "The file is in an Office format from before 2007, or it’s password-protected. Save it as .docx, .pptx or .xlsx without a password."
         ),
         "binary": _("The server didn’t send text."),
         "attributes": _(

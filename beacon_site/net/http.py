@@ -276,7 +276,7 @@ def refusal(status: int, fields: Mapping[str, str], url: str) -> ProviderError:
     except ValueError:
         phrase = _("unknown status")
     words = {
-        401: _("it requires a sign-in"),
+        401: _("it requires sign-in"),
         402: _("it requires payment"),
         403: _("it blocks Beacon"),
         404: _("the page doesn’t exist"),

@@ -177,8 +177,7 @@ def _said(code: int, text: bytes | str) -> str:
 
 def _broke_off(exc: Exception) -> str:
     return _(
-        "The connection to the mail server %(server)s was lost while sending (%(why)s). The email "
-        "may have arrived, so Beacon won’t send it again."
+        "The connection to the mail server %(server)s was lost while sending (%(why)s). The email may have arrived, so Beacon won’t send it again."
     ) % {"server": _server(), "why": reason_of(exc).rstrip(".")}
 
 
@@ -189,8 +188,7 @@ def _failure(exc: Exception) -> ProviderError:
         names["said"] = _said(exc.smtp_code, exc.smtp_error)
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s rejected the username and password: “%(said)s”. Ask "
-                "your admin to correct EMAIL_URL."
+                "The mail server %(server)s rejected the username and password: “%(said)s”. Ask your admin to correct EMAIL_URL."
             )
             % names
         )
@@ -206,8 +204,7 @@ def _failure(exc: Exception) -> ProviderError:
     if isinstance(exc, smtplib.SMTPNotSupportedError):
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s doesn’t support what EMAIL_URL asks for (%(why)s). Use "
-                "smtp+tls:// only if it offers STARTTLS, and a username only if it requires sign-in."
+                "The mail server %(server)s doesn’t support what EMAIL_URL asks for (%(why)s). Use smtp+tls:// only if it offers STARTTLS, and a username only if it requires sign-in."
             )
             % {**names, "why": reason_of(exc).rstrip(".")}
         )

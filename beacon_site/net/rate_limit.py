@@ -27,6 +27,7 @@ from redis.exceptions import RedisError
 
 from beacon_site.net.errors import ProviderUnavailable
 from beacon_site.text.messages import gettext as _
+from beacon_site.text.messages import ngettext
 
 logger = structlog.get_logger(__name__)
 
@@ -156,9 +157,10 @@ class MinInterval(Limiter):
             if self._take_slot(slot, now):
                 return slot * self._slot
         raise ProviderUnavailable(
-            _(
-                "%(name)s allows one request every %(seconds)g seconds, and other searches have "
-                "reserved the next %(patience)g seconds. Try again later."
+            ngettext(
+                "%(name)s allows one request per second, and other searches have reserved the next %(patience)g seconds. Try again later.",
+                "%(name)s allows one request every %(seconds)g seconds, and other searches have reserved the next %(patience)g seconds. Try again later.",
+                1 if self.seconds == 1 else 2,
             )
             % {"name": self.name, "seconds": self.seconds, "patience": self.patience},
             retry_after=self.patience,
@@ -214,8 +216,7 @@ class MaxConcurrent(Limiter):
             self._sleep(POLL)
         raise ProviderUnavailable(
             _(
-                "%(name)s allows %(count)d searches at once, and none finished within "
-                "%(patience)g seconds. Try again later."
+                "%(name)s allows %(count)d searches at once, and none finished within %(patience)g seconds. Try again later."
             )
             % {"name": self.name, "count": self.count, "patience": self.patience},
             retry_after=self.patience,

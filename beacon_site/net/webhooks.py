@@ -128,8 +128,7 @@ def deliver(
     if 300 <= answer.status < 400:
         raise ReceiverFailed(
             _(
-                "“%(host)s” responded with %(status)d and redirects to “%(place)s”. Webhooks "
-                "don’t follow redirects. Enter the final URL."
+                "“%(host)s” responded with %(status)d and redirected to “%(place)s”. Webhooks don’t follow redirects. Enter the final URL."
             )
             % {**names, "place": fields.get("location", "")[:200]},
             answer,

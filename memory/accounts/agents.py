@@ -131,7 +131,7 @@ def sign_in_setups() -> list[Setup]:
         Setup(
             "codex",
             "Codex",
-            _("Run this once in a terminal. Your browser opens:"),
+            _("To sign in through your browser, run this once in a terminal:"),
             f"codex mcp add beacon --url {url}\ncodex mcp login beacon",
         ),
         Setup(

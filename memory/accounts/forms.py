@@ -146,7 +146,7 @@ class SignInForm(AuthenticationForm):
 
     error_messages = {
         "invalid_login": gettext_lazy(
-            "Wrong username or password. Both are case-sensitive. After 5 failures, sign-in is locked for 15 minutes."
+            "Wrong username or password. Both are case-sensitive. After 5 failed attempts, sign-in is locked for 15 minutes."
         ),
         "inactive": gettext_lazy("This account is disabled. Contact your admin."),
     }
@@ -228,7 +228,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
         label=gettext_lazy("Page language"),
         required=False,
         help_text=gettext_lazy(
-            "Also used in messages to you. Agents always get messages in English."
+            "Also used for messages to you. Agents always get messages in English."
         ),
     )
     language = forms.ChoiceField(
@@ -270,7 +270,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        chosen = [("", gettext_lazy("same as the browser")), *settings.LANGUAGES]
+        chosen = [("", gettext_lazy("use the browser’s language")), *settings.LANGUAGES]
         self.fields["page_language"].choices = chosen  # type: ignore[attr-defined]
         if len(settings.LANGUAGES) == 1:
             del self.fields["page_language"]

@@ -113,7 +113,9 @@ def check_confirmed(request: BeaconRequest, password: str) -> None:
     here = SignIn.objects.of(person).filter(pk=request.session.get(sign_ins.SESSION_FIELD))
     if not here.filter(created__gt=timezone.now() - FRESH).exists():
         raise InvalidValue(
-            _("Nothing was changed. Sign out, sign in again, and repeat this within 10 minutes.")
+            _(
+                "This change requires a recent sign-in, so nothing was changed. Sign out, sign in again, and try again within 10 minutes."
+            )
         )
 
 

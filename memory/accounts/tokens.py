@@ -24,6 +24,7 @@ from django.db.models import Q
 from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from redis.exceptions import RedisError
 
 from beacon_site.text.cleaning import clean, is_visible, one_line
@@ -71,7 +72,7 @@ def issue(
         raise _invalid("scopes", text)
     if topics and {METRICS, CHAT} & set(scopes):
         text = _(
-            "A token limited to topics can’t have this permission. Choose another permission, or remove the topics."
+            "A token that’s limited to certain topics can’t have this permission. Choose another permission, or remove the topics."
         )
         raise _invalid("scopes", text)
     name = checked_name(name)
@@ -213,8 +214,10 @@ def count_request(token: ApiToken) -> int:
 
 def too_many(seconds: int) -> str:
     """Return the message for a request over the limit."""
-    words = _(
-        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE)."
+    words = ngettext(
+        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d second. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE).",
+        "This token has reached its limit of %(most)s requests per minute. Try again in %(seconds)d seconds. Your admin can raise the limit (BEACON_API_REQUESTS_PER_MINUTE).",
+        seconds,
     )
     return words % {"most": grouped(settings.BEACON_API_REQUESTS_PER_MINUTE), "seconds": seconds}
 

@@ -138,15 +138,21 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
     told = {"n": length, "least": SHORT}
     if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
         return (
-            _("it was a small task: one step and a result of %(n)d characters (under %(least)d)")
+            ngettext(
+                "it was a small task: one step and a result of %(n)d character (under %(least)d)",
+                "it was a small task: one step and a result of %(n)d characters (under %(least)d)",
+                length,
+            )
             % told
         )
     if actions <= 0 and iterations <= MOST_TRIVIAL:
         return _("nothing was done: no searches, pages or tool calls")
     if read_only and iterations <= MOST_READ_ONLY and length < SHORT:
         return (
-            _(
-                "it was only a short lookup: a few steps and a result of %(n)d characters (under %(least)d)"
+            ngettext(
+                "it was only a short lookup: a few steps and a result of %(n)d character (under %(least)d)",
+                "it was only a short lookup: a few steps and a result of %(n)d characters (under %(least)d)",
+                length,
             )
             % told
         )
@@ -168,8 +174,10 @@ def why_not_talk(messages: int, by_user: int) -> str:
     """
     if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
         return ""
-    return _(
-        "it was short: %(n)d messages, including %(own)d from you (the minimum is %(least)d and %(least_own)d)"
+    return ngettext(
+        "it was short: %(n)d message, including %(own)d from you (the minimum is %(least)d and %(least_own)d)",
+        "it was short: %(n)d messages, including %(own)d from you (the minimum is %(least)d and %(least_own)d)",
+        messages,
     ) % {
         "n": messages,
         "own": by_user,

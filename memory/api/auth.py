@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from ninja.security import HttpBearer
 
 from beacon_site.embedded.places import BY_HAND
@@ -110,12 +111,14 @@ class Caller:
         place = match.route.removeprefix(_REST).partition("/")[0]
         named = match.kwargs.get(_NAMES_TOPIC.get(place, ""))
         if place not in _NAMES_TOPIC or (named is None and request.method != "GET"):
-            words = _(
-                "This token is limited to the topics %(topics)s, so it can’t be used for anything else. Ask the user for a token without this limit."
-            )
             known = Topic.objects.of(self.owner).live().filter(pk__in=only)
-            slugs = ", ".join(known.order_by("slug").values_list("slug", flat=True)) or "-"
-            raise Problem(403, words % {"topics": slugs})
+            slugs = list(known.order_by("slug").values_list("slug", flat=True))
+            words = ngettext(
+                "This token is limited to the topic %(topics)s, so it can’t be used for anything else. Ask the user for a token without this limit.",
+                "This token is limited to the topics %(topics)s, so it can’t be used for anything else. Ask the user for a token without this limit.",
+                len(slugs),
+            )
+            raise Problem(403, words % {"topics": ", ".join(slugs) or "-"})
         if named is None:
             return  # a list, which contains only these topics
         # A slug is unique only among live topics.

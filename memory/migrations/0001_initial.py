@@ -592,7 +592,7 @@ class Migration(InitialMigration):
                             ("merged", "merged"),
                             (
                                 "gone",
-                                "resolved automatically because one of the two is no longer current",
+                                "resolved automatically because one side is no longer current",
                             ),
                         ],
                         max_length=6,
@@ -3272,7 +3272,7 @@ class Migration(InitialMigration):
                                 "The backup was created, but couldn’t be copied to its bucket.",
                             ),
                             ("not-restored", "The test restore failed."),
-                            ("differs", "These tables differed after the test restore:"),
+                            ("differs", "Tables that differed after the test restore:"),
                             ("crashed", "The worker stopped unexpectedly several times."),
                         ],
                         max_length=12,
@@ -3397,7 +3397,7 @@ class Migration(InitialMigration):
                             ("unreadable", "The folder can’t be read."),
                             (
                                 "read-only",
-                                "Beacon can’t write to the folder. It saves your edits there as soon as it can.",
+                                "Beacon can’t write to the folder. It will save your edits there as soon as it can.",
                             ),
                             (
                                 "unmounted",

@@ -210,7 +210,7 @@ class BackupFile(LeasedJob):
             _("The backup was created, but couldn’t be copied to its bucket."),
         )
         NOT_RESTORED = "not-restored", _("The test restore failed.")
-        DIFFERS = "differs", _("These tables differed after the test restore:")
+        DIFFERS = "differs", _("Tables that differed after the test restore:")
         CRASHED = "crashed", _("The worker stopped unexpectedly several times.")
 
     state = models.CharField(max_length=7, choices=State, default=State.WAITING)

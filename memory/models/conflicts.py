@@ -311,7 +311,7 @@ class Conflict(models.Model):
         RIGHT = "right", _("kept newer")
         BOTH = "both", _("kept both")
         MERGED = "merged", _("merged")
-        GONE = "gone", _("resolved automatically because one of the two is no longer current")
+        GONE = "gone", _("resolved automatically because one side is no longer current")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

@@ -406,7 +406,9 @@ class MountedFolder(models.Model):
         UNREADABLE = "unreadable", _lazy("The folder can’t be read.")
         READ_ONLY = (
             "read-only",
-            _lazy("Beacon can’t write to the folder. It saves your edits there as soon as it can."),
+            _lazy(
+                "Beacon can’t write to the folder. It will save your edits there as soon as it can."
+            ),
         )
         UNMOUNTED = (
             "unmounted",

@@ -103,7 +103,7 @@ def _processes() -> Iterator[Part]:
         "worker": (_("Worker"), _("Runs wait in the queue until the worker is back.")),
         "upkeep": (
             _("Maintenance worker"),
-            _("Schedules, expiry and checks of the library folder are paused."),
+            _("Schedules, expiry and library folder checks are paused."),
         ),
         "beat": (
             _("Scheduler"),
@@ -139,8 +139,8 @@ def _verified() -> Part:
         return Part(name, WARN, text, todo % BY_HAND)
     if not last["broken"]:
         return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
-    text = _("These checks failed: %(names)s.") % {"names": ", ".join(last["broken"])}
-    todo = _("“%(manage)s verify” shows the details. With --fix it repairs what it can.") % BY_HAND
+    text = _("Failed checks: %(names)s.") % {"names": ", ".join(last["broken"])}
+    todo = _("“%(manage)s verify” shows the details. With --fix, it repairs what it can.") % BY_HAND
     return Part(name, BAD, text, todo, last["at"])
 
 
@@ -197,7 +197,7 @@ def _vectors(rows: Mapping[str, Connection]) -> Part:
     if embedder is None:
         return Part(name, GOOD, connections.why_no_embedder())
     found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
-    text = _("%(model)s has created %(made)d embeddings. %(due)d records are waiting.")
+    text = _("Embeddings created by %(model)s: %(made)d. Records waiting: %(due)d.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("The last attempt failed: %(why)s") % {"why": found.why}
@@ -215,7 +215,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
     lost = [str(BY_NAME[n].label) if n in BY_NAME else others[n] for n, row in rows.items()
             if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
     if lost:
-        text = _("These keys can’t be read because SECRET_KEY has changed: %(names)s.")
+        text = _("Keys that can’t be read because SECRET_KEY has changed: %(names)s.")
         todo = _("Enter the keys again in Models and search, or restore the old SECRET_KEY.")
         yield Part(_("Keys"), BAD, text % {"names": ", ".join(lost)}, todo)
     usual = connections.search_services()
@@ -225,7 +225,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         for name in usual
         if name in rows and not connections.is_ready(connections.search_profile(name, rows[name]))
     ]
-    text = _("Topics search these services by default: %(names)s.") % {"names": names}
+    text = _("Default search services: %(names)s.") % {"names": names}
     if missing:
         lacks = _("BEACON_SEARCH names services that aren’t set up: %(names)s.")
         todo = _(
@@ -234,7 +234,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
         text = f"{text} {lacks % {'names': ', '.join(missing)}}"
         yield Part(_("Search services"), BAD, text, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
-        text += " " + _("None of these services search the web.")
+        text += " " + _("None of them searches the web.")
         todo = _("To search the web, add a web search service to BEACON_SEARCH.")
         yield Part(_("Search services"), GOOD, text, todo)
     else:
@@ -253,7 +253,7 @@ def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], text: s
     failed = [service for service in usual if service in unreachable]
     if not failed:
         return Part(name, GOOD, text)
-    line = _("These services failed in the last run that used them: %(names)s.")
+    line = _("Failed in the last run that used them: %(names)s.")
     text = f"{text} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _(
         "Test them in Models and search. If all of them fail, check this machine’s network connection."
@@ -293,7 +293,7 @@ def _library() -> Part:
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
         todo = _(
-            "Restore the folder or its permissions within a day. Until then, its documents stay in Beacon."
+            "Restore the folder or its permissions. In the meantime, its documents stay in Beacon."
         )
         return Part(name, BAD, text % {"folder": folder}, todo)
     row = LibraryFolder.objects.filter(folder=folder).first()

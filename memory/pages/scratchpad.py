@@ -243,7 +243,7 @@ def scratchpad_list(request: BeaconRequest) -> HttpResponse:
         "wanted": wanted,
         "bar": FilterBar(
             reverse("memory:scratchpad"), "scratchpad", query,
-            label=_("Search keys and values"), placeholder=_("Words in keys and values"),
+            label=_("Search keys and values"), placeholder=_("Search keys and values"),
             facets=facets,
         ),
         "rows": listing.rows,

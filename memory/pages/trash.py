@@ -220,7 +220,7 @@ def _trash_again(request: BeaconRequest, revisions: list[int]) -> str:
     if not moved:
         raise MemoryRefused(" ".join(problems) or _("Nothing was changed."))
     words = ngettext(
-        "%(n)d record moved to Trash again.", "%(n)d records moved to Trash again.", moved
+        "%(n)d record moved back to Trash.", "%(n)d records moved back to Trash.", moved
     ) % {"n": moved}
     level = messages.WARNING if problems else messages.SUCCESS
     messages.add_message(request, level, " ".join([words, *problems]))

@@ -239,7 +239,7 @@ def _months(
 
 def _limit_words(limit: Decimal | int, *, is_money: bool) -> str:
     told = spending.dollars(Decimal(limit)) if is_money else _tokens_in_words(int(limit))
-    return _("Your limit now: %(limit)s") % {"limit": told}
+    return _("Your current limit: %(limit)s") % {"limit": told}
 
 
 def _words(first: date, spent: UsageTotals, *, knows_unknown: bool) -> str:

@@ -27,8 +27,7 @@ api = BeaconAPI(
     urls_namespace="research:api-1.0.0",
     description=str(
         _(
-            "Beacon’s REST API. Send a token with every request (Authorization: Bearer bcn_…). "
-            "Errors are application/problem+json. For curl examples, see docs/api.md."
+            "Beacon’s REST API. Send a token with every request (Authorization: Bearer bcn_…). Errors are application/problem+json. For curl examples, see docs/api.md."
         )
     ),
 )

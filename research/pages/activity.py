@@ -602,7 +602,7 @@ def _activity_page(
     )
     bar = FilterBar(
         list_url, "activity", query,
-        label=_("Search activity"), placeholder=_("Words in names and reasons"),
+        label=_("Search activity"), placeholder=_("Search names and reasons"),
         facets=facets,
         hint=hint % {"n": grouped(MOST_LOOKED_AT)} if wanted.words else "",
         views_page="" if is_agents else "activity",

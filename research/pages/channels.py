@@ -54,8 +54,7 @@ _ADDRESSES = {
     Channel.Kind.WEBHOOK: (
         gettext_lazy("URL"),
         gettext_lazy(
-            "Enter a URL that starts with https:// and accepts POST requests. Beacon encrypts it "
-            "and never shows it in full again."
+            "Enter a URL that starts with https:// and accepts POST requests. Beacon encrypts it and never shows it in full again."
         ),
     ),
     Channel.Kind.APPRISE: (

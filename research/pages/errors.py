@@ -61,14 +61,12 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     if isinstance(exception, RequestDataTooBig):
         most = filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         why = _(
-            "Your upload is larger than the limit of %(most)s, so nothing was saved. Your text is "
-            "still there if you go back. Shorten it, or send it in parts."
+            "Your upload is larger than the limit of %(most)s, so nothing was saved. Your text is still there if you go back. Shorten it, or send it in parts."
         )
         return problem(request, 413, why=why % {"most": most})
     if isinstance(exception, TooManyFieldsSent | TooManyFilesSent):
         why = _(
-            "The form had too many fields or files, so nothing was saved. Go back and send "
-            "fewer at a time."
+            "The form had too many fields or files, so nothing was saved. Go back and send fewer at a time."
         )
         return problem(request, 413, why=why)
     return problem(request, 400)
@@ -111,9 +109,7 @@ def _failed(request: HttpRequest, failure: Failure, again: str) -> HttpResponse:
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Respond to a form with a wrong token, usually after someone signed in again."""
     why = _(
-        "You signed out, or signed in again, after opening this page, so nothing was "
-        "changed. Your text isn’t lost. Go back, sign in in another tab if you need to, "
-        "and submit again."
+        "You signed out, or signed in again, after opening this page, so nothing was changed. Your text isn’t lost. Go back, sign in in another tab if you need to, and submit again."
     )
     return problem(request, 403, why=why, heading=_("Your session changed"))
 

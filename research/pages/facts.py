@@ -98,8 +98,7 @@ class FactForm(AsksAboutSecrets):
         if not is_web:
             raise ValidationError(
                 _(
-                    "“%(url)s” isn’t a valid URL. Enter one that starts with https:// or http:// "
-                    "and has no spaces, quotation marks or < >."
+                    "“%(url)s” isn’t a valid URL. Enter one that starts with https:// or http:// and has no spaces, quotation marks or < >."
                 )
                 % {"url": url[:80]}
             )

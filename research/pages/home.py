@@ -384,9 +384,9 @@ class Month:
         values = {"month": self.name, "day": day}
         if self.is_money:
             values["most"] = presenters.price(top)
-            return _("Cost per day in %(month)s, peaking at %(most)s on day %(day)d") % values
+            return _("Cost per day in %(month)s (peak: %(most)s on day %(day)d)") % values
         values["most"] = int(top)
-        return _("Tokens per day in %(month)s, peaking at %(most)d on day %(day)d") % values
+        return _("Tokens per day in %(month)s (peak: %(most)d on day %(day)d)") % values
 
 
 def _month_begins() -> datetime:

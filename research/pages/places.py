@@ -464,16 +464,14 @@ def _banner(gone: list[str]) -> str:
     if gone and "worker" not in gone:
         return (
             _(
-                "Scheduled runs are paused because the scheduler (beat, upkeep) isn’t running. "
-                "You can still start runs manually. Start the scheduler with “%(make)s up”."
+                "Scheduled runs are paused because the scheduler (beat, upkeep) isn’t running. You can still start runs manually. Start the scheduler with “%(make)s up”."
             )
             % BY_HAND
         )
     if gone:
         return (
             _(
-                "No background worker is running, so new runs wait in the queue. Start a worker "
-                "with “%(make)s up”."
+                "No background worker is running, so new runs wait in the queue. Start a worker with “%(make)s up”."
             )
             % BY_HAND
         )

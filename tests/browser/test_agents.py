@@ -26,7 +26,7 @@ def test_the_list_follows_the_message_and_the_end_of_the_bar(
     prompt.locator("summary").click()
     page.locator("[name=message]").press_sequentially("search fares")
 
-    expect(page.locator("#context")).to_contain_text("similar to the message in wording")
+    expect(page.locator("#context")).to_contain_text("similar in wording to the message")
     expect(prompt).to_have_attribute("open", "")
     expect(page.locator("[name=message]")).to_be_focused()
     expect(page).to_have_url(re.compile("message=search"))

@@ -206,7 +206,7 @@ def test_another_owners_records_are_never_meant(alice: Any, bob: Any, five: list
         ("notes", "tag", {"arguments": {"tag": "food, drink"}}, "can’t contain a comma"),
         ("notes", "lock", {"arguments": {"lock": "chain"}}, "lock doesn’t exist"),
         ("observations", "categorise", {"arguments": {"category": "poem"}}, "Select a category"),
-        ("notes", "pin", {"query": None, "ids": []}, "Select at least 1 record"),
+        ("notes", "pin", {"query": None, "ids": []}, "Select at least one record"),
         ("notes", "pin", {"query": None, "ids": ["x"] * 1001}, "at most 1000"),
     ],
 )

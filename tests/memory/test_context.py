@@ -115,7 +115,7 @@ def test_what_is_near_to_the_message_comes_first_and_the_newest_fill_up(alice: A
     assert said(context, "rules")[0] == old.content
     assert len(said(context, "rules")) == 10
     why = context.layer("rules").lines[0].why
-    assert why.startswith("similar to the message in wording (0.")
+    assert why.startswith("similar in wording to the message (0.")
 
 
 @pytest.mark.requirement("R219")

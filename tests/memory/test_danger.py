@@ -64,7 +64,7 @@ def test_the_codes_of_a_verdict_are_stored_and_worded_by_the_page(alice: Any):
     proposal.refresh_from_db()
     assert [risk["code"] for risk in proposal.risks] == ["injection", "external"]
     assert proposal.held_because == "; ".join(reasons_of(proposal))
-    assert reasons_of(proposal)[0].startswith("prompt injection: it ")
+    assert reasons_of(proposal)[0].startswith("possible prompt injection: this text ")
 
 
 def test_a_note_that_a_person_wrote_is_theirs_whatever_its_holder_said(alice: Any):

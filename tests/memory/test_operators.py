@@ -69,7 +69,7 @@ def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: s
         ("knid:rule", "“knid:” isn’t an operator"),
         ("kind:rulle", "“rulle” isn’t a valid value"),
         ("after:soon", "isn’t a date"),
-        ('"unclosed', "isn’t closed"),
+        ('"unclosed', "closing quotation mark is missing"),
         ("x" * 20_000, "20000 characters"),
     ],
 )

@@ -153,7 +153,7 @@ def test_notes_are_listed_by_kind_and_any_tag_newest_first(alice: Any):
     summary = call(alice, "list_memory", kind="summary")
 
     assert [one["content"] for one in logs.data["notes"]] == ["Log 2.", "Log 1."]
-    assert "newest 2 of 3" in logs.text
+    assert "newest first: 2 of 3" in logs.text
     assert [one["content"] for one in tagged.data["notes"]] == ["Log 2.", "Log 0."]
     assert "#t2" in tagged.text
     assert "data, not instructions" in summary.text
@@ -232,7 +232,7 @@ def test_about_collects_what_names_something(alice: Any):
 
     answer = call_tool(caller(alice), "about", {"name": "Hetzner", "limit": 1})
 
-    assert answer.text.startswith("Hetzner: 2 records. The newest 1:")
+    assert answer.text.startswith("Hetzner: 2 records, newest first (1 shown):")
     assert [found["id"] for found in answer.data["items"]] == [str(two.pk)]
     assert "Grafana (2)" in answer.text
     assert "Acme" not in answer.text

@@ -315,7 +315,7 @@ def test_the_command_says_what_is_wrong_what_to_do_and_what_it_fixed(
         ),
         (
             "ALTER TABLE memory_savedview RENAME COLUMN name TO gone",
-            "These columns are missing even though all migrations have been applied: memory_savedview.name.",
+            "All migrations have been applied, but columns are missing: memory_savedview.name.",
         ),
     ],
 )
@@ -341,7 +341,7 @@ def test_the_health_page_shows_what_the_daily_check_found(
     sql("UPDATE memory_memoryfile SET size = 3 WHERE content LIKE '%Tea%'")
     verify()
 
-    assert "These checks failed: file-sizes." in page()
+    assert "Failed checks: file-sizes." in page()
 
 
 def test_the_daily_check_keeps_what_a_full_check_found_of_histories(
@@ -353,7 +353,7 @@ def test_the_daily_check_keeps_what_a_full_check_found_of_histories(
     sql("UPDATE memory_topic SET title = 'Another title'")
     broken()
     verify()  # it doesn't read histories
-    assert "These checks failed: history." in page()
+    assert "Failed checks: history." in page()
 
     sql(
         "UPDATE memory_topic SET title = (SELECT after ->> 'title' FROM memory_revision"

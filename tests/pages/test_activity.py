@@ -392,7 +392,7 @@ def test_lines_read_as_sentences(browser: Client, topic: Topic, alice: User):
 
     shown = " ".join(re.sub(r"<[^>]+>", " ", browser.get(LIST).content.decode()).split())
 
-    assert "conflict resolved because one of the two was marked as wrong : The toll is 3" in shown
+    assert "conflict resolved because one side was marked as wrong : The toll is 3" in shown
     assert "contradiction found : The toll is 3 euros in 2026." in shown
     assert "You asked 3 questions" in shown
     assert f"You started Run #{run.number} of {topic.title}" in shown

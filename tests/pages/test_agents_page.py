@@ -105,7 +105,7 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     assert sizes == {one.name: one.size.tokens for one in built.layers if one.lines}
     html = text_of(answer)
     assert "Search results on fares are stale." in html
-    assert "similar to the message in wording" in html
+    assert "similar in wording to the message" in html
     assert "facts/user.md" in html
     assert "estimated at 4 bytes per token" in html
     assert reverse("memory:note-edit", args=[fares.pk]) in html

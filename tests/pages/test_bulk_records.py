@@ -96,7 +96,7 @@ def test_the_page_offers_all_that_match_in_a_box_of_its_own(browser: Client, ali
 
     page = text_of(browser.get("/notes/?q=fares"))
 
-    assert "Select all 60 matching" in page
+    assert "Select all 60 matches" in page
     assert "Select this page" in page
     assert f'action="{URL}?q=fares"' in page
 
@@ -145,11 +145,11 @@ def test_a_stranger_changes_and_sees_nothing(client_of: ClientOf, alice: Any, bo
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"act": "pin"}, "Select at least 1 record"),
-        ({"act": "pin", "record": "no-key"}, "Select at least 1 record"),
+        ({"act": "pin"}, "Select at least one record"),
+        ({"act": "pin", "record": "no-key"}, "Select at least one record"),
         ({"act": "burn", "all": "1"}, "isn’t available for this list"),
         ({"act": "tag", "all": "1", "tag": " "}, "Enter a tag"),
-        ({"act": "merge", "all": "1"}, "Select 2 to 20 notes to merge. 0 are selected"),
+        ({"act": "merge", "all": "1"}, "Select 2 to 20 notes to merge (currently 0)"),
         ({}, "isn’t available for this list"),
     ],
 )

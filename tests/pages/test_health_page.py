@@ -153,7 +153,7 @@ def test_services_that_failed_in_the_last_run_are_not_called_fine(
     for said in ("It did not answer before.", problem):
         asked_last(alice, {"hackernews": said})
 
-    assert ("failed in the last run that used them: Hacker News." in page(browser)) is is_told
+    assert ("Failed in the last run that used them: Hacker News." in page(browser)) is is_told
 
 
 GONE = "It could not be reached."

@@ -42,7 +42,7 @@ def save(browser: Client, name: str = "model", *, htmx: bool = False, **fields: 
         ("http://h:port/v1", "isn’t valid"),
         ("http://[::1/v1", "isn’t valid"),
         ("http://me:secret@h/v1", "Remove the username and password"),
-        ("http://h/v1?key=1", "everything from the ? or # onward"),
+        ("http://h/v1?key=1", "the ? or # and everything after it"),
     ],
 )
 def test_a_bad_address_is_explained(browser: Client, url: str, told: str) -> None:

@@ -85,8 +85,8 @@ def test_without_calls_there_is_no_drawing(browser: Client):
     [
         (None, None, []),
         ("400", None, []),  # far above all months
-        ("0.80", None, ["Your limit now: $0.80"]),
-        ("0.80", 1500, ["Your limit now: $0.80", "Your limit now: 1,500 tokens"]),
+        ("0.80", None, ["Your current limit: $0.80"]),
+        ("0.80", 1500, ["Your current limit: $0.80", "Your current limit: 1,500 tokens"]),
     ],
 )
 def test_a_dashed_line_is_explained_only_if_there_is_one_and_has_words(

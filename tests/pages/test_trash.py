@@ -247,7 +247,7 @@ def test_the_ticked_come_back_together_and_one_undo_moves_them_again(browser: Cl
     assert "2 records restored" in page.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 1
     again = undone(browser, page)
-    assert "2 records moved to Trash again" in again.content.decode()
+    assert "2 records moved back to Trash" in again.content.decode()
     assert Note.objects.of(alice).in_trash().count() == 3
 
 
@@ -282,7 +282,7 @@ def test_all_that_match_come_back_beyond_the_page_and_one_undo_moves_them_again(
     for number in range(70):
         trashed_note(alice, f"Price note {number}")
     other = trashed_note(alice, "Something else")
-    assert "All 70 matching" in browser.get(TRASH, {"q": "price"}).content.decode()
+    assert "All 70 matches" in browser.get(TRASH, {"q": "price"}).content.decode()
 
     page = browser.post(reverse("memory:trash-restore"), {"all": "1", "q": "price"}, follow=True)
 

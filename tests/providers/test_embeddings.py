@@ -119,7 +119,7 @@ def test_an_unknown_model_is_named(embedder, server):
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([[1, 0, 0, 0]], "1 vectors for 2 texts"),
+        ([[1, 0, 0, 0]], "1 instead of 2"),
         ([[1, 0, 0, 0], [1, 0]], "2 dimensions instead of 4"),
         ([[1, 0, 0, 0], [1, None, 0, 0]], "that isn’t a list of numbers"),
         ([[1, 0, 0, 0], []], "that isn’t a list of numbers"),
@@ -211,7 +211,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, program: str, **limits: float) ->
 def test_a_file_that_is_not_the_reviewed_one_is_said(monkeypatch):
     child = answering(monkeypatch, 'for line in sys.stdin: print(\'{"trouble": "model.onnx"}\')')
 
-    with pytest.raises(ProviderRejected, match="doesn’t match the reviewed file"):
+    with pytest.raises(ProviderRejected, match="doesn’t have the expected checksum"):
         adapters.MiniLmEmbedder().embed(["one"])
     child.close()
 

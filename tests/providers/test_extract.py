@@ -157,7 +157,7 @@ def test_a_pdf_is_read_with_its_title_and_date(reader: Extractor):
     ("content", "kind", "words"),
     [
         (pdf(), "application/pdf", "only scanned images"),
-        (pdf("secret", password="x"), "application/pdf", "protected by a password"),
+        (pdf("secret", password="x"), "application/pdf", "password-protected"),
         (b"%PDF-1.7 and nothing else", "application/pdf", "damaged"),
         (b"<html>", "application/pdf", "damaged"),
         (b"\x89PNG\r\n\x1a\n" + bytes(50), "text/html", "didn’t send text"),

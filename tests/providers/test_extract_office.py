@@ -319,7 +319,7 @@ WHOLE = docx(p("It opened in May."))
         (_protected(WHOLE), "password"),
         (b"\xd0\xcf\x11\xe0" + b"x" * 600, "before 2007"),
         (docx(""), "no text"),
-        (epub("<p>x</p>", **{"META-INF/encryption.xml": "<a/>", "META-INF/rights.xml": "<a/>"}), "copy protection"),
+        (epub("<p>x</p>", **{"META-INF/encryption.xml": "<a/>", "META-INF/rights.xml": "<a/>"}), "copy-protected"),
         (epub("<b>" * 40_000), "nested too deeply"),
     ],
 )  # fmt: skip

@@ -108,7 +108,7 @@ def test_an_encoding_that_was_not_asked_for_is_refused(
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (401, ProviderRejected, "requires a sign-in"),
+        (401, ProviderRejected, "requires sign-in"),
         (403, ProviderRejected, "blocks Beacon"),
         (404, ProviderRejected, "doesn’t exist"),
         (410, ProviderRejected, "was removed"),

@@ -118,7 +118,7 @@ def test_a_chosen_embedding_model_that_is_not_there_has_its_sentence(chat):
     result = probe(LlmProfile(chat.base_url, "tiny", embedding_model="gone"))
 
     assert (result.embedding_model, result.embedding_dimensions) == ("", None)
-    assert "can’t embed with “gone” (HTTP 404: nothing is here)" in result.message
+    assert "can’t create embeddings with “gone” (HTTP 404: nothing is here)" in result.message
 
 
 @pytest.mark.parametrize("kind", ["compatible", "llamacpp", "ollama"])

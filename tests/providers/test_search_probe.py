@@ -87,7 +87,7 @@ def in_turn(pace: MinInterval, get: Callable[..., Reply]) -> Callable[..., Reply
         ("http://[::1", "isn’t valid"),
         ("http://a.example:port", "isn’t valid"),
         (f"http://user:{KEY}@127.0.0.1:1", "username and password"),
-        (f"http://127.0.0.1:1/?api_key={KEY}", "Remove everything from the ? or #"),
+        (f"http://127.0.0.1:1/?api_key={KEY}", "Remove the ? or #"),
         ("http://127.0.0.1:1", "can’t be reached"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_redirect_is_not_followed_and_is_explained(receiver: HTTPServer):
     moved = Response("", 302, {"Location": "http://127.0.0.1:1/inside"})
     receiver.expect_request("/hook").respond_with_response(moved)
 
-    with pytest.raises(ReceiverFailed, match="redirects to “http://127") as caught:
+    with pytest.raises(ReceiverFailed, match="redirected to “http://127") as caught:
         post(receiver)
 
     assert caught.value.answer.status == 302

@@ -72,7 +72,7 @@ def test_a_database_of_this_version_with_redis_passes(db: None) -> None:
         ),
         (
             "ALTER TABLE memory_savedview RENAME COLUMN name TO gone",
-            "These columns are missing even though all migrations have been applied: memory_savedview.name.",
+            "All migrations have been applied, but columns are missing: memory_savedview.name.",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def _means(texts: list[str]) -> list[list[float]]:
         text = _("The local embedder stopped unexpectedly (%(why)s).")
         raise ProviderUnavailable(text % {"why": exc.reason}) from exc
     if trouble := str(answer.get("trouble", "")):
-        text = _("%(path)s doesn’t match the reviewed file, so Beacon won’t use it.")
+        text = _("%(path)s doesn’t have the expected checksum, so Beacon won’t use it.")
         raise ProviderRejected(text % {"path": trouble})
     values = array("f", base64.b64decode(str(answer.get("vectors", ""))))
     if sys.byteorder == "big":

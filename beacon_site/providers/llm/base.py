@@ -227,7 +227,7 @@ def unit_vectors(
     as many as the first has), and each has a number other than 0.
     """
     if len(vectors) != count:
-        text = _("%(who)s returned %(got)d vectors for %(count)d texts.")
+        text = _("%(who)s returned the wrong number of vectors (%(got)d instead of %(count)d).")
         raise ProviderNonsense(text % {"who": who, "got": len(vectors), "count": count})
     made: list[list[float]] = []
     for vector in vectors:

@@ -71,9 +71,7 @@ _ALL = (
         limit_field="max_completion_tokens",
         needs_key=True,
         hint=gettext_lazy(
-            "Enter the name of your deployment as the model. The URL is "
-            "https://<resource>.openai.azure.com/openai/v1, or the deployment’s URL with "
-            "?api-version=… at the end."
+            "Enter the name of your deployment as the model. The URL is https://<resource>.openai.azure.com/openai/v1, or the deployment’s URL with ?api-version=… at the end."
         ),
     ),
     Kind(
@@ -84,8 +82,7 @@ _ALL = (
         seconds=LOCAL_SECONDS,
         default_context=4096,
         hint=gettext_lazy(
-            "By default, Ollama reads only 4,096 tokens and silently drops the rest of a longer "
-            "prompt."
+            "By default, Ollama reads only 4,096 tokens and silently drops the rest of a longer prompt."
         ),
         context=gettext_lazy(
             "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in the model’s Modelfile. It can’t be set per request."
@@ -97,8 +94,7 @@ _ALL = (
         "http://127.0.0.1:8000/v1",
         path="/v1",
         hint=gettext_lazy(
-            "To use tools, start the server with --enable-auto-tool-choice and a "
-            "--tool-call-parser for the model."
+            "To use tools, start the server with --enable-auto-tool-choice and a --tool-call-parser for the model."
         ),
         context=gettext_lazy("Start vLLM with a larger --max-model-len."),
     ),
@@ -269,8 +265,7 @@ def missing_model(
             "count": len(names) - MOST_NAMED,
         }
     text = _(
-        "%(host)s has no model “%(model)s” (%(why)s). It has %(names)s. Select one of them, or "
-        "add the model there."
+        "%(host)s has no model “%(model)s” (%(why)s). It has %(names)s. Select one of them, or add the model there."
     )
     return ProviderRejected(text % {**told, "names": shown})
 
@@ -314,7 +309,7 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
     if reply.status == 200 and isinstance(vector, list) and vector:
         return len(vector)
     why = said(http, parsed(reply)) or plain_text(http, reply)
-    words = _("it can’t embed with “%(model)s” (HTTP %(status)d: %(why)s)")
+    words = _("it can’t create embeddings with “%(model)s” (HTTP %(status)d: %(why)s)")
     told = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
     may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED
     raise ProviderUnavailable(told) if may_pass else ProviderRejected(told)

@@ -442,13 +442,11 @@ class ChatWire:
         if elapsed < seconds - 1:
             seconds = IDLE_SECONDS
             text = _(
-                "The model at %(host)s started to respond, but then sent nothing for %(seconds)d "
-                "seconds, so Beacon stopped reading."
+                "The model at %(host)s started to respond, but then sent nothing for %(seconds)d seconds, so Beacon stopped reading."
             )
         else:
             text = _(
-                "The model at %(host)s started to respond, but didn’t finish within %(seconds)d "
-                "seconds."
+                "The model at %(host)s started to respond, but didn’t finish within %(seconds)d seconds."
             )
         told = text % {"host": self._host, "seconds": math.ceil(seconds)}
         return CallFailed(ProviderUnavailable(told), timed_out=True)

@@ -122,14 +122,12 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
         return _("The content filter at %(host)s rejected the prompt (%(why)s).")
     if _NO_MODEL.search(lowered[:2000]):
         text = _(
-            "%(host)s has no model “%(model)s” at this URL (%(why)s). Check the name and "
-            "the base URL."
+            "%(host)s has no model “%(model)s” at this URL (%(why)s). Check the name and the base URL."
         )
         return f"{text} {_percent(kind.hint)}" if kind.name == "azure" else text
     if status == 404:
         return _(
-            "%(host)s has no model “%(model)s”, or the base URL is wrong (%(why)s). "
-            "Check both. The base URL usually ends in /v1."
+            "%(host)s has no model “%(model)s”, or the base URL is wrong (%(why)s). Check both. The base URL usually ends in /v1."
         )
     if 300 <= status < 400:
         return _("%(host)s redirects to another URL (HTTP %(status)d). Correct the base URL.")

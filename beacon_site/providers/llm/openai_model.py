@@ -480,8 +480,7 @@ def _cut_short(profile: LlmProfile, messages: Sequence[Message], reply: ChatRepl
     if not 0 < reply.usage.prompt_tokens < have * TRUNCATED:
         return ""
     text = _(
-        "“%(model)s” read only %(read)d of about %(have)d tokens. The rest of the prompt didn’t "
-        "fit in its context window."
+        "“%(model)s” read only %(read)d of about %(have)d tokens. The rest of the prompt didn’t fit in its context window."
     )
     told = {"model": profile.model, "read": reply.usage.prompt_tokens, "have": have}
     return f"{text % told} {kind_of(profile).context}".rstrip()

@@ -142,7 +142,7 @@ class _Probing:
             self._ask(question, schema=ProbeShape)
         except ProviderError as exc:
             text = _(
-                "The model doesn’t support structured output, so Beacon will use fallbacks: %(why)s"
+                "Beacon will use fallbacks because the model doesn’t support structured output: %(why)s"
             )
             self.notes.append(text % {"why": exc})
             return ""
@@ -212,7 +212,7 @@ class _Probing:
             self.notes.append(f"{kind.hint} {kind.context}")
         elif found is not None and found < LITTLE_CONTEXT:
             text = _(
-                "The model’s context window has only %(count)d tokens, which is small for a report."
+                "The model’s context window is only %(count)d tokens, which is small for a report."
             )
             self.notes.append(f"{text % {'count': found}} {kind.context}".rstrip())
         return found

@@ -163,8 +163,7 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
         return refused_key(http, reply, why)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         text = _(
-            "%(name)s rejected the search (HTTP %(status)d: %(why)s). It doesn’t need a key, so a "
-            "proxy or a rule on the server may be blocking Beacon."
+            "%(name)s rejected the search (HTTP %(status)d: %(why)s). It doesn’t need a key, so a proxy or a rule on the server may be blocking Beacon."
         )
     elif 300 <= status < 400:
         text = _("%(name)s redirects to another URL (HTTP %(status)d). Correct its base URL.")

@@ -169,8 +169,7 @@ class SampleFetcher:
         if article is None:
             raise ProviderRejected(
                 _(
-                    "%(url)s isn’t one of the sample articles, and the sample can’t open anything "
-                    "else."
+                    "%(url)s isn’t one of the sample articles, and the sample can’t open anything else."
                 )
                 % {"url": url[:200]}
             )

@@ -603,9 +603,7 @@ def _gemini_cells(name: str, open_file: Opener) -> Iterator[_GeminiEntry | Probl
         place = next((n for n, line in enumerate(lines) if _MOMENT.match(line.strip())), None)
         if place is None:
             where = _("%(file)s, entry %(n)d") % {"file": name, "n": number}
-            yield Problem(
-                where, _("The entry has no date, so its question and answer can’t be separated")
-            )
+            yield Problem(where, _("it has no date, so its question and answer can’t be separated"))
             continue
         at = _moment(lines[place].strip())
         yield at, "\n".join(lines[:place]), ["\n".join(lines[place + 1 :]).strip()]

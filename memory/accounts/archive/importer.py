@@ -369,13 +369,13 @@ def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
             found = json.loads(file.read(1024 * 1024))
     except KeyError as exc:
         raise ImportRejected(
-            _("This zip isn’t a Beacon archive: it has no %(name)s.") % {"name": MANIFEST}
+            _("This zip file isn’t a Beacon archive: it has no %(name)s.") % {"name": MANIFEST}
         ) from exc
     except (ValueError, RecursionError) as exc:
         raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST}) from exc
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ImportRejected(
-            _("This zip isn’t a Beacon archive: its manifest isn’t in Beacon’s format.")
+            _("This zip file isn’t a Beacon archive: its manifest isn’t in Beacon’s format.")
         )
     version = found.get("version")
     if type(version) is not int or version < 1:
@@ -490,7 +490,7 @@ def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: KindC
         if hasattr(row, "owner_id"):
             row.owner = taking_in.owner
         if kind.by_id and "id" not in line:
-            counted.refuse(number, _("it has no id"))
+            counted.refuse(number, _("it has no ID"))
             continue
         _name_others(kind, row, moved, taking_in)
         if not taking_in.is_own:

@@ -578,7 +578,7 @@ MEMORY_KINDS = [
     ),
     Kind(
         "sessions",
-        gettext_lazy("sessions"),
+        gettext_lazy("conversations"),
         memory.Session,
         named={"agent_id": "name"},
         prepare=end_strangers,

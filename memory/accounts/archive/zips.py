@@ -142,14 +142,15 @@ def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
         number += 1
         if len(raw) > LONGEST_LINE:
             raise ImportRejected(
-                _("%(file)s, line %(line)d: it’s longer than %(most)d MiB.")
+                _("Line %(line)d of %(file)s is longer than %(most)d MiB.")
                 % {"file": name, "line": number, "most": LONGEST_LINE // 1024**2}
             )
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as exc:
             raise ImportRejected(
-                _("%(file)s, line %(line)d: not valid UTF-8 text.") % {"file": name, "line": number}
+                _("Line %(line)d of %(file)s isn’t valid UTF-8 text.")
+                % {"file": name, "line": number}
             ) from exc
         if text:
             yield number, text

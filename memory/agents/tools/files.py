@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import AliasChoices, Field
 
 from beacon_site.text.cleaning import as_data
@@ -146,10 +147,12 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
     first, last = asked.first_line or 1, asked.last_line or len(lines)
     if lines and first > min(last, len(lines)):
         asked_for = {"path": file.path, "n": len(lines), "first": first, "last": last}
-        text = (
-            _("%(path)s has only %(n)d lines. Lines %(first)d to %(last)d don’t exist.") % asked_for
+        text = ngettext(
+            "%(path)s has only %(n)d line. Lines %(first)d to %(last)d don’t exist.",
+            "%(path)s has only %(n)d lines. Lines %(first)d to %(last)d don’t exist.",
+            len(lines),
         )
-        return refused("invalid", text)
+        return refused("invalid", text % asked_for)
     content = "".join(lines[first - 1 : last])
     outside = file.trust not in (Trust.OWNER, Trust.AGENT)
     data = {"content": content, "lines": len(lines), **_of_file(file)}

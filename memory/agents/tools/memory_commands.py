@@ -295,7 +295,7 @@ def _delete(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     files = _files(context, folder, place)
     if held := _why_held(context, files):
         words = _(
-            "Error: Only the user can delete %(path)s now: %(why)s. Nothing was deleted. Ask the user to delete it on the Files page."
+            "Error: Only the user can delete %(path)s: %(why)s. Nothing was deleted. Ask the user to delete it on the Files page."
         )
         raise CommandRefused("refused", words % {"path": place.shown, "why": held})
     folder.delete(files, by=context.by, source=context.source)
@@ -313,7 +313,7 @@ def _rename(context: ToolContext, folder: Folder, asked: CommandArguments) -> To
     folder.check_free(new)
     if held := _why_held(context, files):
         words = _(
-            "Error: You can’t rename %(path)s now: %(why)s. Nothing was renamed. Ask the user, or create a new file instead."
+            "Error: You can’t rename %(path)s: %(why)s. Nothing was renamed. Ask the user, or create a new file instead."
         )
         raise CommandRefused("refused", words % {"path": old.shown, "why": held})
     folder.rename(files, old, new, by=context.by, source=context.source)

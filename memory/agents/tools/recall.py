@@ -9,6 +9,7 @@ from typing import Any, Literal
 from django.core.exceptions import FieldDoesNotExist
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten, uuid_of
@@ -348,7 +349,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
         parts.append(as_data("\n".join(outside)))
     if total > len(notes):
         told = {"n": len(notes), "total": grouped(total)}
-        parts.append(_("These are the newest %(n)d of %(total)s notes.") % told)
+        parts.append(_("Notes shown, newest first: %(n)d of %(total)s.") % told)
     return ToolResult("\n\n".join(parts), data=data)
 
 
@@ -406,7 +407,12 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
     if found.beside:  # the names come from records that aren't all listed
         context.shown(trust=lowest_trust([Trust.OWNER, *found.trusts]))
     told = {"name": found.group.name, "total": found.total, "n": len(mentions)}
-    parts = [_("%(name)s: %(total)d records. The newest %(n)d:") % told]
+    head = ngettext(
+        "%(name)s: %(total)d record, newest first (%(n)d shown):",
+        "%(name)s: %(total)d records, newest first (%(n)d shown):",
+        found.total,
+    )
+    parts = [head % told]
     own = [_mention_line(one, found) for one in mentions if not _is_outside(one.record)]
     outside = [_mention_line(one, found) for one in mentions if _is_outside(one.record)]
     parts += ["\n".join(own)] if own else []

@@ -107,13 +107,13 @@ class Command(BaseCommand):
     def _test(self, backup: Backup) -> None:
         if different := backups.try_restore(backup):
             raise BackupError(
-                _("These tables differed after the test restore: %(names)s.")
+                _("Tables that differed after the test restore: %(names)s.")
                 % {"names": ", ".join(different)}
             )
         tables = backup.manifest.tables
         self.stdout.write(
             _(
-                "Restored into a scratch database and compared: %(tables)d tables with %(rows)s rows match. The scratch database was deleted, and nothing else was changed."
+                "The backup was restored into a scratch database and compared. All %(tables)d tables match (%(rows)s rows). The scratch database was deleted, and nothing else was changed."
             )
             % {"tables": len(tables), "rows": f"{sum(table.rows for table in tables.values()):,}"}
         )
@@ -124,9 +124,7 @@ class Command(BaseCommand):
         if accounts is not None and is_in_use():
             raise CommandError(
                 _(
-                    "The database is in use, so nothing was restored. Stop Beacon (%(make)s "
-                    "down, or its services) and anything else that uses the database, then try "
-                    "again."
+                    "The database is in use, so nothing was restored. Stop Beacon (%(make)s down, or its services) and anything else that uses the database, then try again."
                 )
                 % BY_HAND
             )
@@ -174,9 +172,7 @@ class Command(BaseCommand):
         except DatabaseError as exc:
             raise CommandError(
                 _(
-                    "The backup was restored, but couldn’t be brought up to date: %(why)s. Start "
-                    "the Beacon version that created it, or fix the cause and run “%(manage)s "
-                    "migrate”."
+                    "The backup was restored, but couldn’t be brought up to date: %(why)s. Start the Beacon version that created it, or fix the cause and run “%(manage)s migrate”."
                 )
                 % {"why": str(exc).strip(), **BY_HAND}
             ) from exc
@@ -186,9 +182,7 @@ def _check_version(backup: Backup, known: set[str]) -> None:
     if unknown := sorted({*backup.manifest.migrations} - known):
         raise CommandError(
             _(
-                "A newer version of Beacon (%(version)s) created this backup, so nothing was "
-                "restored. Restore it with that version or a later one. Unknown migrations: "
-                "%(names)s."
+                "A newer version of Beacon (%(version)s) created this backup, so nothing was restored. Restore it with that version or a later one. Unknown migrations: %(names)s."
             )
             % {
                 "version": backup.manifest.version,
@@ -201,8 +195,7 @@ def _check_origin(backup: Backup, *, other_key: bool) -> None:
     if not backup.is_ours and not other_key:
         raise CommandError(
             _(
-                "Nothing was restored. A backup can contain SQL that your database would run, so "
-                "add --other-key only if you trust its origin."
+                "Nothing was restored. A backup can contain SQL that your database would run, so add --other-key only if you trust its origin."
             )
         )
 
@@ -218,8 +211,7 @@ def _existing_accounts() -> int | None:
     if tables:
         raise BackupError(
             _(
-                "The database has tables that aren’t Beacon’s (%(names)s). Set DATABASE_URL to a "
-                "database that only Beacon uses."
+                "The database has tables that aren’t Beacon’s (%(names)s). Set DATABASE_URL to a database that only Beacon uses."
             )
             % {"names": ", ".join(tables[:5])}
         )

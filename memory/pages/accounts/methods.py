@@ -90,7 +90,7 @@ def sign_in_code(request: BeaconRequest) -> HttpResponse:
         form.add_error(
             "code",
             _(
-                "This code is wrong or was already used. Enter the app’s next code, or a recovery code. After 5 failures, sign-in is locked for 15 minutes."
+                "This code is wrong or was already used. Enter the app’s next code, or a recovery code. After 5 failed attempts, sign-in is locked for 15 minutes."
             ),
         )
     return render(request, "memory/sign_in_code.html", {"form": form})

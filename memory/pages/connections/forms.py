@@ -167,7 +167,7 @@ class ConnectionForm(forms.Form):
         told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
         todo = _("Save again to replace theirs with the values below.")
         if theirs:
-            told = _("%(told)s Theirs: %(theirs)s.") % {
+            told = _("%(told)s Their values: %(theirs)s.") % {
                 "told": told,
                 "theirs": "; ".join(theirs),
             }

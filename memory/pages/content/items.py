@@ -284,7 +284,7 @@ AT_ONCE = 1_000  # items moved in one request; the rest are left for the next on
 def trash_ticked(user: User, keys: Sequence[UUID], *, by: Actor, at: datetime) -> int:
     """Move these items to Trash and return how many.  Raises InvalidValue if there are none."""
     if not keys:
-        raise InvalidValue(_("Nothing was moved. Select at least 1 item."))
+        raise InvalidValue(_("Nothing was moved. Select at least one item."))
     rows = ContentItem.objects.of(user).live().filter(pk__in=keys[:AT_ONCE])
     return change_all(rows, {"trashed_at": at}, by=by, why=_("moved to Trash in bulk"))
 
@@ -614,7 +614,11 @@ def _say_moved(request: BeaconRequest, number: int, at: datetime, left: int = 0)
         number,
     ) % {"n": grouped(number)}
     if left:
-        more = _("%(n)s more match. Repeat to move them too.")
+        more = ngettext(
+            "%(n)s more item matches. Repeat to move it too.",
+            "%(n)s more items match. Repeat to move them too.",
+            left,
+        )
         words += " " + more % {"n": grouped(left)}
     if number:
         undo = offer(request, "content-trashed", at=at.isoformat())

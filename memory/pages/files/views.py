@@ -503,7 +503,7 @@ def file_list(request: BeaconRequest) -> HttpResponse:
     ]
     bar = FilterBar(
         reverse("memory:files"), "files", asked,
-        label=_("Search files"), placeholder=_("A path, or words from a summary"), facets=facets,
+        label=_("Search files"), placeholder=_("Search paths and summaries"), facets=facets,
         count=ngettext("%(n)d file", "%(n)d files", len(rows)) % {"n": len(rows)}, views_page="files",
     )  # fmt: skip
     bar = saved_views.with_views(request.user, bar)
@@ -565,7 +565,7 @@ def folder_list(request: BeaconRequest) -> HttpResponse:
     paths = [file.path for file in found.rows]
     bar = FilterBar(
         reverse("memory:agent-folders"), "agent-files", asked,
-        label=_("Search the files"), placeholder=_("A path, or words from the start of a file"),
+        label=_("Search the files"), placeholder=_("Search paths and the start of each file"),
         facets=facets if len(folders) > 1 else [],
         count=_files_in_words(sum(one.files for one in folders)),
     )  # fmt: skip

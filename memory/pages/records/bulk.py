@@ -166,7 +166,7 @@ def _trash(record: Any, asked: Mapping[str, Any]) -> Fields:
     if isinstance(record, Note) and record.is_current_identity:
         raise InvalidValue(
             _(
-                "the current soul, agent and user notes can only be replaced (under Agents or Settings)"
+                "the current soul, persona and profile can only be replaced (under Agents or Settings)"
             )
         )
     return {"trashed_at": timezone.now()}
@@ -179,7 +179,7 @@ def _restore(record: Any, asked: Mapping[str, Any]) -> Fields:
         and record.superseded_by_id is None
     ):
         raise InvalidValue(
-            _("soul, agent and user notes can only be restored under Agents or Settings")
+            _("the soul, persona and profile can only be restored under Agents or Settings")
         )
     return {"trashed_at": None}
 
@@ -241,7 +241,7 @@ def ask(
     if page not in PAGES or act not in BULK_ACTS or page not in BULK_ACTS[act].pages:
         raise InvalidValue(_("This action isn’t available for this list."))
     if query is None and not ids:
-        raise InvalidValue(_("Nothing was changed. Select at least 1 record."))
+        raise InvalidValue(_("Nothing was changed. Select at least one record."))
     if len(ids) > MOST_TICKED:
         raise InvalidValue(_("You can select at most %(most)d records.") % {"most": MOST_TICKED})
     kept: dict[str, Any] = _checked(BULK_ACTS[act].needs, arguments or {})
@@ -503,7 +503,7 @@ def selected(request: BeaconRequest) -> list[str]:
 def _merge(request: BeaconRequest, page: str, ids: list[str], back: str) -> HttpResponse:
     """Go to the page that merges the selected notes."""
     if page != NOTES.page or not LEAST_MERGED <= len(ids) <= MOST_MERGED:
-        words = _("Select %(least)d to %(most)d notes to merge. %(have)d are selected.")
+        words = _("Select %(least)d to %(most)d notes to merge (currently %(have)d).")
         numbers = {"least": LEAST_MERGED, "most": MOST_MERGED, "have": len(ids)}
         messages.warning(request, words % numbers)
         return redirect(next_of(request, back))

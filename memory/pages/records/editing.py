@@ -136,7 +136,7 @@ class NoteForm(RecordForm):
         required=False,
         choices=[(USUAL, gettext_lazy("Default for this type")), *Note.Stability.choices],
         help_text=gettext_lazy(
-            "By default, logs expire after 30 days, summaries after 7 days, and rules never. Permanent notes can’t expire."
+            "By default, logs expire after 30 days and summaries after 7 days. Rules and permanent notes don’t expire."
         ),
     )
     ttl_days = _RawField(

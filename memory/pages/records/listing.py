@@ -553,8 +553,8 @@ def words_of(listed: ListedKind, total: int, most: int) -> dict[str, str]:
 
 
 def _counted(words: dict[str, str], total: int, most: int) -> dict[str, str]:
-    more = _("Select all matching (more than %(most)s)") % {"most": grouped(most)}
-    exact = _("Select all %(total)s matching") % {"total": grouped(total)}
+    more = _("Select all matches (more than %(most)s)") % {"most": grouped(most)}
+    exact = _("Select all %(total)s matches") % {"total": grouped(total)}
     return words | {"select_all": more if total > most else exact}
 
 

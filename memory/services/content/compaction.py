@@ -105,7 +105,7 @@ def json_shape(item: ContentItem) -> CompactParts:
     return CompactParts(
         _("JSON"),
         shorten(shape, LONGEST_SHAPE),
-        _("Only the structure is shown. 0 of %(size)s characters of values are included.") % told,
+        _("Only the structure is shown, without values. Total: %(size)s characters.") % told,
     )
 
 
@@ -134,10 +134,11 @@ def _shape(value: Any, depth: int) -> str:
         more = ", …" if len(value) > MOST_COLUMNS else ""
         return "{" + inside + more + "}"
     if isinstance(value, list):
-        number = ngettext("list of %(n)s", "list of %(n)s", len(value)) % {"n": grouped(len(value))}
+        number = ngettext("%(n)s item", "%(n)s items", len(value)) % {"n": grouped(len(value))}
         return f"{number} × {_shape(value[0], depth + 1)}" if value else number
     if isinstance(value, str):
-        return _("text of %(n)s") % {"n": grouped(len(value))}
+        words = ngettext("%(n)s character", "%(n)s characters", len(value))
+        return words % {"n": grouped(len(value))}
     return {bool: _("true or false"), type(None): _("null")}.get(type(value), _("number"))
 
 

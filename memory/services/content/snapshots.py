@@ -379,7 +379,7 @@ def _items_of_json(given: Any) -> list[ItemJson]:
             first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             told = {"n": place, "where": where, "why": first["msg"]}
-            _refuse(_("Item %(n)d can’t be read: %(where)s: %(why)s.") % told)
+            _refuse(_("Item %(n)d can’t be read (%(where)s): %(why)s.") % told)
         check_size(items[-1].content)
     if len({one.id for one in items}) != len(items):
         _refuse(_("Two items in the snapshot have the same ID."))

@@ -141,7 +141,7 @@ def _nearest(
 def _why_near(hit: RecallHit) -> str:
     how = _("in meaning") if MEANING in hit.lanes else _("in wording")
     told = {"how": how, "score": f"{hit.score:.2f}"}
-    return _("similar to the message %(how)s (%(score)s)") % told
+    return _("similar %(how)s to the message (%(score)s)") % told
 
 
 def _left_out(
@@ -155,7 +155,9 @@ def _left_out(
     rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d most similar or newest") % {"most": most}
-    less = _("similar to the message (%(score)s), but the limit of %(most)d is already reached")
+    less = _(
+        "similar to the message (%(score)s), but the limit of %(most)d has already been reached"
+    )
     newer = _("pinned, but only the %(most)d newest pinned items are included") % {"most": most}
     told = []
     for note in found[:MOST_LEFT_OUT]:

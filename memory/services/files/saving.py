@@ -363,9 +363,9 @@ def _check_own_folder(
     if file is None:
         through = next((one for one in sizes if path.startswith(f"{one}/")), "")
         if through or any(one.startswith(f"{path}/") for one in sizes):
-            words = _("%(path)s can’t be created: %(other)s is a file, not a folder.")
+            words = _("%(path)s can’t be created because %(other)s is a file, not a folder.")
             if not through:
-                words = _("%(path)s can’t be created: it is a folder.")
+                words = _("%(path)s can’t be created because it’s a folder.")
             words = words % {**told, "other": through}
             raise InvalidValue(words, errors={"path": [words]})
         if len(sizes) >= texts.MOST_FILES:

@@ -404,8 +404,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     if len(spots) > 1:
         raise PatchRefused(
             _(
-                "The old text of pair %(number)d (“%(old)s”) occurs more than once in %(path)s. "
-                "Nothing was changed. Include more of the surrounding text to make it unique."
+                "The old text of pair %(number)d (“%(old)s”) occurs more than once in %(path)s. Nothing was changed. Include more of the surrounding text to make it unique."
             )
             % told,
             number,

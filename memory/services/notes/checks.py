@@ -215,7 +215,7 @@ class NoteChecks:
         """Reject changes that would bypass the limit of one active soul, agent and user note."""
         kind = wanted.get("kind", note.kind)
         if kind != note.kind and (kind in Note.IDENTITY or note.kind in Note.IDENTITY):
-            message = _("You can’t turn a note into a soul, agent or user note, or vice versa.")
+            message = _("You can’t turn a note into the soul, persona or profile, or vice versa.")
             self.refuse("kind", message)
         elif note.kind in Note.IDENTITY and wanted.get("content", note.content) != note.content:
             places = {

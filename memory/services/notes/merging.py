@@ -135,7 +135,7 @@ def _mergeable(
         note.check_may_change(by)
         problem = ""
         if note.kind in Note.IDENTITY:
-            problem = _("“%(note)s” can’t be merged because it’s a soul, agent or user note.")
+            problem = _("“%(note)s” can’t be merged because it’s the soul, persona or profile.")
         elif note.trashed_at is not None:
             problem = _("“%(note)s” is in Trash. Restore it first.")
         elif note.superseded_by_id is not None:
@@ -270,7 +270,7 @@ def unmerge(note: Note, *, by: Actor) -> list[Note]:
         held = Note.objects.select_for_update().get(pk=note.pk)
         originals = list(held.supersedes.order_by("created", "id").select_for_update())
         if held.kind in Note.IDENTITY:
-            problem = _("Restore a soul, agent or user note under Agents or Settings.")
+            problem = _("To restore the soul, persona or profile, go to Agents or Settings.")
         elif held.superseded_by_id is not None:
             problem = _("A newer note replaces this one. Undo that replacement first.")
         elif not originals:

@@ -256,7 +256,9 @@ def _successor(
     wanted = {name: checks.one(name, value) for name, value in fields.items()}
     merged = {**note.snapshot(*FIELDS), **wanted}
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
-        message = _("A soul, agent or user note can only be replaced by one of the same type.")
+        message = _(
+            "The soul, persona and profile can only be replaced by a note of the same type."
+        )
         checks.refuse("kind", message)
     checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()

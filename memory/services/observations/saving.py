@@ -387,7 +387,7 @@ def checked_size(lines: Sequence[Line]) -> None:
     if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
         return
     problem = _(
-        "One request can store at most %(lines)d texts with %(most)s characters in total. This one has %(have_lines)s texts and %(have)s characters, so nothing was stored. Send them in parts."
+        "One request can store at most %(lines)d texts (currently %(have_lines)s) and %(most)s characters in total (currently %(have)s). Nothing was stored. Send the texts in parts."
     ) % {
         "lines": MOST_LINES,
         "most": grouped(MOST_CHARACTERS),

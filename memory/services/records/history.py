@@ -10,6 +10,7 @@ from django.db import DataError, IntegrityError, models, transaction
 from django.utils import formats, timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.db.keyset import Page, page_of
 from beacon_site.text import diff as text_diff
@@ -159,19 +160,18 @@ def _expiry(_old: Any, new: Any) -> str:
 def _tags(old: Any, new: Any) -> str:
     gone = [tag for tag in old or [] if tag not in (new or [])]
     come = [tag for tag in new or [] if tag not in (old or [])]
+    added = ngettext("added the tag %(tags)s", "added the tags %(tags)s", len(come))
+    removed = ngettext("removed the tag %(tags)s", "removed the tags %(tags)s", len(gone))
     said = [
         words % {"tags": ", ".join(tags)}
-        for words, tags in (
-            (_("added the tags %(tags)s"), come),
-            (_("removed the tags %(tags)s"), gone),
-        )
+        for words, tags in ((added, come), (removed, gone))
         if tags
     ]
     return ", ".join(said) or _("tags reordered")
 
 
 def _entries(old: Any, new: Any) -> str:
-    return _("evidence changed from %(old)d to %(new)d entries") % {
+    return _("number of evidence entries changed from %(old)d to %(new)d") % {
         "old": len(old or []),
         "new": len(new or []),
     }

@@ -216,8 +216,8 @@ _KINDS: dict[str, RecordKind] = {
         stays=_("Older versions of the file show [purged] in place of this entry."),
     ),
     "session": RecordKind(
-        _("session"),
-        many=ngettext_lazy("%(n)s session", "%(n)s sessions", "n"),
+        _("conversation"),
+        many=ngettext_lazy("%(n)s conversation", "%(n)s conversations", "n"),
         hanging=(Dependents(Message, "session", _MESSAGES),),
     ),
 }

@@ -293,8 +293,7 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyRes
         )
     except StaleWrite as exc:
         problem = _(
-            "One of these notes changed after the merge was proposed. Nothing was merged. Reject "
-            "the proposal, or merge the notes yourself."
+            "One of these notes changed after the merge was proposed. Nothing was merged. Reject the proposal, or merge the notes yourself."
         )
         raise InvalidValue(problem) from exc
     return ApplyResult(merged.note, others=tuple(merged.note.supersedes.all()))

@@ -185,8 +185,7 @@ def settle(
         if has_changed or (seen_lines is not None and seen_lines not in digests):
             raise StaleConflict(
                 _(
-                    "One side was changed after you opened this page, so nothing was resolved. "
-                    "Review the current versions and choose again."
+                    "One side was changed after you opened this page, so nothing was resolved. Review the current versions and choose again."
                 )
             )
         _perform(row, sides, how, by, text, dated, at or timezone.now())

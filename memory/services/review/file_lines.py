@@ -69,7 +69,7 @@ def rewritten(file: MemoryFile, digests: Iterable[str], words: str = "") -> str:
         if now is None:
             told = {"said": shorten(one.text, 80), "path": file.path, "line": one.place + 1}
             problem = _(
-                "“%(said)s” is part of a longer text (%(path)s, line %(line)s), so Beacon can’t change it by itself. Nothing was changed. Edit the file instead."
+                "“%(said)s” is part of a longer text (%(path)s, line %(line)s), so Beacon can’t change it automatically. Nothing was changed. Edit the file instead."
             )
             raise InvalidValue(problem % told)
         lines[one.place : one.place + 1] = now

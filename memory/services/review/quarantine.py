@@ -44,7 +44,7 @@ def reason_in(texts: Iterable[Any]) -> str:
     """Return why a record with these texts is quarantined."""
     for text in filter(None, texts):
         if smell := injection_reason(str(text)):
-            return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+            return _("Possible prompt injection: this text %(smell)s.") % {"smell": smell}
     return _("This record is based on something in quarantine, or was imported as quarantined.")
 
 
@@ -163,7 +163,7 @@ def _row(record: Any, named: Any) -> QuarantineRow:
 def _of_long(record: ContentItem, begins: str) -> str:
     smell = injection_reason(record.title) or injection_reason(begins)
     if smell:
-        return _("Prompt injection: it %(smell)s.") % {"smell": smell}
+        return _("Possible prompt injection: this text %(smell)s.") % {"smell": smell}
     return _("The reason is further down in this long text. Open the item’s page to see it.")
 
 

@@ -44,7 +44,7 @@ SAID = "said"  # a sentence without a code, from callers outside this package
 
 _WORDS: dict[str, Any] = {
     "quarantined": _lazy("it comes from quarantined text"),
-    "injection": _lazy("prompt injection: it %(smell)s"),
+    "injection": _lazy("possible prompt injection: this text %(smell)s"),
     "persons-note": _lazy("it replaces a note you wrote, confirmed or pinned"),
     "persons-record": _lazy("it changes a record you wrote or confirmed"),
     "rule": _lazy("it’s a rule that every answer and run would follow"),

@@ -205,7 +205,7 @@ def parse(text: str) -> Question:
         reader.take(found)
     if text.count('"') % 2:
         reader.problems.append(
-            _("A quotation mark isn’t closed, so the text was treated as separate words.")
+            _("A closing quotation mark is missing, so the text was treated as separate words.")
         )
     return Question(
         text=text,

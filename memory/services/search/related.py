@@ -15,6 +15,7 @@ from typing import Any
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.text.terms import query_spans, query_terms
 from memory.models import MemoryFile, Section
@@ -68,10 +69,16 @@ class Related:
     @property
     def why(self) -> str:
         """Return why it is related, in words."""
-        told = {"words": ", ".join(self.words[:FEW_TOLD])}
-        if self.meaning and self.words:
-            return _("Similar meaning, shares the words %(words)s") % told
-        return _("Similar meaning") if self.meaning else _("Shares the words %(words)s") % told
+        shown = self.words[:FEW_TOLD]
+        if not shown:
+            return _("Similar meaning")
+        both = ngettext(
+            "Similar meaning, shares the word %(words)s",
+            "Similar meaning, shares the words %(words)s",
+            len(shown),
+        )
+        words = ngettext("Shares the word %(words)s", "Shares the words %(words)s", len(shown))
+        return (both if self.meaning else words) % {"words": ", ".join(shown)}
 
 
 @dataclass(slots=True)

@@ -347,7 +347,7 @@ def _vector_of(text: str, embedder: Embedder) -> list[float]:
         if not is_ready:
             raise Unavailable(
                 _(
-                    "Results match words only, because the local embedder is starting. Search again in a few seconds to include semantic search."
+                    "Results match words only, because the local embedder is starting. Search again in a few seconds to use semantic search."
                 )
             ) from exc
         told = _(

@@ -167,7 +167,7 @@ def _left_out_urls(given: list[str], taken: list[str]) -> list[str]:
         left_out.append(_("invalid URLs: %(n)d") % {"n": wrong})
     more = len(set(taken)) - settings.BEACON_SEEN_URLS
     if more > 0:
-        left_out.append(_("%(n)d URLs beyond BEACON_SEEN_URLS") % {"n": more})
+        left_out.append(_("URLs beyond BEACON_SEEN_URLS: %(n)d") % {"n": more})
     return left_out
 
 
@@ -225,8 +225,7 @@ class Command(MigratedCommand):
         except (redis.RedisError, ValueError) as exc:
             told = {"host": parts.hostname or "?", "why": type(exc).__name__}
             text = _(
-                "The Redis server at %(host)s doesn’t respond (%(why)s). Check the URL, such as "
-                "redis://:password@host:6379/0."
+                "The Redis server at %(host)s isn’t responding (%(why)s). Check the URL, such as redis://:password@host:6379/0."
             )
             text %= told
             done = _("Imported before the failure: %(n)d.") % {"n": counts[TAKEN]}

@@ -53,8 +53,7 @@ class Command(MigratedCommand):
         if token is None:
             raise CommandError(
                 _(
-                    "BEACON_API_TOKEN doesn’t contain a valid token. Create one in Agents → API "
-                    "tokens, or with `%(manage)s api_token USERNAME`."
+                    "BEACON_API_TOKEN doesn’t contain a valid token. Create one in Agents → API tokens, or with `%(manage)s api_token USERNAME`."
                 )
                 % BY_HAND
             )

@@ -217,7 +217,7 @@ def keep(
     if smell:
         # Nothing from a quarantined page enters a prompt or a fact.
         hit.reading = Hit.Reading.QUARANTINED
-        hit.reason = _("possible prompt injection: %(why)s") % {"why": smell}
+        hit.reason = _("possible prompt injection: the page %(why)s") % {"why": smell}
     hit.content_item = _content_item(work, hit, text, last)
     hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item", "part"])
 
