@@ -24,6 +24,7 @@ from django.views.decorators.http import require_safe
 
 from beacon_site.web.http import BeaconRequest
 from memory.models import Activity, Note, Revision, TopicFact, User
+from memory.models.actors import SYSTEM
 from memory.models.history import actor_kind
 from memory.services.records.kinds import number_in_words
 from research.models import Run
@@ -148,6 +149,7 @@ def remembered_in(user: User, week: Week) -> list[tuple[str, str]]:
     Facts aren't counted, because the reports say them.
     """
     made = week.of(Revision.objects.of(user)).filter(version=1, record_type__in=REMEMBERED)
+    made = made.exclude(actor=str(SYSTEM))  # an account's first records
     counts = made.values("actor", "record_type").annotate(n=Count("pk")).order_by("-n")
     by_writer: dict[str, list[str]] = defaultdict(list)
     for row in counts:
@@ -174,6 +176,8 @@ def corrected_in(user: User, week: Week) -> Lines:
 
 def _say_words(line: Line, revision: Revision) -> None:
     """Give a line the text before and after, unless one of them is too long to be shown."""
+    if revision.record_type == "memoryfile":
+        return  # its History shows the changed lines
     name = next((name for name in TEXTS if name in revision.after), "")
     before, after = str(revision.before.get(name) or ""), str(revision.after.get(name) or "")
     if before and after and max(len(before), len(after)) <= MOST_WORDS:
