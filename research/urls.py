@@ -26,6 +26,7 @@ from research.pages import (
     sources,
     topic_settings,
     topics,
+    week,
 )
 
 app_name = "research"
@@ -215,6 +216,7 @@ _rules = [
 _activity = [
     path("activity/", activity.activity, name="activity"),
     path("agents/activity/", activity.agents_activity, name="agents-activity"),
+    path("activity/week/", week.week, name="week"),
     path("activity/changes/<int:pk>/", activity.activity_change_page, name="activity-change"),
     path("activity/changes/<int:pk>/restore/", activity.activity_restore, name="activity-restore"),
     path("activity/export/<str:kind>", activity.activity_file, name="activity-file"),

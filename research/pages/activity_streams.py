@@ -18,6 +18,7 @@ from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext as _
@@ -314,6 +315,9 @@ class Line:
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
     tool: str = ""  # the name of the tool that was called
     by_them: str = ""  # the query that lists everything by this actor
+    before: str = ""  # on the week's page, the text before the change, and after it
+    after: str = ""
+    joined: SafeString | None = None  # both in one sentence, if they have enough in common
 
     @property
     def subject(self) -> str:

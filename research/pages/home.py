@@ -136,10 +136,19 @@ class Unread:
         return self.report.run.is_baseline
 
     @property
-    def line(self) -> str:
-        """Return a one-line summary: the first changes, or the latest report's summary."""
+    def said(self) -> list[tuple[str, str, str]]:
+        """Return the first changes, each with its site and URL, or the latest report's summary."""
         if self.news.lines:
-            return " ".join(ended(presenters.bare(sentence)) for sentence in self.news.lines)
+            sentences = (ended(presenters.bare(sentence)) for sentence in self.news.lines)
+            cited = (one or ["", ""] for one in self.news.cited)
+            return [
+                (sentence, site, url if url.startswith(("http://", "https://")) else "")
+                for sentence, (site, url) in zip(sentences, cited, strict=True)
+            ]
+        return [(self._summary, "", "")]
+
+    @property
+    def _summary(self) -> str:
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
             said = ngettext(
@@ -156,7 +165,7 @@ class Unread:
 def unread_of(user: User) -> list[Unread]:
     """Return the topics with unread reports, those with disputed facts first.
 
-    Five queries, plus three or four if a topic's counts must be refreshed.
+    Five queries, plus four or five if a topic's counts must be refreshed.
     """
     rows = since_read.foremost(user, MOST_UNREAD)
     if not rows:

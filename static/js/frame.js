@@ -126,6 +126,9 @@
   document.addEventListener("visibilitychange", lookForUnread);
   document.addEventListener("htmx:load", lookForUnread);
 
+  // <button data-print> prints the page.
+  document.addEventListener("click", ({ target }) => target.closest("[data-print]") && print());
+
   // <button data-copy="#id"> copies that element's text. data-copy-text has the text itself.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy], [data-copy-text]");

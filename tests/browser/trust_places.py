@@ -25,6 +25,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("recall none", "/memory/?q=zebra", None),
         ("recall operators", "/memory/?q=category:finding", None),
         ("activity", "/activity/", None),
+        ("week", "/activity/week/", None),
         ("activity change", "/activity/?kind=changes&type=note", _change),
         ("activity one by one", "/activity/?actor=research&kind=changes", _one_by_one),
         ("activity runs", "/activity/?kind=runs", None),

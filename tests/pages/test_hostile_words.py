@@ -77,7 +77,7 @@ def test_they_are_words_on_every_page_that_trust_added(
         f"{page}sources/1/", f"{page}trash/", f"{topic}corrections/", f"{topic}sources/",
         f"{topic}notices/", topic, "/", "/topics/", "/schedule/", "/settings/channels/",
         f"/settings/channels/{channel.pk}/", f"/settings/deliveries/{row.pk}/", "/digest/",
-        f"/digest/{made.pk}/", "/reports/shared-links/", "/activity/", f"/shared/{link.token}/",
+        f"/digest/{made.pk}/", "/reports/shared-links/", "/activity/", "/activity/week/", f"/shared/{link.token}/",
     ):  # fmt: skip
         answer = browser.get(address)
         assert answer.status_code in (200, 404), address

@@ -79,7 +79,8 @@ def test_it_is_counted_anew_when(topic: Topic, change: str):
 
     news = since_read.news_of([topic.pk])[topic.pk]
     assert [row.is_stale for row in rows(topic)] == [True]
-    assert told(topic) == TopicSummary.of(news) != before
+    sources = dict(Report.objects.values_list("run_id", "sources"))
+    assert told(topic) == TopicSummary.of(news, sources) != before
 
 
 def test_what_lists_do_not_tell_counts_nothing_anew(topic: Topic):
@@ -140,7 +141,7 @@ def test_of_many_stale_topics_only_the_newest_are_told_whole(
         make_item(make_report(make_run(topic)).run, "new", "A plant opens.")
         make_report(make_run(topic))
 
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(6):
         found = since_read.told_of(TopicNews.objects.of(alice), newest=2)
 
     assert [found[topic.pk].runs for topic in topics] == [0, 0, 2, 2]

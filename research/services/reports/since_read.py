@@ -44,6 +44,7 @@ _IN_A_LIST = (
     "sentence",
     "previous_text",
     "previous_fact_id",
+    "citations",
     "withheld",
 )
 _Status = DeltaItem.Status
@@ -320,10 +321,11 @@ class TopicSummary:
     was_read: bool = False  # whether any report was read before
     counts: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    cited: list[list[str]] = field(default_factory=list)  # site and URL of each line's first source
 
     @classmethod
-    def of(cls, news: UnreadNews) -> Self:
-        """Count a topic's unread news."""
+    def of(cls, news: UnreadNews, sources: Mapping[int, Sequence[dict[str, Any]]]) -> Self:
+        """Count a topic's unread news. `sources` has those of each run's report."""
         window, listed = news.window, [one for one in news.changes if one.is_listed]
         return cls(
             unread=len(window.runs) + window.older,
@@ -338,6 +340,7 @@ class TopicSummary:
             was_read=window.last is not None,
             counts=news.counts,
             lines=[one.shown.sentence for one in listed[:_LINES]],
+            cited=[_first_source(one.shown, sources) for one in listed[:_LINES]],
         )
 
     @classmethod
@@ -415,6 +418,13 @@ class TopicSummary:
 _PARTS = {part.name for part in fields(TopicSummary)}
 
 
+def _first_source(item: DeltaItem, sources: Mapping[int, Sequence[dict[str, Any]]]) -> list[str]:
+    """Return the site and the URL of the first source that an item cites, if it cites one."""
+    numbered = {source["n"]: source for source in sources.get(item.run_id, ())}
+    cited = next((numbered[n] for n in item.citations if n in numbered), {})
+    return [str(cited.get("domain", "")), str(cited.get("link", ""))] if cited else []
+
+
 def foremost(user: User, most: int) -> list[TopicNews]:
     """Return the `most` topics of `user` with the newest unread reports, and all stale ones.
 
@@ -431,7 +441,7 @@ def foremost(user: User, most: int) -> list[TopicNews]:
 
 
 def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, TopicSummary]:
-    """Return what lists show for each topic. Takes three more queries if any is stale.
+    """Return what lists show for each topic. Takes four more queries if any is stale.
 
     With `newest`, only this many topics with the newest unread reports are complete. If more are
     stale, one more query gets only the number and time of unread reports for the rest.
@@ -471,12 +481,20 @@ def _in_short(topic_ids: Iterable[Any]) -> dict[Any, TopicSummary]:
 
 
 def count(rows: Sequence[TopicNews]) -> dict[Any, TopicSummary]:
-    """Count the rows' topics again and store the result, in three queries for any number.
+    """Count the rows' topics again and store the result, in four queries for any number.
 
     A change during counting raises the row's change number above the stored one, so it stays stale.
     """
     news = news_of([row.topic_id for row in rows])
-    found = {row.topic_id: TopicSummary.of(news.get(row.topic_id, UnreadNews())) for row in rows}
+    cited = {
+        one.shown.run_id
+        for of_topic in news.values()
+        for one in [one for one in of_topic.changes if one.is_listed][:_LINES]
+    }
+    sources = dict(Report.objects.filter(run__in=cited).values_list("run_id", "sources"))
+    found = {
+        row.topic_id: TopicSummary.of(news.get(row.topic_id, UnreadNews()), sources) for row in rows
+    }
     stored = [
         {
             "topic": str(row.topic_id),
