@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
@@ -52,15 +52,6 @@ class ScanResult:
     left: int = 0
 
 
-@dataclass(slots=True)
-class _Listing:
-    """The files in the folder by path, the number of unsupported ones, and unreadable folders."""
-
-    files: dict[str, os.stat_result] = field(default_factory=dict)
-    skipped: int = 0
-    closed: list[str] = field(default_factory=list)
-
-
 def state() -> LibraryFolder | None:
     """Return the watched folder's state, or None before the first scan."""
     return LibraryFolder.objects.order_by("pk").first()
@@ -99,24 +90,22 @@ def scan_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SECOND
     if not root.is_dir():
         raise NotADirectoryError(str(folder))
     ends = time.monotonic() + seconds
-    listing = _list(root)
+    files, skipped, closed = _list(root)
     known = _known(owner)
-    done = ScanResult(skipped=listing.skipped)
+    done = ScanResult(skipped=skipped)
     fresh: list[LibraryDocument] = []
-    seem_changed = [
-        path for path, stat in listing.files.items() if not _is_same(known.get(path), stat)
-    ]
-    done.unchanged = len(listing.files) - len(seem_changed)
+    seem_changed = [path for path, stat in files.items() if not _is_same(known.get(path), stat)]
+    done.unchanged = len(files) - len(seem_changed)
     for path, reading in _read_ahead(root, seem_changed, ends):
         if reading is None:
             done.left += 1
             continue
-        _take_in(owner, path, listing.files[path], reading, known.get(path), done, fresh)
+        _take_in(owner, path, files[path], reading, known.get(path), done, fresh)
         if len(fresh) >= BATCH:
             LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
             fresh = []
     LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
-    done.gone = _trash_missing(known, listing)
+    done.gone = _trash_missing(known, files, closed)
     return done
 
 
@@ -157,31 +146,35 @@ def _take_in(
     done.changed += 1
 
 
-def _trash_missing(known: dict[str, LibraryDocument], listing: _Listing) -> int:
+def _trash_missing(
+    known: dict[str, LibraryDocument], files: Collection[str], closed: Iterable[str]
+) -> int:
     """Move documents to Trash whose files no longer exist, except those in unreadable folders."""
     gone = [
         one.pk
         for path, one in known.items()
-        if one.trashed_at is None
-        and path not in listing.files
-        and not path.startswith(tuple(listing.closed))
+        if one.trashed_at is None and path not in files and not path.startswith(tuple(closed))
     ]
     for pk in gone:
         LibraryDocument.objects.get(pk=pk).trash(by=SYSTEM, why=_("its file no longer exists"))
     return len(gone)
 
 
-def _list(root: Path) -> _Listing:
-    """Return the readable files below `root`, sorted by name."""
-    listing = _Listing()
-    folders = [root]
-    while folders and len(listing.files) < MOST_FILES:
+def _list(root: Path) -> tuple[dict[str, os.stat_result], int, list[str]]:
+    """Return the readable files below `root` by path, sorted by name.
+
+    Also return the number of unsupported files, and the paths of unreadable folders.
+    """
+    files: dict[str, os.stat_result] = {}
+    closed: list[str] = []
+    skipped, folders = 0, [root]
+    while folders and len(files) < MOST_FILES:
         folder = folders.pop()
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as exc:
             logger.warning("library folder can't be read", folder=str(folder), why=exc.strerror)
-            listing.closed.append(f"{folder.relative_to(root).as_posix()}/")
+            closed.append(f"{folder.relative_to(root).as_posix()}/")
             continue
         inner: list[Path] = []
         for entry in entries:
@@ -189,24 +182,26 @@ def _list(root: Path) -> _Listing:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 inner.append(Path(entry.path))
-            elif len(listing.files) < MOST_FILES:
-                _list_file(root, entry, listing)
+            elif len(files) < MOST_FILES:
+                path = Path(entry.path).relative_to(root).as_posix()
+                if stat := _stat_of(root, entry, path):
+                    files[path] = stat
+                else:
+                    skipped += 1
         folders.extend(reversed(inner))
-    return listing
+    return files, skipped, closed
 
 
-def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
-    path = Path(entry.path).relative_to(root).as_posix()
+def _stat_of(root: Path, entry: os.DirEntry[str], path: str) -> os.stat_result | None:
+    """Return the status of a file that can be read as a document, else None."""
     try:
         inside = not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
         stat = entry.stat() if inside else None
     except (OSError, RuntimeError):  # deleted in the meantime, or a circular link
         stat = None
     storable = clean(path)[0] == path  # a name that isn't UTF-8 can't be stored
-    if stat and S_ISREG(stat.st_mode) and storable and media_type_of(path):
-        listing.files[path] = stat
-    else:
-        listing.skipped += 1
+    is_readable = stat and S_ISREG(stat.st_mode) and storable and media_type_of(path)
+    return stat if is_readable else None
 
 
 def _read_ahead(
