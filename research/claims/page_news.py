@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -388,9 +388,11 @@ def _announces(entry: Entry) -> bool:
 
 
 def _is_slight(entry: Entry) -> bool:
-    """Whether a sentence means nothing without the one before it."""
-    count = word_count(entry.text)
-    return count < FEW_WORDS or begins_with_reference(entry.text, language_of(entry.text))
+    """Whether a sentence means nothing without the one before it, and states no value or rule."""
+    if word_count(entry.text) < FEW_WORDS or _POINTS_BACK.match(entry.text):
+        return True
+    is_led = begins_with_reference(entry.text, language_of(entry.text))
+    return is_led and not _is_telling(entry.text)
 
 
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
@@ -961,25 +963,13 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
             gone[change.path].append(change)
     dropped: set[int] = set()
     last: dict[int, PageChange] = {}
-    tables: defaultdict[str, list[Entry]] = defaultdict(list)  # rows that stayed, by subject
-    stayed = (one.new for one in diff.differences if one.new is not None and one.old is not None)
-    for entry in (*diff.unchanged, *stayed):
-        if entry.kind == ROW and len(tables[entry.key]) < MOST_HOLDING:
-            tables[entry.key].append(entry)
-    left = {
-        (one.old.path, one.old.key): one.old
-        for one in diff.differences
-        if one.old is not None and one.new is None and one.old.kind == ROW and one.old.key in tables
-    }
+    removed = [one.old for one in diff.differences if one.old is not None and one.new is None]
+    tables = _tables_that_stayed(diff.pairs, removed)
+    left = {(row.path, row.key): row for row in removed if row.kind == ROW and row.key in tables}
     for path, members in gone.items():
         rows = {match_key(one.subject) for one in members if one.kind == ROW}
-        shared = Counter(
-            place
-            for row in rows
-            if (old := left.get((path, row)))
-            for place in {new.path for new in tables[row] if _has_values_of(new, old)}
-        )
-        if len(rows) >= LEAST_ROWS and max(shared.values(), default=0) >= SAME_SUBJECTS * len(rows):
+        lost = [left[path, row] for row in rows if (path, row) in left]
+        if len(rows) >= LEAST_ROWS and _is_copy(lost, len(rows), tables):
             dropped |= {id(one) for one in members}
             continue
         rest = members[MOST_OF_FRAME:]
@@ -989,15 +979,65 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
     return [last.get(id(one), one) for one in found if id(one) not in dropped]
 
 
+def _tables_that_stayed(
+    pairs: Sequence[tuple[Entry, Entry]], removed: Sequence[Entry]
+) -> dict[str, list[tuple[tuple[str, ...], Entry]]]:
+    """Return the rows of tables that stayed, in both versions, by subject with their table's path.
+
+    A row that such a table lost counts too: the copy of the table has lost it in the same way.
+    """
+    tables: defaultdict[str, list[tuple[tuple[str, ...], Entry]]] = defaultdict(list)
+    stayed = {old.path for old, _new in pairs if old.kind == ROW}
+    lost = [(row, row) for row in removed if row.kind == ROW and row.path in stayed]
+    for old, new in (*pairs, *lost):
+        if old.kind == new.kind == ROW and len(tables[old.key]) < MOST_HOLDING:
+            tables[old.key] += [(old.path, old), (old.path, new)]
+    return tables
+
+
+def _is_copy(
+    lost: Sequence[Entry],
+    number: int,
+    tables: Mapping[str, Sequence[tuple[tuple[str, ...], Entry]]],
+) -> bool:
+    """Whether one table that stayed has nearly all subjects of a removed one, and its values.
+
+    A row without numbers that has been translated shares no value, so half of the rows must.
+    """
+    named: Counter[tuple[str, ...]] = Counter()
+    same: Counter[tuple[str, ...]] = Counter()
+    other: Counter[tuple[str, ...]] = Counter()
+    for row in lost:
+        found: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+        for place, entry in tables[row.key]:
+            if place != row.path:
+                found[place].append(entry)
+        for place, entries in found.items():
+            has_values = any(_has_values_of(entry, row) for entry in entries)
+            named[place] += 1
+            same[place] += has_values
+            other[place] += not has_values and bool(_numbers_in(row))
+    return any(
+        count >= SAME_SUBJECTS * number
+        and 2 * same[place] >= number
+        and other[place] <= (1 - SAME_SUBJECTS) * number
+        for place, count in named.items()
+    )
+
+
 def _has_values_of(new: Entry, old: Entry) -> bool:
     """Whether a row has the numbers of another about the same, or half of its cells if it has none.
 
     Text in another language is other text, but its numbers are the same.
     """
+    wanted, found = _numbers_in(old), _numbers_in(new)
     ours, theirs = ({v for _n, v in entry.fields if v} for entry in (new, old))
-    wanted = Counter(number for value in theirs for number in values.numbers(value))
-    found = Counter(number for value in ours for number in values.numbers(value))
     return wanted <= found if wanted else 2 * len(ours & theirs) >= max(1, len(theirs))
+
+
+def _numbers_in(row: Entry) -> Counter[str]:
+    values_of_row = {value for _name, value in row.fields if value}
+    return Counter(number for value in values_of_row for number in values.numbers(value))
 
 
 def _with_more(change: PageChange, number: int) -> PageChange:

@@ -1239,6 +1239,31 @@ def test_a_removed_copy_of_a_table_is_not_gone():
     assert said(f"{page}\n## Busse\n\n{other}\n", page)
 
 
+def test_a_removed_translation_of_a_table_that_changed_itself_is_not_gone():
+    rows = {n: f"| t{n} | Zahl | Anzahl der Fahrten seit {2000 + n} |" for n in range(1, 7)}
+    words = {n: f"| t{n} | number | Journeys since {2000 + n} |" for n in rows}
+    words[7], rows[7] = "| t7 | text | A remark |", "| t7 | Text | Eine Anmerkung |"
+    german, english = (
+        "\n".join(["| Feld | Art | Sinn |", "|---|---|---|", *t.values()]) for t in (rows, words)
+    )
+    old = f"# Bahnen\n\n## Felder\n\n{german}\n\n## Fields\n\n{english}\n"
+    # One row is gone and another has a new value, so the translation differs from what is left.
+    now = german.replace(f"{rows[6]}\n", "").replace("seit 2001", "seit 2011")
+
+    told = said(old, f"# Bahnen\n\n## Felder\n\n{now}\n", "Bahnen")
+    assert sorted(status for status, _text in told) == ["changed", "gone"]
+    assert not any("Fields" in text for _status, text in told)
+
+
+def test_a_table_below_another_heading_is_no_copy_of_itself():
+    rows = [f"| T{n} | line {n} | {2000 + n} |" for n in range(1, 9)]
+    head = "| Line | Name | Since |\n|---|---|---|\n"
+    old = f"# Trams\n\n## Lines in service\n\n{head}" + "\n".join(rows) + "\n"
+    new = f"# Trams\n\n## Lines that run\n\n{head}" + "\n".join(rows[:4]) + "\n"
+
+    assert [status for status, _text in said(old, new)] == ["gone"] * 4
+
+
 def test_a_removed_table_with_other_values_is_gone():
     head = "| Ticket | Price |\n|---|---|\n"
     rows = "| Child | {}1 € |\n| Adult | {}4 € |\n| Senior | {}2 € |\n| Group | {}9 € |\n| Dog | {}3 € |\n"
@@ -1248,6 +1273,22 @@ def test_a_removed_table_with_other_values_is_gone():
     told = said(f"{page}## Tickets for a year\n\n{year}\n", page)
     assert [status for status, _text in told] == ["gone"] * 5
     assert said(f"{page}## Tageskarten\n\n{day.replace('Price', 'Preis')}\n", page) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_gone"),
+    [
+        ("If you return a ticket within 24 hours, the office refunds its whole price at once.", True),
+        ("You can pay with credits that were bought at the office before the journey has begun, or later.", True),
+        ("This refund is paid within 24 hours after the ticket has been returned to the office.", False),
+        ("It was painted by children of the school beside the river and is shown in a room there.", False),
+    ],
+)  # fmt: skip
+def test_a_removed_rule_is_gone_even_if_it_begins_with_a_word_that_leads_on(sentence, is_gone):
+    page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
+
+    told = [status for status, _text in said(f"{page}\n{sentence}\n", page)]
+    assert told == (["gone"] if is_gone else [])
 
 
 def test_a_row_whose_name_lost_a_word_is_the_same_row():
