@@ -1275,6 +1275,7 @@ def test_a_removed_table_with_other_values_is_gone():
     assert said(f"{page}## Tageskarten\n\n{day.replace('Price', 'Preis')}\n", page) == []
 
 
+@pytest.mark.requirement("R407")
 def test_a_short_cell_that_only_has_known_words_is_changed():
     page = (
         "# Images\n\n| Image | Label | Team |\n|---|---|---|\n| Birch 3 | `birch-latest` or `birch-three` | Harbour crew |\n"
