@@ -616,8 +616,8 @@ def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
     """Match a statement with the only one in its place, if they share a word.
 
     A statement is an item or a short paragraph, such as the answer below a question. Its place is
-    below its heading, between the same neighbors. Of a few statements in one place, those that
-    share several words are matched, also an item with a paragraph.
+    below its heading, between the same neighbors. If a place has a few statements, those that share
+    several words are matched, even an item with a paragraph.
     """
     partners = {id(a): id(b) for a, b in result.pairs}
     old_pairs, new_pairs = [a for a, _b in result.pairs], [b for _a, b in result.pairs]

@@ -124,7 +124,7 @@ _POINTS_BACK = re.compile(
     r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
     re.IGNORECASE,
 )
-# A sentence about what is below it, which is told itself.
+# A sentence that only introduces what is below it.
 _FOLLOWING = re.compile(
     r"\b(?:the following|(?:die|der|den|das) folgende[nrms]?|suivante?s|(?:los|las) siguientes)\b|以下|如下|次の",
     re.IGNORECASE,
