@@ -31,6 +31,7 @@ NAMED_ALIKE = 70  # the same for the names of two rows with at least this many w
 FEW_WORDS = 3
 SPELT_WORD = 6  # letters from which a word with two swapped letters is misspelled
 REWRITTEN_SHARE = 0.35  # share of long words from which two sentences are about the same
+REPLACED_SHARE = 0.3  # the same for two in the same place
 SAME_START = 3  # words at the beginning that two sentences about the same have
 LONG_WORD = 4  # letters from which an added or removed word isn't just a particle
 SHARED = 0.5  # share of the weight of two rows' cells from which they are one edited row
@@ -425,6 +426,8 @@ def _alike_rows(
             a = beside[name]
             # A column that only one of them has doesn't distinguish them.
             larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
+            if _is_renamed_row(a, b, counts):
+                larger -= max(weights.get(("", entry.key), 0.0) for entry in (a, b))
             if weight >= SHARED * larger or _is_longer_name(a, b):
                 if not _share_more_than_signs(a, b):
                     continue
@@ -441,6 +444,14 @@ def _is_longer_name(a: Entry, b: Entry) -> bool:
     return is_one_name and values.numbers(a.subject) == values.numbers(b.subject)
 
 
+def _is_renamed_row(a: Entry, b: Entry, counts: Mapping[tuple[str, str], int]) -> bool:
+    """Whether a name only gained or lost words, and both rows have a value that no other has."""
+    ours, theirs = set(b.key.split()), set(a.key.split())
+    is_longer = bool(ours and theirs) and (ours < theirs or theirs < ours)
+    own = (cell for cell in _row_cells(a) & _row_cells(b) if counts[cell] == len((a, b)))
+    return is_longer and any(_WORD.search(value) for _name, value in own)
+
+
 def _share_more_than_signs(a: Entry, b: Entry) -> bool:
     return any(not values.is_sign(value) for _name, value in _row_cells(a) & _row_cells(b))
 
@@ -448,7 +459,9 @@ def _share_more_than_signs(a: Entry, b: Entry) -> bool:
 def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:
     """Return the weight of a row's cells in the columns that another row also has."""
     names = {"", *(name for name, value in b.fields if value)}
-    return sum(weights[cell] for cell in _row_cells(a) if cell[0] in names)
+    own = _row_cells(a) - _row_cells(b)
+    links = {cell for cell in own if cell[1].startswith("http")}  # a page can move
+    return sum(weights[cell] for cell in _row_cells(a) - links if cell[0] in names)
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:
@@ -603,7 +616,8 @@ def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
     """Match a statement with the only one in its place, if they share a word.
 
     A statement is an item or a short paragraph, such as the answer below a question. Its place is
-    below its heading, between the same neighbors.
+    below its heading, between the same neighbors. If a place has a few statements, those that share
+    several words are matched, even an item with a paragraph.
     """
     partners = {id(a): id(b) for a, b in result.pairs}
     old_pairs, new_pairs = [a for a, _b in result.pairs], [b for _a, b in result.pairs]
@@ -611,15 +625,56 @@ def _take_replaced(left: _Unmatched, result: PageDiff) -> None:
     new = _by_place(left.new, new_pairs, {id(entry): id(entry) for entry in new_pairs}, {})
     taken: set[int] = set()
     for place in [place for place in new if place in old]:
-        if not (_is_one(old[place]) and _is_one(new[place])):
-            continue
-        a, b = (_whole(each) for each in (old[place], new[place]))
-        is_as_long = 2 * len(b.match) >= len(a.match)
-        if a.kind == b.kind and is_as_long and _words_that_tell(a) & _words_that_tell(b):
-            taken |= {id(entry) for entry in (*old[place], *new[place])}
+        for before, after in _replaced(old[place], new[place]):
+            a, b = _whole(before), _whole(after)
+            taken |= {id(entry) for entry in (*before, *after)}
             result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _replaced(
+    old: Sequence[Entry], new: Sequence[Entry]
+) -> Iterable[tuple[Sequence[Entry], Sequence[Entry]]]:
+    """Yield the statements of one place that were replaced, each with its sentences."""
+    if _is_one(old) and _is_one(new):
+        a, b = _whole(old), _whole(new)
+        if a.kind == b.kind and _is_as_long(a, b) and _words_that_tell(a) & _words_that_tell(b):
+            yield old, new
+            return
+    before, after = _statements_of(old), _statements_of(new)
+    if max(len(before), len(after)) > FEW_SENTENCES:
+        return
+    pairs = []
+    for i, some in enumerate(before):
+        for j, others in enumerate(after):
+            a, b = _whole(some), _whole(others)
+            words = _words_that_tell(a), _words_that_tell(b)
+            shared, least = len(words[0] & words[1]), min(map(len, words))
+            is_enough = shared >= (FEW_WORDS - 1 if _is_as_long(a, b) else FEW_WORDS)
+            if is_enough and shared >= REPLACED_SHARE * least:
+                pairs.append((-shared / least, i, j))
+    taken: set[tuple[int, int]] = set()
+    for _share, i, j in sorted(pairs):
+        if not {(0, i), (1, j)} & taken:
+            taken |= {(0, i), (1, j)}
+            yield before[i], after[j]
+
+
+def _is_as_long(a: Entry, b: Entry) -> bool:
+    return 2 * len(b.match) >= len(a.match)
+
+
+def _statements_of(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the items and short paragraphs among statements of one place."""
+    found: list[list[Entry]] = []
+    for entry in entries:
+        is_next = bool(found) and found[-1][-1].kind == entry.kind == SENTENCE
+        if is_next and found[-1][-1].order == entry.order:
+            found[-1].append(entry)
+        elif entry.kind in (ITEM, SENTENCE):
+            found.append([entry])
+    return [some for some in found if len(some) <= FEW_SENTENCES]
 
 
 def _by_place(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -80,6 +80,8 @@ FEW_ALONE = 12  # with fewer words, a single removed sentence isn't reported
 FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
 LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
+LEAST_TRANSLATED = 8  # changes of a part in another language
+LEAST_PROSE, MOST_PROSE = 400, 4_000  # characters by which a language is guessed
 SAME_SUBJECTS = 0.8  # share of a table's subjects that another one has if it is a copy
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
@@ -120,6 +122,11 @@ _NOT = re.compile(
 # A sentence that means nothing without the one before.
 _POINTS_BACK = re.compile(
     r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
+    re.IGNORECASE,
+)
+# A sentence that only introduces what is below it.
+_FOLLOWING = re.compile(
+    r"\b(?:the following|(?:die|der|den|das) folgende[nrms]?|suivante?s|(?:los|las) siguientes)\b|以下|如下|次の",
     re.IGNORECASE,
 )
 _ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
@@ -204,6 +211,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     if known.latest:
         found = [_past(one, known.latest) for one in found]
     found = _collapse_removed_sections(found, diff)
+    found = _without_translations(found, diff)
     found = [one for one in found if one.status != NEW or not known.statements.have(one.sentence)]
     loud = [one for one in found if one.weight >= ENOUGH and not injection_reason(one.sentence)]
     joined = _joined_rows(_joined_sentences(_without_candidates(loud)))
@@ -344,7 +352,8 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
-    if is_rewritten or is_listed_again or (is_prose and _announces(entry)):
+    is_lead = is_prose and (_announces(entry) or _FOLLOWING.search(entry.text) is not None)
+    if is_rewritten or is_listed_again or is_lead:
         weight = 0.2
     above = shorten(_context(entry, title), 80)
     if entry.kind == ITEM and match_key(above) not in match_key(sentence):
@@ -388,9 +397,11 @@ def _announces(entry: Entry) -> bool:
 
 
 def _is_slight(entry: Entry) -> bool:
-    """Whether a sentence means nothing without the one before it."""
-    count = word_count(entry.text)
-    return count < FEW_WORDS or begins_with_reference(entry.text, language_of(entry.text))
+    """Whether a sentence means nothing without the one before it, and states no value or rule."""
+    if word_count(entry.text) < FEW_WORDS or _POINTS_BACK.match(entry.text):
+        return True
+    is_led = begins_with_reference(entry.text, language_of(entry.text))
+    return is_led and not _is_telling(entry.text)
 
 
 def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
@@ -661,10 +672,27 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     if len(old) == len(new) > 1 == len(parts):  # one part of a list has another value
         return _weight_of((name, *parts[0]), said)
     if values.LIST in kinds:  # a date with a time is also a date
-        return 1.0 if _are_other_dates(before, after) else 0.3
+        if _are_other_dates(before, after):
+            return 1.0
+        return 0.7 if _are_other_versions(before, after) else 0.3
     if values.changed_kinds(before, after):
         return 0.8
-    return 0.5 if said.lack(after) or not (before and after) else 0.35
+    is_other = bool(name) and _is_another_choice(before, after)
+    return 0.5 if is_other or said.lack(after) or not (before and after) else 0.35
+
+
+def _is_another_choice(before: str, after: str) -> bool:
+    """Whether a short field has another value, though its words may be elsewhere in the table.
+
+    A word more beside the same number doesn't count, unless it's one more alternative.
+    """
+    old, new = _long_words(before), _long_words(after)
+    if max(len(before), len(after)) > LONGEST_CHOICE or old == new:
+        return False
+    if old - new or not _is_told_otherwise(before, after):
+        return True
+    parts = [set(map(match_key, _ENUMERATION.split(text))) for text in (before, after)]
+    return parts[0] < parts[1]
 
 
 def _is_told_otherwise(before: str, after: str) -> bool:
@@ -680,6 +708,12 @@ def _is_told_otherwise(before: str, after: str) -> bool:
 def _all_same(found: Iterable[Collection[str]]) -> bool:
     first, *others = found
     return all(one == first for one in others)
+
+
+def _are_other_versions(before: str, after: str) -> bool:
+    """Whether a list of versions gained or lost some."""
+    old, new = values.typed_values(before), values.typed_values(after)
+    return {kind for kind, _value in (old - new) + (new - old)} == {values.VERSION}
 
 
 def _are_other_dates(before: str, after: str) -> bool:
@@ -961,25 +995,13 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
             gone[change.path].append(change)
     dropped: set[int] = set()
     last: dict[int, PageChange] = {}
-    tables: defaultdict[str, list[Entry]] = defaultdict(list)  # rows that stayed, by subject
-    stayed = (one.new for one in diff.differences if one.new is not None and one.old is not None)
-    for entry in (*diff.unchanged, *stayed):
-        if entry.kind == ROW and len(tables[entry.key]) < MOST_HOLDING:
-            tables[entry.key].append(entry)
-    left = {
-        (one.old.path, one.old.key): one.old
-        for one in diff.differences
-        if one.old is not None and one.new is None and one.old.kind == ROW and one.old.key in tables
-    }
+    removed = [one.old for one in diff.differences if one.old is not None and one.new is None]
+    tables = _tables_that_stayed(diff.pairs, removed)
+    left = {(row.path, row.key): row for row in removed if row.kind == ROW and row.key in tables}
     for path, members in gone.items():
         rows = {match_key(one.subject) for one in members if one.kind == ROW}
-        shared = Counter(
-            place
-            for row in rows
-            if (old := left.get((path, row)))
-            for place in {new.path for new in tables[row] if _has_values_of(new, old)}
-        )
-        if len(rows) >= LEAST_ROWS and max(shared.values(), default=0) >= SAME_SUBJECTS * len(rows):
+        lost = [left[path, row] for row in rows if (path, row) in left]
+        if len(rows) >= LEAST_ROWS and _is_copy(lost, len(rows), tables):
             dropped |= {id(one) for one in members}
             continue
         rest = members[MOST_OF_FRAME:]
@@ -989,15 +1011,93 @@ def _collapse_removed_sections(found: Sequence[PageChange], diff: PageDiff) -> l
     return [last.get(id(one), one) for one in found if id(one) not in dropped]
 
 
+def _without_translations(found: Sequence[PageChange], diff: PageDiff) -> list[PageChange]:
+    """Report a removed part in another language than what remains as one change."""
+    now = [*diff.unchanged, *(one.new for one in diff.differences if one.new is not None)]
+    remain = {entry.path[:depth] for entry in now for depth in range(1, len(entry.path) + 1)}
+    parts: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    for change in found:
+        depths = range(1, len(change.path) + 1) if change.status == GONE else ()
+        root = next((change.path[:n] for n in depths if change.path[:n] not in remain), None)
+        if root is not None:
+            parts[root].append(change)
+    dropped: set[int] = set()
+    first: dict[int, PageChange] = {}
+    language = ""
+    for root, members in parts.items():
+        prose = " ".join(one.before_quote for one in members if one.kind == SENTENCE)
+        if len(members) < LEAST_TRANSLATED or len(prose) < LEAST_PROSE:
+            continue
+        language = language or language_of(" ".join(e.text for e in now)[:MOST_PROSE])
+        if language_of(prose[:MOST_PROSE]) != language:
+            lead = members[0]
+            heading = lead.headings[len(root) - 1]
+            told = lead.sentence.removeprefix(f"{heading}, ").removeprefix(f"{heading}: ")
+            dropped |= {id(one) for one in members[1:]}
+            lead_now = replace(lead, sentence=shorten(f"{heading}: {told}", LONGEST), weight=0.8)
+            first[id(lead)] = _with_more(lead_now, len(members) - 1)
+    return [first.get(id(one), one) for one in found if id(one) not in dropped]
+
+
+def _tables_that_stayed(
+    pairs: Sequence[tuple[Entry, Entry]], removed: Sequence[Entry]
+) -> dict[str, list[tuple[tuple[str, ...], Entry]]]:
+    """Return the rows of tables that stayed, in both versions, by subject with their table's path.
+
+    A row that such a table lost counts too: the copy of the table has lost it in the same way.
+    """
+    tables: defaultdict[str, list[tuple[tuple[str, ...], Entry]]] = defaultdict(list)
+    stayed = {old.path for old, _new in pairs if old.kind == ROW}
+    lost = [(row, row) for row in removed if row.kind == ROW and row.path in stayed]
+    for old, new in (*pairs, *lost):
+        if old.kind == new.kind == ROW and len(tables[old.key]) < MOST_HOLDING:
+            tables[old.key] += [(old.path, old), (old.path, new)]
+    return tables
+
+
+def _is_copy(
+    lost: Sequence[Entry],
+    number: int,
+    tables: Mapping[str, Sequence[tuple[tuple[str, ...], Entry]]],
+) -> bool:
+    """Whether one table that stayed has nearly all subjects of a removed one, and its values.
+
+    A row without numbers that has been translated shares no value, so half of the rows must.
+    """
+    named: Counter[tuple[str, ...]] = Counter()
+    same: Counter[tuple[str, ...]] = Counter()
+    other: Counter[tuple[str, ...]] = Counter()
+    for row in lost:
+        found: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+        for place, entry in tables[row.key]:
+            if place != row.path:
+                found[place].append(entry)
+        for place, entries in found.items():
+            has_values = any(_has_values_of(entry, row) for entry in entries)
+            named[place] += 1
+            same[place] += has_values
+            other[place] += not has_values and bool(_numbers_in(row))
+    return any(
+        count >= SAME_SUBJECTS * number
+        and 2 * same[place] >= number
+        and other[place] <= (1 - SAME_SUBJECTS) * number
+        for place, count in named.items()
+    )
+
+
 def _has_values_of(new: Entry, old: Entry) -> bool:
     """Whether a row has the numbers of another about the same, or half of its cells if it has none.
 
     Text in another language is other text, but its numbers are the same.
     """
+    wanted, found = _numbers_in(old), _numbers_in(new)
     ours, theirs = ({v for _n, v in entry.fields if v} for entry in (new, old))
-    wanted = Counter(number for value in theirs for number in values.numbers(value))
-    found = Counter(number for value in ours for number in values.numbers(value))
     return wanted <= found if wanted else 2 * len(ours & theirs) >= max(1, len(theirs))
+
+
+def _numbers_in(row: Entry) -> Counter[str]:
+    values_of_row = {value for _name, value in row.fields if value}
+    return Counter(number for value in values_of_row for number in values.numbers(value))
 
 
 def _with_more(change: PageChange, number: int) -> PageChange:

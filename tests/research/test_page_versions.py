@@ -1239,6 +1239,31 @@ def test_a_removed_copy_of_a_table_is_not_gone():
     assert said(f"{page}\n## Busse\n\n{other}\n", page)
 
 
+def test_a_removed_translation_of_a_table_that_changed_itself_is_not_gone():
+    rows = {n: f"| t{n} | Zahl | Anzahl der Fahrten seit {2000 + n} |" for n in range(1, 7)}
+    words = {n: f"| t{n} | number | Journeys since {2000 + n} |" for n in rows}
+    words[7], rows[7] = "| t7 | text | A remark |", "| t7 | Text | Eine Anmerkung |"
+    german, english = (
+        "\n".join(["| Feld | Art | Sinn |", "|---|---|---|", *t.values()]) for t in (rows, words)
+    )
+    old = f"# Bahnen\n\n## Felder\n\n{german}\n\n## Fields\n\n{english}\n"
+    # One row is gone and another has a new value, so the translation differs from what is left.
+    now = german.replace(f"{rows[6]}\n", "").replace("seit 2001", "seit 2011")
+
+    told = said(old, f"# Bahnen\n\n## Felder\n\n{now}\n", "Bahnen")
+    assert sorted(status for status, _text in told) == ["changed", "gone"]
+    assert not any("Fields" in text for _status, text in told)
+
+
+def test_a_table_below_another_heading_is_no_copy_of_itself():
+    rows = [f"| T{n} | line {n} | {2000 + n} |" for n in range(1, 9)]
+    head = "| Line | Name | Since |\n|---|---|---|\n"
+    old = f"# Trams\n\n## Lines in service\n\n{head}" + "\n".join(rows) + "\n"
+    new = f"# Trams\n\n## Lines that run\n\n{head}" + "\n".join(rows[:4]) + "\n"
+
+    assert [status for status, _text in said(old, new)] == ["gone"] * 4
+
+
 def test_a_removed_table_with_other_values_is_gone():
     head = "| Ticket | Price |\n|---|---|\n"
     rows = "| Child | {}1 € |\n| Adult | {}4 € |\n| Senior | {}2 € |\n| Group | {}9 € |\n| Dog | {}3 € |\n"
@@ -1248,6 +1273,96 @@ def test_a_removed_table_with_other_values_is_gone():
     told = said(f"{page}## Tickets for a year\n\n{year}\n", page)
     assert [status for status, _text in told] == ["gone"] * 5
     assert said(f"{page}## Tageskarten\n\n{day.replace('Price', 'Preis')}\n", page) == []
+
+
+@pytest.mark.requirement("R407")
+def test_a_short_cell_that_only_has_known_words_is_changed():
+    page = (
+        "# Images\n\n| Image | Label | Team |\n|---|---|---|\n| Birch 3 | `birch-latest` or `birch-three` | Harbour crew |\n"
+        "| Birch 4 | `birch-four` | Bridge crew |\n| Cedar | `cedar-one` | Station crew of the north |\n"
+    )
+    now = page.replace("`birch-latest` or `birch-three`", "`birch-three`")
+    now = now.replace("`birch-four`", "`birch-latest` or `birch-four`")
+
+    told = [text for status, text in said(page, now, "Images") if status == "changed"]
+    assert len(told) == 2
+    assert "birch-three (was birch-latest or birch-three)" in told[0]
+
+
+def test_a_list_of_versions_that_lost_one_is_changed():
+    page = "# Support\n\n| Tool | Versions |\n|---|---|\n| Saw | 3.8, 3.9, 3.10 |\n| Axe | 1.1, 1.2, 1.3 |\n"
+
+    told = said(page, page.replace("3.8, 3.9, 3.10", "3.9, 3.10"), "Support")
+    assert [status for status, _text in told] == ["changed"]
+
+
+def test_a_row_with_a_longer_name_and_a_value_of_its_own_is_the_same_row():
+    rows = "| 2.4 | Willow | 2014-05-06 |\n| 2.3 - 2.3.7 | Poplar | 2012-09-10 |\n| 2.2 | Alder | 2010-01-02 |\n"
+    page = f"# Releases\n\n| Cycle | Name | Since |\n|---|---|---|\n{rows}"
+
+    told = said(page, page.replace("2.3 - 2.3.7", "2.3"), "Releases")
+    assert [status for status, _text in told] == ["changed"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "- d. travellers who must cross the river for urgent work for up to five days;",
+            "Travellers who cross the river for important work without another way are exempt.",
+        ),
+        (
+            "- The tram stands at least partly in the yard.\n- The tram keeps a distance of 1 metre from the gate.",
+            "- The tram waits in the yard of its own crew.",
+        ),
+    ],
+)
+def test_a_statement_replaced_in_its_place_is_changed(before: str, after: str):
+    page = "# Rules\n\n## Yard\n\nThe yard opens at six.\n\n{}\n\nThe gate is locked at night.\n"
+
+    told = [status for status, _text in said(page.format(before), page.format(after), "Rules")]
+    assert "changed" in told
+    assert "new" not in told
+
+
+def test_a_removed_translation_is_one_change():
+    german = (
+        "Die Bahn fährt seit {n} Jahren bis zum Hafen und hält dort an allen Werktagen am Morgen."
+    )
+    english = "The tram has served the harbour for {n} years and stops there on every working day in the morning."
+    parts = [
+        "\n\n".join(f"## {word} {n}\n\n{text.format(n=n)}" for n in range(20, 30))
+        for word, text in (("Strecke", german), ("Route", english))
+    ]
+    old = f"# Bahnen\n\n{parts[0]}\n\n# Trams\n\n{parts[1]}\n"
+    [change] = news(old, f"# Bahnen\n\n{parts[0]}\n", "Bahnen")
+
+    assert change.status == "gone"
+    assert change.sentence.startswith("Trams: ")
+    assert "more" in change.sentence
+
+
+def test_a_removed_line_about_what_is_below_it_is_not_gone():
+    page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
+    lead = "If the office is closed and you must return a ticket, send all of the following documents by post."
+
+    assert said(f"{page}\n{lead}\n", page) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_gone"),
+    [
+        ("If you return a ticket within 24 hours, the office refunds its whole price at once.", True),
+        ("You can pay with credits that were bought at the office before the journey has begun, or later.", True),
+        ("This refund is paid within 24 hours after the ticket has been returned to the office.", False),
+        ("It was painted by children of the school beside the river and is shown in a room there.", False),
+    ],
+)  # fmt: skip
+def test_a_removed_rule_is_gone_even_if_it_begins_with_a_word_that_leads_on(sentence, is_gone):
+    page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
+
+    told = [status for status, _text in said(f"{page}\n{sentence}\n", page)]
+    assert told == (["gone"] if is_gone else [])
 
 
 def test_a_row_whose_name_lost_a_word_is_the_same_row():
