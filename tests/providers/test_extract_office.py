@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import random
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from beacon_site.net import extract_office
 from beacon_site.net.charsets import EML, SRT, VTT, XLSX
 from beacon_site.net.errors import ProviderRejected
-from beacon_site.net.extract import Extracted, Extractor
+from beacon_site.net.extract import MEMORY_LIMIT, Extracted, Extractor
 from memory.services.library.reading import read_document
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -216,23 +218,24 @@ def test_subtitles_become_paragraphs_without_times(reader: Extractor):
     assert read(reader, vtt.encode(), VTT).text == "Ada: When?\n\nBob: In May."
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("fleet.docx", docx(p("It opened in May."))),
-        ("fleet.pptx", pptx(slide("It opened in May."))),
-        ("fleet.xlsx", xlsx('<row><c t="inlineStr"><is><t>It opened in May.</t></is></c></row>')),
-        ("fleet.epub", epub("<p>It opened in May.</p>")),
-        ("fleet.eml", b"From: a@example.org\nSubject: x\n\nIt opened in May.\n"),
-        ("fleet.srt", b"1\n00:00:01,000 --> 00:00:02,000\nIt opened in May.\n"),
-        ("fleet.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nIt opened in May.\n"),
-    ],
-)
+SENTENCE = "It opened in May."
+ONE_OF_EACH = {
+    "fleet.docx": docx(p(SENTENCE)),
+    "fleet.pptx": pptx(slide(SENTENCE)),
+    "fleet.xlsx": xlsx(f'<row><c t="inlineStr"><is><t>{SENTENCE}</t></is></c></row>'),
+    "fleet.epub": epub(f"<p>{SENTENCE}</p>"),
+    "fleet.eml": f"From: a@example.org\nSubject: x\n\n{SENTENCE}\n".encode(),
+    "fleet.srt": f"1\n00:00:01,000 --> 00:00:02,000\n{SENTENCE}\n".encode(),
+    "fleet.vtt": f"WEBVTT\n\n00:01.000 --> 00:02.000\n{SENTENCE}\n".encode(),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), ONE_OF_EACH.items())
 @pytest.mark.requirement("R267")
 def test_the_library_takes_it(name: str, content: bytes):
     found = read_document(name, content)
     assert found.problem == ""
-    assert "It opened in May." in found.text
+    assert SENTENCE in found.text
 
 
 # --- what is refused, with the reason ---
@@ -342,3 +345,62 @@ def test_every_beginning_of_a_file_is_read_or_explained(reader: Extractor):
                 read(reader, whole[:end])
             except ProviderRejected as exc:
                 assert "crashed" not in str(exc)
+
+
+def _flipped(content: bytes) -> bytes:
+    """Change one byte in fifty, always the same ones."""
+    made, chance = bytearray(content), random.Random(26)
+    for place in range(0, len(made), 50):
+        made[min(place + chance.randrange(50), len(made) - 1)] ^= 1 << chance.randrange(8)
+    return bytes(made)
+
+
+DAMAGES = {
+    "whole": lambda content: content,
+    "first half": lambda content: content[: len(content) // 2],
+    "without its end": lambda content: content[:-10],
+    "twice": lambda content: content * 2,
+    "flipped bits": _flipped,
+    "a megabyte of zeros after it": lambda content: content + bytes(1_000_000),
+    "a megabyte of noise before it": lambda content: (
+        random.Random(1).randbytes(1_000_000) + content
+    ),
+    "in UTF-16": lambda content: content.decode("latin-1").encode("utf-16"),
+}
+BOMBS = {
+    "a word file that unpacks to 60 MB": packed({"word/document.xml": b" " * 60_000_000}),
+    "a sheet of a million cells": xlsx("<row>" + "<c><v>1</v></c>" * 1_000_000 + "</row>"),
+    "a book that nests forty thousand tags": epub("<b>" * 40_000),
+    "slides with ten thousand empty parts": packed(
+        {"ppt/presentation.xml": "<a/>"} | {f"ppt/{n}.xml": "" for n in range(10_000)}
+    ),
+}
+
+
+@pytest.mark.requirement("R267")
+def test_sixty_documents_stay_within_the_limits(reader: Extractor):
+    kinds = {".eml": EML, ".srt": SRT, ".vtt": VTT}
+    damaged = [
+        (f"{name}, {damage}", done(content), kinds.get(name[-4:], ""))
+        for name, content in ONE_OF_EACH.items()
+        for damage, done in DAMAGES.items()
+    ]
+    assert len(damaged) + len(BOMBS) == 60
+    assert SENTENCE in read(reader, ONE_OF_EACH["fleet.docx"]).text
+    child = reader.pid
+
+    for name, content, kind in damaged:
+        try:
+            read(reader, content, kind)
+        except ProviderRejected as exc:
+            assert ", whole" not in name and str(exc), name
+        assert reader.pid == child, f"{name}: the child was killed"
+    status = Path(f"/proc/{child}/status").read_text()
+    assert int(status.partition("VmHWM:")[2].split()[0]) * 1024 < MEMORY_LIMIT
+
+    for name, content in BOMBS.items():
+        try:
+            read(reader, content)
+        except ProviderRejected as exc:
+            assert "crashed" not in str(exc), name
+        assert SENTENCE in read(reader, ONE_OF_EACH["fleet.docx"]).text, f"after {name}"
