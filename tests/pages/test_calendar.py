@@ -79,11 +79,11 @@ def test_the_next_month_has_an_address(browser: Client, alice: Any):
     assert "<b>4 runs</b>" in page
 
 
-def test_the_present_month_starts_today_and_shows_two_weeks(browser: Client, alice: Any):
+def test_the_present_month_starts_today_and_shows_two_weeks(alice: Any):
     scheduled(alice, "Solid-state batteries", "daily")
 
     with time_machine.travel(datetime(2026, 11, 28, 6, tzinfo=UTC), tick=False):
-        shown = browser.get(PAGE).context
+        shown = schedules.context(alice, "")
 
     days = [day.day.isoformat() for week in shown["weeks"] for day in week.days]
     assert (days[0], days[-1]) == ("2026-11-28", "2026-12-11")
