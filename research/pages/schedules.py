@@ -1,4 +1,4 @@
-"""The page of all schedules: a month of coming runs, their cost, conflicts, and what was missed.
+"""The page of all schedules: conflicts, the coming weeks of runs, their cost, and missed runs.
 
 The number of queries is fixed.
 """
@@ -96,7 +96,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Day:
-    """One day of the grid. `is_other` marks days of the month before or after."""
+    """One day of the grid. `is_other` marks days that only fill a week."""
 
     day: date
     is_other: bool = False
@@ -173,34 +173,47 @@ def before(first: date) -> date:
 def context(user: User, key: str) -> dict[str, Any]:
     """Return everything the page shows, in six queries for any number of topics."""
     first, now = month_named(key), timezone.now()
+    days, is_present = _days(first), first == month_named("")
+    last = [day.day for day in days if not day.is_other][-1]
     schedules = _schedules(user)
     topics = [schedule.topic for schedule in schedules]
     forecasts = forecasting.forecasts_of(user, topics) if topics else {}
     running = [one for one in schedules if one.recurs]
     since = max(now, _midnight(first))
-    until = _midnight(following(first))
+    month_end = _midnight(following(first))
+    until = max(month_end, _midnight(last + timedelta(days=1)))
     slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
-    weeks, total = _weeks(first, schedules, slots, forecasts, since, until)
+    weeks = _weeks(days, schedules, slots, forecasts, since, until)
     rows = [
         Row(one, scheduling.in_words(one, seen_from=user.time_zone), forecasts[one.pk], number)
         for one in schedules
         if one.preset != Schedule.Preset.NONE
         for number in [scheduling.runs_a_month(one, now)]
     ]
-    present = timezone.localdate().replace(day=1)
+    this_month = {pk: [slot for slot in some if slot < month_end] for pk, some in slots.items()}
+    total = CostTotal()
+    for pk, some in this_month.items():
+        for _slot in some:
+            total.add(forecasts[pk])
+    name = date_format(first, "F Y")
+    span = f"{date_format(days[0].day, 'j F')} – {date_format(last, 'j F Y')}"
+    names = scheduling.weekday_names()[1:] + scheduling.weekday_names()[:1]
+    turn = days[0].day.weekday()
     return {
         "first": first,
-        "name": date_format(first, "F Y"),
-        "earlier": before(first) if first > present else None,
+        "name": name,
+        "heading": span if is_present else name,
+        "earlier": None if is_present else before(first),
         "later": following(first),
         "weeks": weeks,
         "days": [day for week in weeks for day in week.days if day.entries and not day.is_other],
         "total": total,
-        "clashes": _clashes(running, slots),
+        "is_free": not any(one.has_model for one in forecasts.values()),
+        "clashes": _clashes(running, this_month),
         "rows": [row for row in rows if not row.schedule.paused],
         "paused": [row for row in rows if row.schedule.paused],
         "missed": _missed(user),
-        "weekdays": scheduling.weekday_names()[1:] + scheduling.weekday_names()[:1],
+        "weekdays": names[turn:] + names[:turn],
     }
 
 
@@ -216,22 +229,32 @@ def _schedules(user: User) -> list[Any]:
     return list(found.order_by("next_run_at", "topic__title")[:MOST_TOPICS])
 
 
+def _days(first: date) -> list[Day]:
+    """Return the days of the grid, in full weeks.
+
+    The current month starts today and has at least 14 days. Other months start on a Monday.
+    """
+    today = timezone.localdate()
+    last = following(first) - timedelta(days=1)
+    if first > today:
+        grid = calendar.Calendar().itermonthdates(first.year, first.month)
+        return [Day(day, day.month != first.month) for day in grid]
+    last = max(last, today + timedelta(days=13))
+    weeks = -(-((last - today).days + 1) // 7)
+    days = [today + timedelta(days=number) for number in range(7 * weeks)]
+    return [Day(day, day > last, day == today) for day in days]
+
+
 def _weeks(
-    first: date,
+    days: Sequence[Day],
     schedules: Sequence[Any],
     slots: dict[Any, list[datetime]],
     forecasts: dict[Any, Forecast],
     since: datetime,
     until: datetime,
-) -> tuple[list[Week], CostTotal]:
-    """Return the weeks that aren't over, with their entries, and the total cost of their runs."""
-    today, total = timezone.localdate(), CostTotal()
-    grid = calendar.Calendar().monthdatescalendar(first.year, first.month)
-    weeks = [
-        Week([Day(day, day.month != first.month, day == today) for day in week])
-        for week in grid
-        if week[-1] >= today or first < today.replace(day=1)  # past weeks have no upcoming runs
-    ]
+) -> list[Week]:
+    """Return the weeks with their entries and the cost of their runs."""
+    weeks = [Week(list(days[at : at + 7])) for at in range(0, len(days), 7)]
     by_day = {day.day: (week, day) for week in weeks for day in week.days if not day.is_other}
     for one in schedules:
         counted: dict[date, list[datetime]] = defaultdict(list)
@@ -244,12 +267,11 @@ def _weeks(
             cell.entries.append(Entry(one.topic, moments[0], len(moments)))
             for _moment in moments:
                 week.sum.add(forecasts[one.pk])
-                total.add(forecasts[one.pk])
         _add_recheck(one, by_day, since, until)
     for week in weeks:
         for cell in week.days:
             cell.entries.sort(key=lambda entry: (entry.at, entry.topic.title))
-    return weeks, total
+    return weeks
 
 
 def _add_recheck(
@@ -297,23 +319,23 @@ def _clashes(schedules: Sequence[Any], slots: dict[Any, list[datetime]]) -> list
                 "topics": [one.topic for one in together],
                 "at": minutes[0],
                 "times": len(minutes),
-                "moves": _spread(others, minutes, taken),
+                "moves": _spread(others, slots, taken),
             }
         )
     return found
 
 
 def _spread(
-    schedules: Iterable[Any], minutes: Sequence[datetime], taken: set[datetime]
+    schedules: Iterable[Any], slots: dict[Any, list[datetime]], taken: set[datetime]
 ) -> list[tuple[Any, int]]:
-    """Return each schedule's topic with a free hour on the same days."""
+    """Return each schedule's topic with an hour that is free on all its days."""
     moves = []
     for one in schedules:
         hour = scheduling.hour_of(one)
         if hour is None:
             continue
         for other in [*range(hour + 1, 24), *range(hour - 1, -1, -1)]:
-            moved = {minute + timedelta(hours=other - hour) for minute in minutes}
+            moved = {minute + timedelta(hours=other - hour) for minute in slots[one.pk]}
             if not moved & taken:
                 taken |= moved
                 moves.append((one.topic, other))
@@ -341,7 +363,7 @@ def _missed(user: User) -> list[Activity]:
 @require_safe
 @login_required
 def schedules(request: BeaconRequest) -> HttpResponse:
-    """Show a month of coming runs for all topics."""
+    """Show coming runs of all topics: the rest of this month, or a later month."""
     key = request.GET.get("month", "")
     return render(request, "research/calendar.html", context(request.user, key))
 

@@ -79,6 +79,32 @@ def test_the_next_month_has_an_address(browser: Client, alice: Any):
     assert "<b>4 runs</b>" in page
 
 
+def test_the_present_month_starts_today_and_shows_two_weeks(alice: Any):
+    scheduled(alice, "Solid-state batteries", "daily")
+
+    with time_machine.travel(datetime(2026, 11, 28, 6, tzinfo=UTC), tick=False):
+        shown = schedules.context(alice, "")
+
+    days = [day.day.isoformat() for week in shown["weeks"] for day in week.days]
+    assert (days[0], days[-1]) == ("2026-11-28", "2026-12-11")
+    assert all(day.entries for week in shown["weeks"] for day in week.days)
+    assert shown["heading"] == "28 November – 11 December 2026"
+    assert shown["weekdays"][0] == "Saturday"
+    assert shown["total"].runs == 3  # of this month
+
+
+def test_a_cost_of_nothing_has_no_column(
+    browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory.services.llm.connections.llm_profile", lambda: None)
+    scheduled(alice, "Solid-state batteries")
+
+    page = text_of(browser.get(PAGE))
+
+    assert page.count("free (no model)") == 1
+    assert "Cost over 30 days" not in page
+
+
 @pytest.mark.parametrize(
     "key", ["", "x", "2026-13", "0000-01", "2020-01", "９９９９-01", "2026-1" * 9]
 )
@@ -131,6 +157,17 @@ def test_topics_at_the_same_minute_are_named_with_a_free_hour(browser: Client, a
     assert "5 times this month, first on Mon 2 Nov, 07:00" in page
     assert "Move “B tracker” to 09:00" in page
     assert reverse("research:schedule-hour", args=[second.slug, 9]) in page
+
+
+def test_taking_every_offer_makes_no_new_clash(browser: Client, alice: Any):
+    scheduled(alice, "A tracker", "daily")
+    scheduled(alice, "B tracker", "daily")
+    scheduled(alice, "C tracker")
+
+    page = text_of(browser.get(PAGE))
+
+    assert "Move “B tracker” to 08:00" in page
+    assert "Move “C tracker” to 09:00" in page
 
 
 def test_a_line_with_several_hours_is_not_moved_by_a_button(browser: Client, alice: Any):

@@ -309,10 +309,11 @@ def test_other_scripts_stand_in_their_own_direction(browser: Client, alice: User
     assert "<bdi>الطاقة الشمسية</bdi>" in shown
 
 
-def test_contents_stand_at_the_side_from_three_headings_on(browser: Client, topic: Topic):
+def test_contents_stand_at_the_side_from_five_headings_on(browser: Client, topic: Topic):
     first, second = make_run(topic), make_run(topic)
     make_report(first, body="No headings. [1]")
-    make_report(second)
+    headings = ("Findings", "Market", "Money", "Already known")
+    make_report(second, body="\n\n".join(f"## {one}\n\nA sentence. [1]" for one in headings))
 
     assert 'class="toc"' not in page(browser, first)
     assert '<a href="#section-1" dir="auto">Findings</a>' in page(browser, second)

@@ -52,7 +52,7 @@ from research.services.runs.reporting.sentences import (
 from research.services.runs.search import known_pages, searching
 
 MOST_HITS = 100  # of each state, before "show all"
-LEAST_HEADINGS = 3  # with fewer headings, there is no table of contents
+LEAST_HEADINGS = 5  # with fewer headings, there is no table of contents
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _MARK = "\ue0f0"  # of private use, so it's in no word
 _SOURCES_HERE = re.compile(rf"<p[^>]*>{_MARK}</p>\n?")

@@ -399,12 +399,12 @@ class TopicSummary:
     def tags(self) -> list[tuple[str, str, str]]:
         """Return a tag for each kind of change: class, sign with number, and label."""
         found = []
-        if n := self.new:
-            found.append(("new", f"+ {n}", ngettext("new fact", "new facts", n)))
-        if n := self.changed:
-            found.append(("changed", f"≠ {n}", _("changed")))
         if n := self.contradicted:
             found.append(("contra", f"! {n}", _("contradicted")))
+        if n := self.changed:
+            found.append(("changed", f"≠ {n}", _("changed")))
+        if n := self.new:
+            found.append(("new", f"+ {n}", ngettext("new fact", "new facts", n)))
         if n := self.gone:
             found.append(("gone", f"− {n}", _("gone")))
         return found
