@@ -537,7 +537,7 @@ def _context_page(
         "poll": _page_at(wanted),
         "has_model": connections.llm_profile() is not None,
         "agent_name": dict(agents)[wanted.query.agent],
-        "is_ask": wanted.query.agent == ASK,
+        "actor": f"agent:{wanted.query.agent}",
         "is_alone": len(agents) == 1,
         "week": week_of(request.user, wanted.query.agent),
         "answers": answers,
