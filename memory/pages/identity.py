@@ -217,15 +217,13 @@ def _soul_page(
     request: BeaconRequest, form: SoulForm, note: Note | None, theirs: dict[str, Any]
 ) -> HttpResponse:
     template = "memory/_soul.html" if request.htmx else "memory/settings_soul.html"
-    is_editing = (
-        note is None or form.is_bound or (request.method == "GET" and "edit" in request.GET)
-    )
+    rendered = ""  # while it's edited
+    if note is not None and not form.is_bound and "edit" not in request.GET:
+        rendered = by_direction(render_markdown(without_title(note.content, "Soul")))
     context = {
         "form": form,
         "note": note,
-        "rendered": ""
-        if is_editing
-        else by_direction(render_markdown(without_title(note.content, "Soul"))),
+        "rendered": rendered,
         "chain": identity.old_souls(request.user),
         "tab": "soul",
         **theirs,
