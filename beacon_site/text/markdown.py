@@ -301,3 +301,10 @@ def numbered(text: str, cites: Iterable[Mapping[str, str]]) -> str:
 def without_marks(text: str) -> str:
     """Return a text without its marks."""
     return MARK.sub("", text)
+
+
+def without_title(text: str, title: str) -> str:
+    """Return Markdown without a first heading that says what its page is already called."""
+    first, _line, rest = text.lstrip().partition("\n")
+    said = first.removeprefix("# ").strip() if first.startswith("# ") else None
+    return rest if said == title.strip() and rest.strip() else text

@@ -30,7 +30,7 @@ from memory.accounts.agents import agents_of
 from memory.accounts.tokens import BUILT_IN
 from memory.agents.chat import without as comparing
 from memory.agents.chat.without import ASK, AskedAnswers, CannotAsk, ContextQuery
-from memory.models import Note, Proposal, Revision, Sensitivity, Topic, Use, User
+from memory.models import MemoryFile, Note, Proposal, Revision, Sensitivity, Topic, Use, User
 from memory.models.errors import MemoryRefused
 from memory.models.history import actor_kind
 from memory.models.remembered import names_excluded, scope_excluding, scope_including
@@ -201,7 +201,8 @@ class Preview:
     groups: list[Group]
     left_out: list[Line]
     segments: list[dict[str, Any]]
-    used: int  # tokens of the layers
+    used: int  # tokens of the layers and of the list of files
+    over: int  # tokens of the layers over the budget: identity and machine are always included
     most: int
     scale: int  # tokens at the end of the bar
     saved: int  # tokens that the cleared checkboxes save
@@ -217,11 +218,6 @@ class Preview:
     def listed(self) -> str:
         """Return the IDs that have checkboxes, so that the form can say which were cleared."""
         return ",".join(line.pk for group in self.groups for line in group.lines if line.pk)
-
-    @property
-    def over(self) -> int:
-        """Return how far the layers exceed the budget: identity and machine are always included."""
-        return max(0, self.used - self.most)
 
     @property
     def limit(self) -> str:
@@ -241,7 +237,8 @@ def preview(user: User, wanted: Options) -> Preview:
     groups = [
         _group(layer, query) for layer in whole.layers if layer.name in ("rules", "summaries")
     ]
-    groups += [_always(whole, query)]
+    always = _always(whole, query)
+    groups.append(always)
     text = [built.text]
     if topic is not None:
         topic.owner = user
@@ -256,16 +253,21 @@ def preview(user: User, wanted: Options) -> Preview:
         for one in built.files
         if one.sensitivity == Sensitivity.SENSITIVE
     ]
-    used = counted(built.system).tokens
+    used = counted(built.text).tokens
     scale = max(LEAST_SCALE, wanted.most, used)
+    sizes = _sizes(built, used)
+    if sizes["headings"]:
+        words = _("Headings, and marks around external text")
+        always.lines.append(Line(words, _("Headings"), tokens=sizes["headings"]))
     return Preview(
         groups,
         left_out,
-        _segments(built, scale),
+        _segments(sizes, scale),
         used,
+        max(0, counted(built.system).tokens - wanted.most),
         wanted.most,
         scale,
-        counted(whole.system).tokens - used,
+        counted(whole.text).tokens - used,
         "\n\n".join(text),
         problems,
     )
@@ -279,22 +281,30 @@ _TITLES = {
     "rules": lambda: _("rules"),
     "summaries": lambda: _("summaries"),
     "outside": lambda: _("external, marked as data"),
+    "files": lambda: _("list of files"),
+    "headings": lambda: _("headings"),
 }
 
 
-def _segments(built: Context, scale: int) -> list[dict[str, Any]]:
-    """Return the bar's parts: one for each layer, and one for all external text.
+def _sizes(built: Context, used: int) -> dict[str, int]:
+    """Return the tokens of each layer's rows, of all external rows, and of the rest: `used` in sum."""
+    sizes, outside = {}, 0
+    for layer in built.layers:
+        outside += sum(counted(one.text).tokens for one in layer.lines if _is_outside(one.record))
+        own = [one.text for one in layer.lines if not _is_outside(one.record)]
+        own = ["\n".join(own)] if layer.name == "environment" else own  # one row
+        sizes[layer.name] = sum(counted(text).tokens for text in own)
+    sizes["outside"] = outside
+    sizes["files"] = counted(built.index).tokens if _listed(built.files) else 0
+    sizes["headings"] = max(0, used - sum(sizes.values()))
+    return sizes
+
+
+def _segments(sizes: dict[str, int], scale: int) -> list[dict[str, Any]]:
+    """Return the bar's parts: one for each layer, one for all external text, and the rest.
 
     Start and width are percentages, as text because SVG has no decimal comma.
     """
-    sizes = {}
-    outside = 0
-    for layer in built.layers:
-        lines = [line.text for line in layer.lines if _is_outside(line.record)]
-        external = counted("\n".join(lines)).tokens if lines else 0
-        sizes[layer.name] = max(0, layer.size.tokens - external)
-        outside += external
-    sizes["outside"] = outside
     segments, before = [], 0.0
     for name, tokens in sizes.items():
         if tokens:
@@ -332,7 +342,7 @@ def _always(whole: Context, query: ContextQuery) -> Group:
             text = "\n".join(line.text for line in layer.lines)
             shown = re.sub(r"^- ", "", text, flags=re.MULTILINE)
             group.lines.append(Line(shown, _("Environment"), tokens=counted(text).tokens))
-    files = [one for one in whole.files if one.sensitivity != Sensitivity.SENSITIVE]
+    files = _listed(whole.files)
     index = "\n".join(f"{one.path} ({size_in_words(one.size)}): {one.summary}" for one in files)
     if index:
         url = reverse("memory:files")
@@ -340,6 +350,10 @@ def _always(whole: Context, query: ContextQuery) -> Group:
         group.lines.append(Line(index, _("List of files"), url, tokens=tokens))
     group.most = len(group.lines)
     return group
+
+
+def _listed(files: Iterable[MemoryFile]) -> list[MemoryFile]:
+    return [one for one in files if one.sensitivity != Sensitivity.SENSITIVE]
 
 
 def _line(text: str, why: str, record: Any, query: ContextQuery) -> Line:
@@ -523,7 +537,7 @@ def _context_page(
         "poll": _page_at(wanted),
         "has_model": connections.llm_profile() is not None,
         "agent_name": dict(agents)[wanted.query.agent],
-        "is_ask": wanted.query.agent == ASK,
+        "actor": f"agent:{wanted.query.agent}",
         "is_alone": len(agents) == 1,
         "week": week_of(request.user, wanted.query.agent),
         "answers": answers,

@@ -53,6 +53,8 @@ class Part(NamedTuple):
     text: str
     todo: str = ""
     at: datetime | None = None
+    page: str = ""  # the name of the page's URL on which it can be set up
+    is_off: bool = False  # it isn't set up, and doesn't have to be
 
 
 def system_parts() -> list[Part]:
@@ -155,13 +157,13 @@ def _backups() -> Part:
             text,
             _("Settings → Backups shows the last successful backup."),
             rows[0].created,
+            "memory:backups",
         )
     if done:
         text = _("Test restore succeeded.") if done.is_tested else _("Created.")
         return Part(name, WARN if done.problem else GOOD, text, done.detail, done.created)
-    return Part(
-        name, WARN, _("There are no backups yet."), _("Set a schedule under Settings → Backups.")
-    )
+    todo = _("Set a schedule under Settings → Backups.")
+    return Part(name, WARN, _("There are no backups yet."), todo, page="memory:backups")
 
 
 # --- outside services ---
@@ -172,13 +174,15 @@ def _model() -> Part:
     profile = connections.llm_profile()
     if profile is None:
         text = _("No model is set up. Reports quote their sources.")
-        return Part(_("Model"), GOOD, text, _("To use a model, add it in Models and search."))
+        todo = _("To use a model, add it in Models and search.")
+        return Part(_("Model"), GOOD, text, todo, page="memory:connections", is_off=True)
     calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer", "error")
     last = calls.exclude(failure=ModelCall.Failure.LEFT).order_by("-id").first()
     name, values = _("Model"), {"model": profile.model}
     if last is None:
         text = _("%(model)s is set up but hasn’t been used yet.") % values
-        return Part(name, WARN, text, _("Test it in Models and search."))
+        todo = _("Test it in Models and search.")
+        return Part(name, WARN, text, todo, page="memory:connections")
     values["purpose"] = last.aim
     if not last.failure:
         text = _("The last call to %(model)s (%(purpose)s) succeeded.") % values
@@ -188,21 +192,21 @@ def _model() -> Part:
     if last.failure == ModelCall.Failure.NONSENSE:  # one answer of one person's run
         return Part(name, GOOD, text, at=last.created)
     todo = _("Test it in Models and search. Until it responds, runs work without a model.")
-    return Part(name, BAD, text, todo, at=last.created)
+    return Part(name, BAD, text, todo, last.created, "memory:connections")
 
 
 def _vectors(rows: Mapping[str, Connection]) -> Part:
     """Judge the embedder by its last use, and whether the database can compare vectors."""
     name, embedder = _("Embeddings"), connections.embedder(rows=rows)
     if embedder is None:
-        return Part(name, GOOD, connections.why_no_embedder())
+        return Part(name, GOOD, connections.why_no_embedder(), is_off=True)
     found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
     text = _("Embeddings created by %(model)s: %(made)d. Records waiting: %(due)d.")
     text %= {"model": embedder.model, "made": found.made, "due": found.due}
     if found.why:
         failure = _("The last attempt failed: %(why)s") % {"why": found.why}
         todo = _("Test it in Models and search. Until it responds, search matches words only.")
-        return Part(name, BAD, f"{text} {failure}", todo, at=found.since)
+        return Part(name, BAD, f"{text} {failure}", todo, found.since, "memory:connections")
     if not vectors.extension_version():
         lacks = _("The database doesn’t have the “vector” extension, so search matches words only.")
         todo = _("Install pgvector on the database server and run “%(manage)s vectors”.") % BY_HAND
@@ -217,7 +221,8 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
     if lost:
         text = _("Keys that can’t be read because SECRET_KEY has changed: %(names)s.")
         todo = _("Enter the keys again in Models and search, or restore the old SECRET_KEY.")
-        yield Part(_("Keys"), BAD, text % {"names": ", ".join(lost)}, todo)
+        text %= {"names": ", ".join(lost)}
+        yield Part(_("Keys"), BAD, text, todo, page="memory:connections")
     usual = connections.search_services()
     names = ", ".join(str(BY_NAME[name].label) for name in usual)
     missing = [
@@ -289,7 +294,8 @@ def _data_folder() -> Part:
 def _library() -> Part:
     name, folder = _("Library folder"), settings.BEACON_LIBRARY_DIR
     if not folder:
-        return Part(name, GOOD, _("No folder is watched because BEACON_LIBRARY_DIR isn’t set."))
+        text = _("No folder is watched because BEACON_LIBRARY_DIR isn’t set.")
+        return Part(name, GOOD, text, is_off=True)
     if not os.access(folder, os.R_OK | os.X_OK):
         text = _("%(folder)s is missing, or Beacon can’t read it.")
         todo = _(
@@ -311,7 +317,7 @@ def _mirror() -> Iterator[Part]:
     name, folder = _("Memory files on disk"), settings.BEACON_MIRROR_DIR
     if not folder:
         text = _("Stored in the database only (BEACON_MIRROR_DIR isn’t set).")
-        yield Part(name, GOOD, text)
+        yield Part(name, GOOD, text, is_off=True)
         return
     problem, git_problem = mirror_disk.problems()
     if problem:

@@ -14,6 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
+from beacon_site.text.markdown import by_direction, without_title
+from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import AsksAboutSecrets, CleanTextField
 from memory.models import Note
@@ -56,13 +58,13 @@ class PersonaForm(_NoteForm):
         label=gettext_lazy("Personality"),
         required=False,
         help_text=gettext_lazy("The agent’s values, and how it handles uncertainty."),
-        widget=forms.Textarea(attrs={"rows": 5}),
+        widget=forms.Textarea(attrs={"rows": 3}),
     )
     style = CleanTextField(
         label=gettext_lazy("Speaking style"),
         required=False,
         help_text=gettext_lazy("How the agent writes: length, tone and language."),
-        widget=forms.Textarea(attrs={"rows": 5}),
+        widget=forms.Textarea(attrs={"rows": 3}),
     )
 
     @staticmethod
@@ -94,7 +96,7 @@ class SoulForm(_NoteForm):
         help_text=gettext_lazy(
             "Markdown, at most 64 KiB. The previous soul stays in the list below."
         ),
-        widget=forms.Textarea(attrs={"rows": 22, "spellcheck": "true", "class": "mono"}),
+        widget=forms.Textarea(attrs={"rows": 16, "spellcheck": "true"}),
     )
     why = CleanTextField(
         label=gettext_lazy("Why"),
@@ -148,7 +150,7 @@ def persona(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def soul(request: BeaconRequest) -> HttpResponse:
-    """Show the soul with its earlier versions, and write a new one."""
+    """Show the soul with its earlier versions; with `edit`, the form for a new one."""
     note = identity.active(request.user, Note.Kind.SOUL)
     form = SoulForm(request.POST or None, initial=SoulForm.initial_of(note))
     theirs: dict[str, Any] = {}
@@ -170,7 +172,9 @@ def soul(request: BeaconRequest) -> HttpResponse:
             _say(request, new, note)
             if not request.htmx:
                 return redirect("memory:soul")
-            note, form = new, SoulForm(initial=SoulForm.initial_of(new))
+            response = _soul_page(request, SoulForm(initial=SoulForm.initial_of(new)), new, {})
+            response["HX-Replace-Url"] = request.path
+            return response
     return _soul_page(request, form, note, theirs)
 
 
@@ -213,8 +217,17 @@ def _soul_page(
     request: BeaconRequest, form: SoulForm, note: Note | None, theirs: dict[str, Any]
 ) -> HttpResponse:
     template = "memory/_soul.html" if request.htmx else "memory/settings_soul.html"
-    chain = identity.old_souls(request.user)
-    context = {"form": form, "note": note, "chain": chain, "tab": "soul", **theirs}
+    rendered = ""  # while it's edited
+    if note is not None and not form.is_bound and "edit" not in request.GET:
+        rendered = by_direction(render_markdown(without_title(note.content, "Soul")))
+    context = {
+        "form": form,
+        "note": note,
+        "rendered": rendered,
+        "chain": identity.old_souls(request.user),
+        "tab": "soul",
+        **theirs,
+    }
     return render(request, template, context)
 
 

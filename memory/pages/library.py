@@ -32,7 +32,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site.net import charsets as media_types
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.dates import in_utc
-from beacon_site.text.markdown import LONGEST, by_direction
+from beacon_site.text.markdown import LONGEST, by_direction, without_title
 from beacon_site.text.markdown import render as render_markdown
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import (
@@ -404,7 +404,9 @@ def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
         "source": source,
         "text": text,
         "is_cut": len(document.text) > SHOWN,
-        "rendered": by_direction(render_markdown(text)) if is_laid_out else "",
+        "rendered": by_direction(render_markdown(without_title(text, document.title)))
+        if is_laid_out
+        else "",
         "may_edit": _may_edit(request, document),
         "kind": KINDS.get(document.media_type, document.media_type),
         "origin": _origin(request, document),

@@ -419,7 +419,8 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("persona", "/settings/persona/", FULL, unfold),
         Place("soul", "/settings/soul/"),
         Place("soul unfolded", "/settings/soul/", FULL, unfold),
-        Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
+        Place("soul edit", "/settings/soul/?edit=1"),
+        Place("soul conflict", "/settings/soul/?edit=1", FULL, _stale_soul),
         Place("source rules", "/settings/sources/"),
         Place("sign-ins", "/settings/sign-ins/"),
         Place("authenticator app", "/settings/sign-ins/app/"),
@@ -524,7 +525,7 @@ def _back_up(visitor: Visitor) -> None:
 
 
 def _invite(visitor: Visitor) -> None:
-    visitor.page.locator("#invite > summary").click()
+    visitor.page.locator(".head a[href='#invite']").click()
     visitor.page.locator("main form [name=note]").fill("Kim")
     visitor.press("Create invite link")
     visitor.page.locator("#invitation-link").wait_for()

@@ -40,6 +40,7 @@ def test_an_invited_person_joins_without_scripts(
 ) -> None:
     staff = visit(java_script_enabled=False)
     staff.sign_in("grace", then="/settings/people/")
+    staff.page.locator(".head a[href='#invite']").click()
     staff.page.locator("#invite > summary").click()
     staff.page.locator("main form [name=note]").fill("Ines")
     staff.press("Create invite link")

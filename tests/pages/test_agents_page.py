@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from beacon_site.providers.llm.tokens import counted
 from memory import tasks
 from memory.agents.chat import without
 from memory.models import Agent, ModelCall, Note, Topic, TopicFact, Trust, Use, User
@@ -102,7 +103,9 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     built = build_context(alice, message="Which fares are cheap?")
 
     sizes = {one["name"]: one["tokens"] for one in preview.segments}
-    assert sizes == {one.name: one.size.tokens for one in built.layers if one.lines}
+    assert set(sizes) == {one.name for one in built.layers if one.lines} | {"files", "headings"}
+    rows = [line.tokens for group in preview.groups for line in group.lines]
+    assert sum(sizes.values()) == sum(rows) == preview.used == counted(built.text).tokens
     html = text_of(answer)
     assert "Search results on fares are stale." in html
     assert "similar in wording to the message" in html

@@ -82,6 +82,15 @@ def test_a_new_soul_stands_and_the_old_one_is_shown_with_what_changed(client: Cl
     assert "<ins>" in page and "<del>" in page
 
 
+def test_the_soul_is_read_until_it_is_edited(client: Client, alice: User):
+    write_soul(alice, "# Soul\n\nBe **brief**.", by=alice.actor)
+
+    page = client.get(SOUL).content.decode()
+    assert "<strong>brief</strong>" in page and "<textarea" not in page.partition("</main>")[0]
+    assert page.count(">Soul</h") == 1  # its first heading is the page's title
+    assert "Be **brief**." in client.get(SOUL, {"edit": "1"}).content.decode()
+
+
 def test_over_htmx_the_soul_answers_with_its_own_part(client: Client, alice: User):
     answer = client.post(SOUL, soul_form(alice), headers=HTMX).content.decode()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,16 @@ def made(by: User | None = None) -> BackupFile:
 
 
 def scratch_databases() -> list[str]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE 'beacon_restore_test%'")
-        return [name for (name,) in cursor.fetchall()]
+    """Return the databases of tested restores that remain. Those of other test processes don't."""
+    until = time.monotonic() + 60
+    while True:
+        with connection.cursor() as cursor:
+            like = "SELECT datname FROM pg_database WHERE datname LIKE 'beacon_restore_test%'"
+            cursor.execute(like)
+            found = [name for (name,) in cursor.fetchall()]
+        if not found or time.monotonic() > until:
+            return found
+        time.sleep(0.2)
 
 
 @pytest.mark.requirement("R345")

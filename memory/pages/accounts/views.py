@@ -49,6 +49,7 @@ from memory.accounts.people import works_here_alone
 from memory.models import Activity, Agent, ApiToken, Invitation, Note, SignIn, User
 from memory.models.errors import InvalidValue
 from memory.pages.accounts.oauth import opened_by_app
+from memory.pages.agents import week_of
 from memory.pages.shared.double_submit import submission
 from memory.pages.shared.undo import offer, offer_settings, settings_now, undoes
 from memory.services.context import identity
@@ -649,4 +650,7 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
                 return redirect("memory:review-levels")
             form = AgentForm(instance=agent)
     template = "memory/_agent.html" if request.htmx else "memory/settings_agent.html"
-    return render(request, template, {"agent": agent, "form": form, "tab": "agents"})
+    context = {"agent": agent, "form": form, "tab": "agents"}
+    if not request.htmx:
+        context |= {"week": week_of(request.user, agent.name), "actor": f"agent:{agent.name}"}
+    return render(request, template, context)

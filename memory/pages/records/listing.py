@@ -67,6 +67,7 @@ class ListedKind:
         return self.model.record_type()
 
 
+MOST_FOLDED = 6  # near-duplicates below a row (static/css/records.css)
 NOTES = ListedKind("notes", Note, "kind", (NEWEST, OLDEST, CHANGED, EXPIRES))
 OBSERVATIONS = ListedKind("observations", Observation, "category", (NEWEST, OLDEST, CHANGED))
 PAGES = {listed.page: listed for listed in (NOTES, OBSERVATIONS)}
@@ -214,6 +215,8 @@ class Row:
     language: str = ENGLISH  # by which the words are stemmed
     origin: str = ""  # readable source, such as Run #3 of “Batteries”
     writer: str = ""  # the agent that wrote it, or you if its source says only how
+    is_folded: bool = False  # a near-duplicate below its older observation
+    has_folded: bool = False
 
     @cached_property
     def beginning(self) -> str:
@@ -314,7 +317,9 @@ class Row:
     @property
     def is_usual(self) -> bool:
         """Whether it's of the kind that nearly all are, which the row doesn't say."""
-        return getattr(self.record, "category", "") == Observation.Category.FINDING
+        if self.wanted.listed is NOTES:
+            return bool(self.record.kind == Note.Kind.LOG)
+        return bool(self.record.category == Observation.Category.FINDING)
 
     @property
     def day(self) -> str:
@@ -446,7 +451,30 @@ def page_wanted(
     for one in page.rows:
         one.owner = user  # for its mark, without a query
     rows = [_row(one, wanted, language, told) for one in page.rows]
-    return Page(rows, page.next_cursor)
+    return Page(_folded(rows), page.next_cursor)
+
+
+def _folded(rows: list[Row]) -> list[Row]:
+    """Put near-duplicates below the older observation, if it's on the same page and day.
+
+    There they are folded, as far as the style sheet can count.
+    """
+    older = {row.record.pk: row for row in rows}
+    below: dict[Any, list[Row]] = {}
+    for row in rows:
+        first = older.get(getattr(row.record, "near_duplicate_of_id", None))
+        if first is None or first.day != row.day:
+            continue
+        group = below.setdefault(first.record.pk, [])
+        if len(group) < MOST_FOLDED and getattr(first.record, "near_duplicate_of_id", None) is None:
+            group.append(row)
+            row.is_folded = True
+            first.has_folded = True
+    found = []
+    for row in rows:
+        if not row.is_folded:
+            found += [row, *below.get(row.record.pk, [])]
+    return found
 
 
 def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
