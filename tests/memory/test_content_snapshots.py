@@ -238,7 +238,7 @@ def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
         ({"owner": "bob"}, "the account “bob”, but you’re signed in as “alice”"),
         ({"kind": "other"}, "isn’t a content store snapshot"),
         ({"items": {}}, "list of at most"),
-        ({"items": [{"id": "x"}]}, "Item 1 can’t be read: id"),
+        ({"items": [{"id": "x"}]}, r"Item 1 can’t be read \(id\)"),
         ({"scope": "everybody"}, "A scope must be"),
     ],
 )
