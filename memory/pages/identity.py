@@ -224,6 +224,7 @@ def _soul_page(
         "form": form,
         "note": note,
         "rendered": rendered,
+        "note_bytes": len(note.content.encode()) if note else 0,
         "chain": identity.old_souls(request.user),
         "tab": "soul",
         **theirs,

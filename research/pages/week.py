@@ -6,13 +6,13 @@ revisions and log lines of it -> `Line`s as in Activity.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -38,7 +38,8 @@ MOST_WORDS = 600  # characters of a text that is shown before and after its corr
 # The fields that contain what a record says.
 TEXTS = ("content", "text", "body", "value")
 REMEMBERED = ("note", "observation", "memoryfile", "contentitem", "librarydocument")
-WORKING_DATA = ("scratchpadentry", "session", "snapshot")  # neither learned nor forgotten
+# Neither learned nor forgotten, or part of a run, whose removal has a line in the log.
+NOT_MEMORY = ("contentitem", "removedrun", "report", "scratchpadentry", "session", "snapshot")
 CORRECTED = ("conflict-settled", "names-merged", "proposal-rejected", "report-corrected")
 FORGOTTEN = (
     "content-cleared", "content-retired", "forgot-source", "memory-ended", "purged",
@@ -151,13 +152,16 @@ def remembered_in(user: User, week: Week) -> list[tuple[str, str]]:
     made = week.of(Revision.objects.of(user)).filter(version=1, record_type__in=REMEMBERED)
     made = made.exclude(actor=str(SYSTEM))  # an account's first records
     counts = made.values("actor", "record_type").annotate(n=Count("pk")).order_by("-n")
-    by_writer: dict[str, list[str]] = defaultdict(list)
+    by_writer: dict[str, Counter[str]] = defaultdict(Counter)
     for row in counts:
         writer = activity_streams.who(row["actor"], user.username)
-        by_writer[writer].append(number_in_words(row["record_type"], row["n"]))
+        by_writer[writer][row["record_type"]] += row["n"]
     you = _("you")
     ordered = sorted(by_writer.items(), key=lambda one: one[0] != you)
-    return [(writer, ", ".join(said)) for writer, said in ordered]
+    return [
+        (writer, ", ".join(number_in_words(*one) for one in made.most_common()))
+        for writer, made in ordered
+    ]
 
 
 def corrected_in(user: User, week: Week) -> Lines:
@@ -186,13 +190,21 @@ def _say_words(line: Line, revision: Revision) -> None:
 
 def forgotten_in(user: User, week: Week) -> Lines:
     """Return what was moved to Trash or deleted permanently."""
+    later = Revision.objects.filter(
+        record_type=OuterRef("record_type"),
+        record_id=OuterRef("record_id"),
+        id__gt=OuterRef("id"),
+        after__has_key="trashed_at",
+    )
     moved = _changes(user, week).filter(trashed__isnull=False)
+    # Everything from a source is one line of the log. What was restored isn't forgotten.
+    moved = moved.exclude(source__startswith="forget:").exclude(Exists(later))
     return _lines(user, moved, _log(user, week, FORGOTTEN))
 
 
 def _changes(user: User, week: Week) -> QuerySet[Any]:
     rows: Any = activity_streams.changes(user, Filters())
-    return week.of(rows.exclude(record_type__in=WORKING_DATA))
+    return week.of(rows.exclude(record_type__in=NOT_MEMORY))
 
 
 def _log(user: User, week: Week, kinds: tuple[str, ...]) -> QuerySet[Any]:

@@ -188,6 +188,8 @@
     const boxes = selectPage
       ? document.querySelectorAll(selectPage)
       : target.closest("form, table").querySelectorAll("tbody input[type=checkbox]");
-    boxes.forEach((one) => (one.checked = target.checked));
+    // Rows that are folded away, such as near-duplicates, aren't selected unseen.
+    const isShown = (one) => one.closest("tr")?.checkVisibility?.() ?? true;
+    boxes.forEach((one) => (one.checked = target.checked && isShown(one)));
   });
 })();

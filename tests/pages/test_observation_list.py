@@ -104,6 +104,25 @@ def test_near_duplicates_are_shown_as_such(browser: Client, alice: Any):
     assert "A cell costs 89 dollars now." in text_of(browser.get(f"{URL}?q=is:duplicate"))
 
 
+def test_the_fold_of_near_duplicates_comes_before_other_marks(browser: Client, alice: Any):
+    # The style sheet shows only the first two marks of a row, on phones only the first.
+    older = observation(alice, pinned=True, lock="agent")
+    observation(alice, "A cell costs 89 dollars now.", near_duplicate_of=older)
+
+    page = text_of(browser.get(URL))
+
+    assert page.index("alike-fold") < page.index("memory-pin")
+
+
+def test_in_a_search_the_best_match_stays_where_it_is(browser: Client, alice: Any):
+    older = observation(alice, "A cell of the second kind and of the third costs 90 dollars.")
+    observation(alice, "A cell costs 89 dollars.", near_duplicate_of=older)
+
+    page = text_of(browser.get(f"{URL}?q=89+dollars"))
+
+    assert "alike-fold" not in page
+
+
 @pytest.mark.requirement("R83")
 def test_a_person_corrects_one_in_its_row_and_it_is_found_by_the_new_words(
     browser: Client, alice: Any

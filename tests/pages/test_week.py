@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import strip_tags
 
 from memory.models import Activity, Note, Revision, User
@@ -110,6 +111,23 @@ def test_what_a_run_changes_by_itself_is_not_a_correction(browser: Client, alice
     note.change(by=RESEARCH, content="Version 14 is the newest")
 
     assert browser.get(PAGE).context["corrected"].total == 0
+
+
+def test_what_was_restored_is_not_forgotten(browser: Client, alice: User):
+    note = noted(alice, "The old office is in Bonn")
+    note.trash(by=alice.actor)
+    note.restore(by=alice.actor)
+
+    assert browser.get(PAGE).context["forgotten"].total == 0
+
+
+def test_a_source_that_was_deleted_is_one_line(browser: Client, alice: User):
+    note = noted(alice, "From a page")
+    note.change(by=alice.actor, trashed_at=timezone.now(), source="forget:1")
+    Activity.log(alice, alice.actor, "forgot-source", label="example.org", records=1, key="1")
+
+    forgotten = browser.get(PAGE).context["forgotten"]
+    assert [line.label for line in forgotten.shown] == ["example.org"]
 
 
 def test_of_many_lines_the_newest_are_shown_and_the_rest_is_in_activity(

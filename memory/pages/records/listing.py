@@ -216,7 +216,9 @@ class Row:
     origin: str = ""  # readable source, such as Run #3 of “Batteries”
     writer: str = ""  # the agent that wrote it, or you if its source says only how
     is_folded: bool = False  # a near-duplicate below its older observation
-    has_folded: bool = False
+    folded: int = 0  # how many near-duplicates are below it
+    has_same_source: bool = False  # as the row above it, so it's not repeated
+    has_same_time: bool = False
 
     @cached_property
     def beginning(self) -> str:
@@ -457,24 +459,34 @@ def page_wanted(
 def _folded(rows: list[Row]) -> list[Row]:
     """Put near-duplicates below the older observation, if it's on the same page and day.
 
-    There they are folded, as far as the style sheet can count.
+    There they are folded, as far as the style sheet can count. The best matches of a search have no
+    day, and stay where they are.
     """
     older = {row.record.pk: row for row in rows}
     below: dict[Any, list[Row]] = {}
     for row in rows:
         first = older.get(getattr(row.record, "near_duplicate_of_id", None))
-        if first is None or first.day != row.day:
+        if first is None or not row.day or first.day != row.day:
             continue
-        group = below.setdefault(first.record.pk, [])
-        if len(group) < MOST_FOLDED and getattr(first.record, "near_duplicate_of_id", None) is None:
-            group.append(row)
+        if first.folded < MOST_FOLDED and first.record.near_duplicate_of_id is None:
+            below.setdefault(first.record.pk, []).append(row)
             row.is_folded = True
-            first.has_folded = True
-    found = []
+            first.folded += 1
+    found: list[Row] = []
+    above: Row | None = None
     for row in rows:
-        if not row.is_folded:
-            found += [row, *below.get(row.record.pk, [])]
+        if row.is_folded:
+            continue
+        if above is not None and above.day == row.day:
+            row.has_same_source = above.source == row.source
+            row.has_same_time = bool(row.day) and _minute(above) == _minute(row)
+        above = row
+        found += [row, *below.get(row.record.pk, [])]
     return found
+
+
+def _minute(row: Row) -> str:
+    return timezone.localtime(row.when).strftime("%H:%M")
 
 
 def _origins_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:

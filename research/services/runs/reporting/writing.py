@@ -25,6 +25,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils import timezone
+from django.utils.text import capfirst
 from pydantic import BaseModel, Field
 
 from beacon_site.net.errors import ProviderError, ProviderNonsense
@@ -34,6 +35,7 @@ from beacon_site.providers.search import sample
 from beacon_site.text import injection
 from beacon_site.text.cleaning import (
     clean,
+    ended,
     for_prompt,
     match_key,
     one_line,
@@ -151,7 +153,7 @@ def opinions(
             _messages(comparison, pairs, about), Relations, 200 + TOKENS_A_PAIR * len(pairs)
         )
     except (ProviderError, BudgetReached) as exc:
-        warn(_failed(len(pairs), shorten(str(exc), 300)))
+        warn(_failed(len(pairs), ended(capfirst(shorten(str(exc), 300)))))
         return NO_OPINION
     if answer is None or not isinstance(answer.parsed, Relations):
         return NO_OPINION

@@ -12,12 +12,14 @@ from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.text import capfirst
 from pydantic import BaseModel, Field
 
 from beacon_site.net.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.llm.base import Message, ToolCall
 from beacon_site.text.cleaning import (
     clean,
+    ended,
     for_prompt,
     match_key,
     plain,
@@ -420,7 +422,7 @@ def _summary_result(
 
 
 def _without_model(exc: Exception) -> str:
-    told = {"why": shorten(str(exc), 300)}
+    told = {"why": ended(capfirst(shorten(str(exc), 300)))}  # a reached limit is only a clause
     return _("The model failed, so the summary note was written without it. %(why)s") % told
 
 
