@@ -161,7 +161,7 @@ def test_of_a_cancelled_run_it_is_said_that_there_is_none(alice: User) -> None:
     result = call(alice, "get_report", run=run_id)
 
     assert result.data["error"] == "not_found"
-    assert "is cancelled" in result.text
+    assert "is “cancelled”" in result.text
 
 
 @pytest.mark.parametrize("asked", [{"run": 2**62}, {"topic": "Nothing"}, {}])
