@@ -124,9 +124,13 @@ _POINTS_BACK = re.compile(
     r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
     re.IGNORECASE,
 )
-# A sentence that only introduces what is below it.
+# What only introduces the text below it. "The following day" and 「18歳以下」 (18 or younger) don't.
 _FOLLOWING = re.compile(
-    r"\b(?:the following|(?:die|der|den|das) folgende[nrms]?|suivante?s|(?:los|las) siguientes)\b|以下|如下|次の",
+    r"\bthe following\b(?! (?:\w+ )?(?:day|morning|week|month|quarter|year|season)\b)"
+    r"|\b(?:die|der|den|das) folgende[nrms]?\b(?! (?:\w*tage?s?|woche|monate?s?|quartale?s?|jahre?s?)\b)"
+    r"|\bsuivante?s? ?:|\b(?:los|las) siguientes\b"
+    r"|以下(?:の通り|のとおり|に示す)|(?:^|[\s、，,;；。はがを])以下(?:[はの:：是为為]|几|内容|情况|条件|文件)"
+    r"|(?:包括|包含|提供|提交|满足|符合)以下|如下",
     re.IGNORECASE,
 )
 _ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
@@ -352,7 +356,7 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
-    is_lead = is_prose and (_announces(entry) or _FOLLOWING.search(entry.text) is not None)
+    is_lead = is_prose and (_announces(entry) or _is_lead(entry.text))
     if is_rewritten or is_listed_again or is_lead:
         weight = 0.2
     above = shorten(_context(entry, title), 80)
@@ -394,6 +398,12 @@ def _announces(entry: Entry) -> bool:
     """Whether an entry only introduces what is below it."""
     most = LEAD_WORDS if entry.kind != SENTENCE else LEAD_WORDS_OF_SENTENCE
     return entry.text.endswith((":", "：")) and word_count(entry.text) <= most
+
+
+def _is_lead(text: str) -> bool:
+    """Whether a sentence names what follows it, and states no value or rule itself."""
+    is_short = text.endswith((":", "：")) or word_count(text) <= LEAD_WORDS_OF_SENTENCE
+    return is_short and bool(_FOLLOWING.search(text)) and not _is_telling(text)
 
 
 def _is_slight(entry: Entry) -> bool:

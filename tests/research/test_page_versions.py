@@ -1344,9 +1344,42 @@ def test_a_removed_translation_is_one_change():
 
 def test_a_removed_line_about_what_is_below_it_is_not_gone():
     page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
-    lead = "If the office is closed and you must return a ticket, send all of the following documents by post."
+    lead = (
+        "If the office is closed on that day, please send all of the following documents by post."
+    )
 
     assert said(f"{page}\n{lead}\n", page) == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Travellers who lose a ticket on the way must report the loss at the office on the following working day.",
+        "An operator must keep the following records of each journey in the office: tickets, complaints and delays, for three years.",
+        "Les voyageurs qui perdent un billet doivent le déclarer au bureau dans les trois jours suivants.",
+        "割引乗車券を利用できるのは、乗車日に市内の学校に通っている18歳以下の学生と、その家族に限られます。",
+        "乘坐夜间电车的十二岁以下儿童，在市内各车站乘车时，必须由一名成年家长全程陪同。",
+    ],
+)
+def test_a_removed_rule_with_a_word_such_as_following_is_gone(rule: str):
+    page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
+
+    assert [status for status, _text in said(f"{page}\n{rule}\n", page)] == ["gone"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_lead"),
+    [
+        ("提出する書類は以下の通りです。", True),
+        ("申请人需要提交以下文件。", True),
+        ("学生の年齢は18歳以下の場合に限る。", False),
+        ("The office sends the money on the following business day.", False),
+        ("Le bureau rend la somme aux voyageurs dans les jours suivants.", False),
+        ("次の停留所まで歩いてください。", False),
+    ],
+)
+def test_only_a_sentence_that_names_what_follows_is_a_lead(text: str, is_lead: bool):
+    assert page_news._is_lead(text) is is_lead
 
 
 @pytest.mark.parametrize(
