@@ -387,7 +387,7 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
         for a, b in _alike(
             rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
         ):
-            if values.numbers(a.subject) == values.numbers(b.subject):
+            if _has_same_numbers(a, b):
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
@@ -408,60 +408,75 @@ def _alike_rows(
     more. Rows that share no rare cell, or only check marks, aren't compared.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
-    counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
+    cells = {id(entry): _row_cells(entry) for entry in (*old, *new)}
+    columns = {id(entry): {"", *(n for n, v in entry.fields if v)} for entry in (*old, *new)}
+    names = {id(entry): set(entry.key.split()) for entry in (*old, *new)}
+    bare = {id(e): match_key(_PARENTHESES.sub(" ", e.subject)) for e in (*old, *new)}
+    counts = Counter(cell for entry in (*old, *new) for cell in cells[id(entry)])
     whole = len(old) + len(new)
     weights = {cell: math.log(1 + whole / count) for cell, count in counts.items()}
     holding: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in old:
-        for cell in _row_cells(entry):
+        for cell in cells[id(entry)]:
             holding[cell].append(entry)
     for b in new:
+        ours = cells[id(b)]
         shared: defaultdict[int, float] = defaultdict(float)
         beside: dict[int, Entry] = {}
-        for cell in _row_cells(b):
+        for cell in ours:
+            weight = weights[cell]
             for a in holding.get(cell, ())[:MOST_HOLDING]:
-                shared[id(a)] += weights[cell]
+                shared[id(a)] += weight
                 beside[id(a)] = a
         for name, weight in shared.items():
-            a = beside[name]
+            a, theirs = beside[name], cells[name]
             # A column that only one of them has doesn't distinguish them.
-            larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
-            if _is_renamed_row(a, b, counts):
+            larger = max(
+                _weight_in(theirs, ours, columns[id(b)], weights),
+                _weight_in(ours, theirs, columns[name], weights),
+            )
+            if _is_nested(names[name], names[id(b)]) and _has_own_value(theirs & ours, counts):
                 larger -= max(weights.get(("", entry.key), 0.0) for entry in (a, b))
-            if weight >= SHARED * larger or _is_longer_name(a, b):
-                if not _share_more_than_signs(a, b):
-                    continue
+            # "Storage (optional)" is "Storage", but "Nova 15 Pro" isn't "Nova 15".
+            is_same_name = bare[name] == bare[id(b)] != "" and _has_same_numbers(a, b)
+            if weight < SHARED * larger and not is_same_name:
+                continue
+            if _share_more_than_signs(theirs & ours):
                 yield -weight / larger, a.order, b.order, a, b
 
 
-def _is_longer_name(a: Entry, b: Entry) -> bool:
-    """Whether the names of two rows differ only in parentheses: "Storage", "Storage (optional)".
-
-    Another word makes another name: "Nova 15" and "Nova 15 Pro" are two products.
-    """
-    names = {match_key(_PARENTHESES.sub(" ", entry.subject)) for entry in (a, b)}
-    is_one_name = len(names) == 1 and "" not in names
-    return is_one_name and values.numbers(a.subject) == values.numbers(b.subject)
+def _has_same_numbers(a: Entry, b: Entry) -> bool:
+    """Whether the names of two rows have the same numbers: "Tram (T1)" and "Tram (T2)" don't."""
+    return values.numbers(a.subject) == values.numbers(b.subject)
 
 
-def _is_renamed_row(a: Entry, b: Entry, counts: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a name only gained or lost words, and both rows have a value that no other has."""
-    ours, theirs = set(b.key.split()), set(a.key.split())
-    is_longer = bool(ours and theirs) and (ours < theirs or theirs < ours)
-    own = (cell for cell in _row_cells(a) & _row_cells(b) if counts[cell] == len((a, b)))
-    return is_longer and any(_WORD.search(value) for _name, value in own)
+def _is_nested(ours: set[str], theirs: set[str]) -> bool:
+    """Whether a name only gained or lost words."""
+    return bool(ours and theirs) and (ours < theirs or theirs < ours)
 
 
-def _share_more_than_signs(a: Entry, b: Entry) -> bool:
-    return any(not values.is_sign(value) for _name, value in _row_cells(a) & _row_cells(b))
+def _has_own_value(shared: set[tuple[str, str]], counts: Mapping[tuple[str, str], int]) -> bool:
+    """Whether two rows share a value that no other row has."""
+    return any(counts[cell] == 2 and _WORD.search(cell[1]) for cell in shared)
 
 
-def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:
+def _share_more_than_signs(shared: set[tuple[str, str]]) -> bool:
+    return any(not values.is_sign(value) for _name, value in shared)
+
+
+def _weight_in(
+    own: set[tuple[str, str]],
+    other: set[tuple[str, str]],
+    columns: set[str],
+    weights: Mapping[tuple[str, str], float],
+) -> float:
     """Return the weight of a row's cells in the columns that another row also has."""
-    names = {"", *(name for name, value in b.fields if value)}
-    own = _row_cells(a) - _row_cells(b)
-    links = {cell for cell in own if cell[1].startswith("http")}  # a page can move
-    return sum(weights[cell] for cell in _row_cells(a) - links if cell[0] in names)
+    return sum(
+        weights[cell]
+        for cell in own
+        # A page can move, so another link doesn't count.
+        if cell[0] in columns and (cell in other or not cell[1].startswith("http"))
+    )
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:

@@ -1407,6 +1407,20 @@ def test_a_row_whose_name_lost_a_word_is_the_same_row():
     assert changed in ([], ["changed"])
 
 
+def test_the_cells_of_a_row_are_read_once(monkeypatch: pytest.MonkeyPatch):
+    head = "# Trams\n\n| Tram | Yard | Colour |\n|---|---|---|\n"
+    old, new = (
+        parsed(head + "".join(f"| {name} {n} | Yard {n % 2} | red |\n" for n in range(20)))
+        for name in ("Old tram", "Tram")
+    )
+    calls: list[Entry] = []
+    read = page_diff._row_cells
+    monkeypatch.setattr(page_diff, "_row_cells", lambda entry: calls.append(entry) or read(entry))
+
+    list(page_diff._alike_rows(old, new))
+    assert len(calls) == len(old) + len(new)
+
+
 def test_a_row_with_a_longer_name_and_other_values_is_another_one():
     row = "# Phones\n\n| Phone | Price | Colour | Since |\n|---|---|---|---|\n| Tab 3 | 2 € | red | 2024 |\n"
     old, new = (
