@@ -409,6 +409,7 @@ def _alike_rows(
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
     cells = {id(entry): _row_cells(entry) for entry in (*old, *new)}
+    links = {id(entry): _links_of(entry) for entry in (*old, *new)}
     columns = {id(entry): {"", *(n for n, v in entry.fields if v)} for entry in (*old, *new)}
     names = {id(entry): set(entry.key.split()) for entry in (*old, *new)}
     bare = {id(e): match_key(_PARENTHESES.sub(" ", e.subject)) for e in (*old, *new)}
@@ -431,17 +432,19 @@ def _alike_rows(
         for name, weight in shared.items():
             a, theirs = beside[name], cells[name]
             # A column that only one of them has doesn't distinguish them.
+            both = theirs & ours
+            is_renamed = _is_nested(names[name], names[id(b)]) and _has_own_value(both, counts)
+            aside = {("", a.key), ("", b.key)} if is_renamed else set()
+            # A page can move, so another link doesn't count.
             larger = max(
-                _weight_in(theirs, ours, columns[id(b)], weights),
-                _weight_in(ours, theirs, columns[name], weights),
+                _weight_in(theirs - (links[name] - both) - aside, columns[id(b)], weights),
+                _weight_in(ours - (links[id(b)] - both) - aside, columns[name], weights),
             )
-            if _is_nested(names[name], names[id(b)]) and _has_own_value(theirs & ours, counts):
-                larger -= max(weights.get(("", entry.key), 0.0) for entry in (a, b))
             # "Storage (optional)" is "Storage", but "Nova 15 Pro" isn't "Nova 15".
             is_same_name = bare[name] == bare[id(b)] != "" and _has_same_numbers(a, b)
             if weight < SHARED * larger and not is_same_name:
                 continue
-            if _share_more_than_signs(theirs & ours):
+            if _share_more_than_signs(both):
                 yield -weight / larger, a.order, b.order, a, b
 
 
@@ -465,23 +468,28 @@ def _share_more_than_signs(shared: set[tuple[str, str]]) -> bool:
 
 
 def _weight_in(
-    own: set[tuple[str, str]],
-    other: set[tuple[str, str]],
-    columns: set[str],
-    weights: Mapping[tuple[str, str], float],
+    cells: set[tuple[str, str]], columns: set[str], weights: Mapping[tuple[str, str], float]
 ) -> float:
     """Return the weight of a row's cells in the columns that another row also has."""
-    return sum(
-        weights[cell]
-        for cell in own
-        # A page can move, so another link doesn't count.
-        if cell[0] in columns and (cell in other or not cell[1].startswith("http"))
-    )
+    return sum(weights[cell] for cell in cells if cell[0] in columns)
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:
-    cells = {(name, match_key(value) or value) for name, value in entry.fields if value}
+    cells = {(name, _cell_key(value)) for name, value in entry.fields if value}
     return cells | {("", entry.key)} if entry.key else cells
+
+
+def _links_of(entry: Entry) -> set[tuple[str, str]]:
+    """Return the cells with a web address, except the row's own name."""
+    return {
+        (name, _cell_key(value))
+        for name, value in entry.fields
+        if name and value.startswith(("http://", "https://"))
+    }
+
+
+def _cell_key(value: str) -> str:
+    return match_key(value) or value
 
 
 def _add_changed(result: PageDiff, a: Entry, b: Entry, changed_columns: set[str]) -> None:

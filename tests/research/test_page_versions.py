@@ -1407,6 +1407,34 @@ def test_a_row_whose_name_lost_a_word_is_the_same_row():
     assert changed in ([], ["changed"])
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("https://old.example/red", "https://new.example/red", True),
+        ("HTTP Basic", "HTTP Digest", False),
+        ("httpx", "https", False),
+    ],
+)
+def test_only_a_web_address_can_move_without_making_another_row(before, after, is_same):
+    head = "# Ports\n\n| Port | Login | Colour | Yard |\n|---|---|---|---|\n| Bus | none | blue | west |\n"
+    pairs = page_diff._alike_rows(
+        parsed(f"{head}| T1 | {before} | red | east |\n"),
+        parsed(f"{head}| T2 | {after} | red | east |\n"),
+    )
+
+    assert any((a.key, b.key) == ("t1", "t2") for *_order, a, b in pairs) is is_same
+
+
+def test_the_weight_of_another_name_is_only_left_out_where_it_counts():
+    head = "# Ports\n\n| Port | Colour | Yard |\n|---|---|---|\n"
+    pairs = page_diff._alike_rows(
+        parsed(f"{head}| http tram | red | east |\n"),
+        parsed(f"{head}| http tram stop | red | west |\n"),
+    )
+
+    assert all(-1.0 <= share < 0.0 for share, *_rest in pairs)
+
+
 def test_the_cells_of_a_row_are_read_once(monkeypatch: pytest.MonkeyPatch):
     head = "# Trams\n\n| Tram | Yard | Colour |\n|---|---|---|\n"
     old, new = (
