@@ -1342,6 +1342,36 @@ def test_a_removed_translation_is_one_change():
     assert "more" in change.sentence
 
 
+def test_a_removed_section_in_the_language_of_the_page_is_not_a_translation():
+    text = "Die Bahn fährt seit {} Jahren bis zum Hafen und hält dort an allen Werktagen am {}. Morgen."
+    menu = "\n".join(f"- Open the list of all trams and the stops of line {n}" for n in range(80))
+    notice = "This page is for all of the travellers and the staff of the trams in the city. " * 6
+    stays, goes = (
+        "\n\n".join(
+            f"## {word} {n}\n\n{' '.join(text.format(n, m) for m in range(first, first + 8))}"
+            for n in range(first, first + 10)
+        )
+        for word, first in (("Strecke", 20), ("Hafen", 60))
+    )
+    old = (
+        f"# Menu\n\n{menu}\n\n# Notice\n\n{notice}\n\n# Strecken\n\n{stays}\n\n# Häfen\n\n{goes}\n"
+    )
+    told = news(old, old[: old.index("# Häfen")], "Bahnen")
+
+    assert len(told) > 1
+    assert {one.status for one in told} == {"gone"}
+
+
+def test_a_page_without_prose_has_no_other_language():
+    words = (
+        "Die Bahn fährt seit {} Jahren bis zum Hafen und hält dort an allen Werktagen am Morgen."
+    )
+    prose = "\n\n".join(f"## Strecke {n}\n\n{words.format(n)}" for n in range(20, 30))
+    old = f"# Bahnen\n\n- Hafen\n- Markt\n- Brücke\n\n# Strecken\n\n{prose}\n"
+
+    assert len(news(old, old[: old.index("# Strecken")], "Bahnen")) > 1
+
+
 def test_a_removed_line_about_what_is_below_it_is_not_gone():
     page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
     lead = (
