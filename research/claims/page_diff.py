@@ -376,10 +376,16 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
     for entry in left.old:
         if entry.kind == ROW:
             rows[result.renamed.get(entry.path, entry.path)].append(entry)
+    matched: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    for a, b in result.pairs:
+        for path, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
+            if entry.kind == ROW and path in rows:
+                matched[path].append(entry)
     taken: set[int] = set()
     for path, old in rows.items():
         new = [entry for entry in left.new if entry.kind == ROW and entry.path == path]
-        for _share, _i, _j, a, b in sorted(_alike_rows(old, new), key=lambda each: each[:3]):
+        alike = _alike_rows(old, new, matched[path])
+        for _share, _i, _j, a, b in sorted(alike, key=lambda each: each[:3]):
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
@@ -400,12 +406,13 @@ def _is_named(entry: Entry) -> bool:
 
 
 def _alike_rows(
-    old: Sequence[Entry], new: Sequence[Entry]
+    old: Sequence[Entry], new: Sequence[Entry], matched: Sequence[Entry] = ()
 ) -> Iterable[tuple[float, int, int, Entry, Entry]]:
     """Yield pairs of rows that share most of their cells.
 
     Each has the negative share, the order of both, and the rows. A cell that few rows have weighs
-    more. Rows that share no rare cell, or only check marks, aren't compared.
+    more. Rows that share no rare cell, or only check marks, aren't compared. `matched` are the other
+    rows of both tables.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
     cells = {id(entry): _row_cells(entry) for entry in (*old, *new)}
@@ -414,6 +421,7 @@ def _alike_rows(
     names = {id(entry): set(entry.key.split()) for entry in (*old, *new)}
     bare = {id(e): match_key(_PARENTHESES.sub(" ", e.subject)) for e in (*old, *new)}
     counts = Counter(cell for entry in (*old, *new) for cell in cells[id(entry)])
+    known: set[tuple[str, str]] | None = None
     whole = len(old) + len(new)
     weights = {cell: math.log(1 + whole / count) for cell, count in counts.items()}
     holding: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
@@ -433,7 +441,12 @@ def _alike_rows(
             a, theirs = beside[name], cells[name]
             # A column that only one of them has doesn't distinguish them.
             both = theirs & ours
-            is_renamed = _is_nested(names[name], names[id(b)]) and _has_own_value(both, counts)
+            own = {cell for cell in both if counts[cell] == len((a, b))}
+            is_renamed = bool(own) and _is_nested(names[name], names[id(b)])
+            if is_renamed:
+                if known is None:  # only read for the few rows that need it
+                    known = {cell for entry in matched for cell in _row_cells(entry)}
+                is_renamed = any(_WORD.search(value) for _name, value in own - known)
             aside = {("", a.key), ("", b.key)} if is_renamed else set()
             # A page can move, so another link doesn't count.
             larger = max(
@@ -456,11 +469,6 @@ def _has_same_numbers(a: Entry, b: Entry) -> bool:
 def _is_nested(ours: set[str], theirs: set[str]) -> bool:
     """Whether a name only gained or lost words."""
     return bool(ours and theirs) and (ours < theirs or theirs < ours)
-
-
-def _has_own_value(shared: set[tuple[str, str]], counts: Mapping[tuple[str, str], int]) -> bool:
-    """Whether two rows share a value that no other row has."""
-    return any(counts[cell] == 2 and _WORD.search(cell[1]) for cell in shared)
 
 
 def _share_more_than_signs(shared: set[tuple[str, str]]) -> bool:

@@ -1437,6 +1437,16 @@ def test_a_row_whose_name_lost_a_word_is_the_same_row():
     assert changed in ([], ["changed"])
 
 
+def test_a_row_with_a_longer_name_and_the_value_of_a_known_row_is_another_one():
+    head = "# Trams\n\n| Tram | Builder | Colour | Since |\n|---|---|---|---|\n| Comet | Rail | blue | 1990 |\n"
+    old = f"{head}| Nova | Works | red | 2001 |\n"
+    new = f"{head}| Nova Max | Works | red | 2019 |\n"
+    other = "| Orbit | Works | red | 2010 |\n"
+
+    assert [change.status for change in news(old, new)] == ["changed"]
+    assert sorted(change.status for change in news(old + other, new + other)) == ["gone", "new"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "is_same"),
     [
