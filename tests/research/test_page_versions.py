@@ -1483,7 +1483,12 @@ def test_the_cells_of_a_row_are_read_once(monkeypatch: pytest.MonkeyPatch):
     )
     calls: list[Entry] = []
     read = page_diff._row_cells
-    monkeypatch.setattr(page_diff, "_row_cells", lambda entry: calls.append(entry) or read(entry))
+
+    def counted(entry: Entry) -> set[tuple[str, str]]:
+        calls.append(entry)
+        return read(entry)
+
+    monkeypatch.setattr(page_diff, "_row_cells", counted)
 
     list(page_diff._alike_rows(old, new))
     assert len(calls) == len(old) + len(new)
