@@ -376,10 +376,16 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
     for entry in left.old:
         if entry.kind == ROW:
             rows[result.renamed.get(entry.path, entry.path)].append(entry)
+    matched: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    for a, b in result.pairs:
+        for path, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
+            if entry.kind == ROW and path in rows:
+                matched[path].append(entry)
     taken: set[int] = set()
     for path, old in rows.items():
         new = [entry for entry in left.new if entry.kind == ROW and entry.path == path]
-        for _share, _i, _j, a, b in sorted(_alike_rows(old, new), key=lambda each: each[:3]):
+        alike = _alike_rows(old, new, matched[path])
+        for _share, _i, _j, a, b in sorted(alike, key=lambda each: each[:3]):
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
@@ -387,7 +393,7 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
         for a, b in _alike(
             rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
         ):
-            if values.numbers(a.subject) == values.numbers(b.subject):
+            if _has_same_numbers(a, b):
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
@@ -400,73 +406,98 @@ def _is_named(entry: Entry) -> bool:
 
 
 def _alike_rows(
-    old: Sequence[Entry], new: Sequence[Entry]
+    old: Sequence[Entry], new: Sequence[Entry], matched: Sequence[Entry] = ()
 ) -> Iterable[tuple[float, int, int, Entry, Entry]]:
     """Yield pairs of rows that share most of their cells.
 
     Each has the negative share, the order of both, and the rows. A cell that few rows have weighs
-    more. Rows that share no rare cell, or only check marks, aren't compared.
+    more. Rows that share no rare cell, or only check marks, aren't compared. `matched` are the other
+    rows of both tables.
     """
     old, new = old[:MOST_ROWS], new[:MOST_ROWS]
-    counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
+    cells = {id(entry): _row_cells(entry) for entry in (*old, *new)}
+    links = {id(entry): _links_of(entry) for entry in (*old, *new)}
+    columns = {id(entry): {"", *(n for n, v in entry.fields if v)} for entry in (*old, *new)}
+    names = {id(entry): set(entry.key.split()) for entry in (*old, *new)}
+    bare = {id(e): match_key(_PARENTHESES.sub(" ", e.subject)) for e in (*old, *new)}
+    counts = Counter(cell for entry in (*old, *new) for cell in cells[id(entry)])
+    known: set[tuple[str, str]] | None = None
     whole = len(old) + len(new)
     weights = {cell: math.log(1 + whole / count) for cell, count in counts.items()}
     holding: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in old:
-        for cell in _row_cells(entry):
+        for cell in cells[id(entry)]:
             holding[cell].append(entry)
     for b in new:
+        ours = cells[id(b)]
         shared: defaultdict[int, float] = defaultdict(float)
         beside: dict[int, Entry] = {}
-        for cell in _row_cells(b):
+        for cell in ours:
+            weight = weights[cell]
             for a in holding.get(cell, ())[:MOST_HOLDING]:
-                shared[id(a)] += weights[cell]
+                shared[id(a)] += weight
                 beside[id(a)] = a
         for name, weight in shared.items():
-            a = beside[name]
+            a, theirs = beside[name], cells[name]
             # A column that only one of them has doesn't distinguish them.
-            larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
-            if _is_renamed_row(a, b, counts):
-                larger -= max(weights.get(("", entry.key), 0.0) for entry in (a, b))
-            if weight >= SHARED * larger or _is_longer_name(a, b):
-                if not _share_more_than_signs(a, b):
-                    continue
+            both = theirs & ours
+            own = {cell for cell in both if counts[cell] == len((a, b))}
+            is_renamed = bool(own) and _is_nested(names[name], names[id(b)])
+            if is_renamed:
+                if known is None:  # only read for the few rows that need it
+                    known = {cell for entry in matched for cell in _row_cells(entry)}
+                is_renamed = any(_WORD.search(value) for _name, value in own - known)
+            aside = {("", a.key), ("", b.key)} if is_renamed else set()
+            # A page can move, so another link doesn't count.
+            larger = max(
+                _weight_in(theirs - (links[name] - both) - aside, columns[id(b)], weights),
+                _weight_in(ours - (links[id(b)] - both) - aside, columns[name], weights),
+            )
+            # "Storage (optional)" is "Storage", but "Nova 15 Pro" isn't "Nova 15".
+            is_same_name = bare[name] == bare[id(b)] != "" and _has_same_numbers(a, b)
+            if weight < SHARED * larger and not is_same_name:
+                continue
+            if _share_more_than_signs(both):
                 yield -weight / larger, a.order, b.order, a, b
 
 
-def _is_longer_name(a: Entry, b: Entry) -> bool:
-    """Whether the names of two rows differ only in parentheses: "Storage", "Storage (optional)".
-
-    Another word makes another name: "Nova 15" and "Nova 15 Pro" are two products.
-    """
-    names = {match_key(_PARENTHESES.sub(" ", entry.subject)) for entry in (a, b)}
-    is_one_name = len(names) == 1 and "" not in names
-    return is_one_name and values.numbers(a.subject) == values.numbers(b.subject)
+def _has_same_numbers(a: Entry, b: Entry) -> bool:
+    """Whether the names of two rows have the same numbers: "Tram (T1)" and "Tram (T2)" don't."""
+    return values.numbers(a.subject) == values.numbers(b.subject)
 
 
-def _is_renamed_row(a: Entry, b: Entry, counts: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a name only gained or lost words, and both rows have a value that no other has."""
-    ours, theirs = set(b.key.split()), set(a.key.split())
-    is_longer = bool(ours and theirs) and (ours < theirs or theirs < ours)
-    own = (cell for cell in _row_cells(a) & _row_cells(b) if counts[cell] == len((a, b)))
-    return is_longer and any(_WORD.search(value) for _name, value in own)
+def _is_nested(ours: set[str], theirs: set[str]) -> bool:
+    """Whether a name only gained or lost words."""
+    return bool(ours and theirs) and (ours < theirs or theirs < ours)
 
 
-def _share_more_than_signs(a: Entry, b: Entry) -> bool:
-    return any(not values.is_sign(value) for _name, value in _row_cells(a) & _row_cells(b))
+def _share_more_than_signs(shared: set[tuple[str, str]]) -> bool:
+    return any(not values.is_sign(value) for _name, value in shared)
 
 
-def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:
+def _weight_in(
+    cells: set[tuple[str, str]], columns: set[str], weights: Mapping[tuple[str, str], float]
+) -> float:
     """Return the weight of a row's cells in the columns that another row also has."""
-    names = {"", *(name for name, value in b.fields if value)}
-    own = _row_cells(a) - _row_cells(b)
-    links = {cell for cell in own if cell[1].startswith("http")}  # a page can move
-    return sum(weights[cell] for cell in _row_cells(a) - links if cell[0] in names)
+    return sum(weights[cell] for cell in cells if cell[0] in columns)
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:
-    cells = {(name, match_key(value) or value) for name, value in entry.fields if value}
+    cells = {(name, _cell_key(value)) for name, value in entry.fields if value}
     return cells | {("", entry.key)} if entry.key else cells
+
+
+def _links_of(entry: Entry) -> set[tuple[str, str]]:
+    """Return the cells with a web address, except the row's own name."""
+    return {
+        (name, _cell_key(value))
+        for name, value in entry.fields
+        if name and value.startswith(("http://", "https://"))
+    }
+
+
+def _cell_key(value: str) -> str:
+    return match_key(value) or value
 
 
 def _add_changed(result: PageDiff, a: Entry, b: Entry, changed_columns: set[str]) -> None:

@@ -23,7 +23,7 @@ from beacon_site.text import values
 from beacon_site.text.cleaning import match_key, shorten
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.sentences import language_of, word_count
-from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, STATED, Entry
+from research.claims.blocks import ITEM, PAIR, PARAGRAPH, ROW, SENTENCE, STATED, Entry
 from research.claims.candidates import begins_with_reference
 from research.claims.page_diff import (
     ADDED,  # fmt: skip
@@ -81,7 +81,7 @@ FEW_WORDS = 6  # removed sentences with fewer words aren't reported
 LEAST_FORM, FORM = 5, 0.6  # letters, and share of the shorter word, that two forms of a word share
 LEAST_ROWS, LONGEST_CHOICE = 4, 60  # rows of a column of choices, and characters of a choice
 LEAST_TRANSLATED = 8  # changes of a part in another language
-LEAST_PROSE, MOST_PROSE = 400, 4_000  # characters by which a language is guessed
+LEAST_PROSE, MOST_PROSE = 400, 3_000  # characters by which a language is guessed
 SAME_SUBJECTS = 0.8  # share of a table's subjects that another one has if it is a copy
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
@@ -124,9 +124,13 @@ _POINTS_BACK = re.compile(
     r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
     re.IGNORECASE,
 )
-# A sentence that only introduces what is below it.
+# What only introduces the text below it. "The following day" and 「18歳以下」 (18 or younger) don't.
 _FOLLOWING = re.compile(
-    r"\b(?:the following|(?:die|der|den|das) folgende[nrms]?|suivante?s|(?:los|las) siguientes)\b|以下|如下|次の",
+    r"\bthe following\b(?! (?:\w+ )?(?:day|morning|week|month|quarter|year|season)\b)"
+    r"|\b(?:die|der|den|das) folgende[nrms]?\b(?! (?:\w*tage?s?|woche|monate?s?|quartale?s?|jahre?s?)\b)"
+    r"|\bsuivante?s? ?:|\b(?:los|las) siguientes\b"
+    r"|以下(?:の通り|のとおり|に示す)|(?:^|[\s、，,;；。はがを])以下(?:[はの:：是为為]|几|内容|情况|条件|文件)"
+    r"|(?:包括|包含|提供|提交|满足|符合)以下|如下",
     re.IGNORECASE,
 )
 _ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
@@ -352,7 +356,7 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
-    is_lead = is_prose and (_announces(entry) or _FOLLOWING.search(entry.text) is not None)
+    is_lead = is_prose and (_announces(entry) or _is_lead(entry.text))
     if is_rewritten or is_listed_again or is_lead:
         weight = 0.2
     above = shorten(_context(entry, title), 80)
@@ -394,6 +398,12 @@ def _announces(entry: Entry) -> bool:
     """Whether an entry only introduces what is below it."""
     most = LEAD_WORDS if entry.kind != SENTENCE else LEAD_WORDS_OF_SENTENCE
     return entry.text.endswith((":", "：")) and word_count(entry.text) <= most
+
+
+def _is_lead(text: str) -> bool:
+    """Whether a sentence names what follows it, and states no value or rule itself."""
+    is_short = text.endswith((":", "：")) or word_count(text) <= LEAD_WORDS_OF_SENTENCE
+    return is_short and bool(_FOLLOWING.search(text)) and not _is_telling(text)
 
 
 def _is_slight(entry: Entry) -> bool:
@@ -1023,13 +1033,14 @@ def _without_translations(found: Sequence[PageChange], diff: PageDiff) -> list[P
             parts[root].append(change)
     dropped: set[int] = set()
     first: dict[int, PageChange] = {}
-    language = ""
+    languages: dict[int, set[str]] = {}
     for root, members in parts.items():
         prose = " ".join(one.before_quote for one in members if one.kind == SENTENCE)
         if len(members) < LEAST_TRANSLATED or len(prose) < LEAST_PROSE:
             continue
-        language = language or language_of(" ".join(e.text for e in now)[:MOST_PROSE])
-        if language_of(prose[:MOST_PROSE]) != language:
+        if (depth := len(root)) not in languages:
+            languages[depth] = _languages_of(now, depth)
+        if languages[depth] and language_of(prose) not in languages[depth]:
             lead = members[0]
             heading = lead.headings[len(root) - 1]
             told = lead.sentence.removeprefix(f"{heading}, ").removeprefix(f"{heading}: ")
@@ -1037,6 +1048,23 @@ def _without_translations(found: Sequence[PageChange], diff: PageDiff) -> list[P
             lead_now = replace(lead, sentence=shorten(f"{heading}: {told}", LONGEST), weight=0.8)
             first[id(lead)] = _with_more(lead_now, len(members) - 1)
     return [first.get(id(one), one) for one in found if id(one) not in dropped]
+
+
+def _languages_of(entries: Sequence[Entry], depth: int) -> set[str]:
+    """Return the languages of the prose of a page and of its sections with enough prose.
+
+    The page is sampled at its beginning, middle and end, because a menu can be in another language.
+    """
+    sections: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda one: (one.order, one.part)):
+        if entry.kind in (SENTENCE, PARAGRAPH):
+            sections[entry.path[:depth]].append(entry.text)
+    texts = [" ".join(section) for section in sections.values()]
+    whole, third = " ".join(texts), MOST_PROSE // 3
+    middle = max(third, (len(whole) - third) // 2)
+    last = max(middle + third, len(whole) - third)
+    sample = whole[:third] + whole[middle : middle + third] + whole[last:]
+    return {language_of(text) for text in (sample, *texts) if len(text) >= LEAST_PROSE}
 
 
 def _tables_that_stayed(

@@ -1342,11 +1342,74 @@ def test_a_removed_translation_is_one_change():
     assert "more" in change.sentence
 
 
+def test_a_removed_section_in_the_language_of_the_page_is_not_a_translation():
+    text = "Die Bahn fährt seit {} Jahren bis zum Hafen und hält dort an allen Werktagen am {}. Morgen."
+    menu = "\n".join(f"- Open the list of all trams and the stops of line {n}" for n in range(80))
+    notice = "This page is for all of the travellers and the staff of the trams in the city. " * 6
+    stays, goes = (
+        "\n\n".join(
+            f"## {word} {n}\n\n{' '.join(text.format(n, m) for m in range(first, first + 8))}"
+            for n in range(first, first + 10)
+        )
+        for word, first in (("Strecke", 20), ("Hafen", 60))
+    )
+    old = (
+        f"# Menu\n\n{menu}\n\n# Notice\n\n{notice}\n\n# Strecken\n\n{stays}\n\n# Häfen\n\n{goes}\n"
+    )
+    told = news(old, old[: old.index("# Häfen")], "Bahnen")
+
+    assert len(told) > 1
+    assert {one.status for one in told} == {"gone"}
+
+
+def test_a_page_without_prose_has_no_other_language():
+    words = (
+        "Die Bahn fährt seit {} Jahren bis zum Hafen und hält dort an allen Werktagen am Morgen."
+    )
+    prose = "\n\n".join(f"## Strecke {n}\n\n{words.format(n)}" for n in range(20, 30))
+    old = f"# Bahnen\n\n- Hafen\n- Markt\n- Brücke\n\n# Strecken\n\n{prose}\n"
+
+    assert len(news(old, old[: old.index("# Strecken")], "Bahnen")) > 1
+
+
 def test_a_removed_line_about_what_is_below_it_is_not_gone():
     page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
-    lead = "If the office is closed and you must return a ticket, send all of the following documents by post."
+    lead = (
+        "If the office is closed on that day, please send all of the following documents by post."
+    )
 
     assert said(f"{page}\n{lead}\n", page) == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Travellers who lose a ticket on the way must report the loss at the office on the following working day.",
+        "An operator must keep the following records of each journey in the office: tickets, complaints and delays, for three years.",
+        "Les voyageurs qui perdent un billet doivent le déclarer au bureau dans les trois jours suivants.",
+        "割引乗車券を利用できるのは、乗車日に市内の学校に通っている18歳以下の学生と、その家族に限られます。",
+        "乘坐夜间电车的十二岁以下儿童，在市内各车站乘车时，必须由一名成年家长全程陪同。",
+    ],
+)
+def test_a_removed_rule_with_a_word_such_as_following_is_gone(rule: str):
+    page = "# Tickets\n\n## Refunds\n\nA ticket is valid on the day on which it was bought.\n"
+
+    assert [status for status, _text in said(f"{page}\n{rule}\n", page)] == ["gone"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_lead"),
+    [
+        ("提出する書類は以下の通りです。", True),
+        ("申请人需要提交以下文件。", True),
+        ("学生の年齢は18歳以下の場合に限る。", False),
+        ("The office sends the money on the following business day.", False),
+        ("Le bureau rend la somme aux voyageurs dans les jours suivants.", False),
+        ("次の停留所まで歩いてください。", False),
+    ],
+)
+def test_only_a_sentence_that_names_what_follows_is_a_lead(text: str, is_lead: bool):
+    assert page_news._is_lead(text) is is_lead
 
 
 @pytest.mark.parametrize(
@@ -1372,6 +1435,63 @@ def test_a_row_whose_name_lost_a_word_is_the_same_row():
 
     changed = [status for status, _said in said(page, page.replace("(Optional) ", ""))]
     assert changed in ([], ["changed"])
+
+
+def test_a_row_with_a_longer_name_and_the_value_of_a_known_row_is_another_one():
+    head = "# Trams\n\n| Tram | Builder | Colour | Since |\n|---|---|---|---|\n| Comet | Rail | blue | 1990 |\n"
+    old = f"{head}| Nova | Works | red | 2001 |\n"
+    new = f"{head}| Nova Max | Works | red | 2019 |\n"
+    other = "| Orbit | Works | red | 2010 |\n"
+
+    assert [change.status for change in news(old, new)] == ["changed"]
+    assert sorted(change.status for change in news(old + other, new + other)) == ["gone", "new"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("https://old.example/red", "https://new.example/red", True),
+        ("HTTP Basic", "HTTP Digest", False),
+        ("httpx", "https", False),
+    ],
+)
+def test_only_a_web_address_can_move_without_making_another_row(before, after, is_same):
+    head = "# Ports\n\n| Port | Login | Colour | Yard |\n|---|---|---|---|\n| Bus | none | blue | west |\n"
+    pairs = page_diff._alike_rows(
+        parsed(f"{head}| T1 | {before} | red | east |\n"),
+        parsed(f"{head}| T2 | {after} | red | east |\n"),
+    )
+
+    assert any((a.key, b.key) == ("t1", "t2") for *_order, a, b in pairs) is is_same
+
+
+def test_the_weight_of_another_name_is_only_left_out_where_it_counts():
+    head = "# Ports\n\n| Port | Colour | Yard |\n|---|---|---|\n"
+    pairs = page_diff._alike_rows(
+        parsed(f"{head}| http tram | red | east |\n"),
+        parsed(f"{head}| http tram stop | red | west |\n"),
+    )
+
+    assert all(-1.0 <= share < 0.0 for share, *_rest in pairs)
+
+
+def test_the_cells_of_a_row_are_read_once(monkeypatch: pytest.MonkeyPatch):
+    head = "# Trams\n\n| Tram | Yard | Colour |\n|---|---|---|\n"
+    old, new = (
+        parsed(head + "".join(f"| {name} {n} | Yard {n % 2} | red |\n" for n in range(20)))
+        for name in ("Old tram", "Tram")
+    )
+    calls: list[Entry] = []
+    read = page_diff._row_cells
+
+    def counted(entry: Entry) -> set[tuple[str, str]]:
+        calls.append(entry)
+        return read(entry)
+
+    monkeypatch.setattr(page_diff, "_row_cells", counted)
+
+    list(page_diff._alike_rows(old, new))
+    assert len(calls) == len(old) + len(new)
 
 
 def test_a_row_with_a_longer_name_and_other_values_is_another_one():
