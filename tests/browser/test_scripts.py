@@ -32,7 +32,7 @@ def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
     [
         ("words arabic run", ".delta .beside .text"),
         ("words arabic run", ".report .body > blockquote"),
-        ("words arabic compare", ".compared .beside .text"),
+        ("words arabic compare", ".compared .fact-text"),
         ("words arabic sides", ".text-sides td:is(.removed, .added, .same > *):not(:empty)"),
         ("words hebrew run", ".report .body > :is(p, ul, ol, blockquote)"),
     ],
