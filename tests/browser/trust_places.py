@@ -86,7 +86,7 @@ def _one_by_one(visitor: Visitor) -> None:
 
 
 def _edit(visitor: Visitor) -> None:
-    visitor.page.locator(".entries .row a").first.click()
+    visitor.page.locator(".entries .line-acts a").first.click()
     visitor.page.locator("#scratchpad_edit textarea").wait_for()
 
 
