@@ -378,9 +378,9 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
             rows[result.renamed.get(entry.path, entry.path)].append(entry)
     matched: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in result.pairs:
-        for path, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
-            if entry.kind == ROW and path in rows:
-                matched[path].append(entry)
+        for place, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
+            if entry.kind == ROW and place in rows:
+                matched[place].append(entry)
     taken: set[int] = set()
     for path, old in rows.items():
         new = [entry for entry in left.new if entry.kind == ROW and entry.path == path]
