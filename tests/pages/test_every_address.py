@@ -88,6 +88,7 @@ MORE = {
     "memory:record-purge": MOST + 7,  # what keeps the record's words, in each kind of place
     # the first look after a report came: its news are counted, then kept, and lines of memory
     "research:home": MOST + 6,
+    "research:week": MOST + 4,  # runs, their changes, and three lists
     "research:fact-history": MOST + 3,  # the chain both ways
     "research:topic": MOST + 6,  # what is read, with its notes and lines of memory
 }
