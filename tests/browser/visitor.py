@@ -137,8 +137,8 @@ class Visitor:
     def violations(self, *rules: str) -> list[str]:
         """Return what axe-core finds against WCAG 2.2 AA, or only against the named rules.
 
-        What is partly under a toast, a bar or the head is scrolled clear and measured there: an
-        obstacle is what cannot be.
+        What is partly under a toast, a bar or the head is scrolled clear and measured there, and an
+        open menu is closed: an obstacle is what cannot be.
         """
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text() + ";0")
@@ -152,10 +152,22 @@ class Visitor:
         if rule != "target-size" or "obscured" not in why:
             return False
         self.page.evaluate(
-            "(what) => document.querySelector(what).scrollIntoView({block: 'center', inline: 'center'})",
+            """(what) => {
+              for (const menu of document.querySelectorAll("details.dropdown[open]")) {
+                menu.open = false;
+                menu.dataset.wasOpen = "";
+              }
+              document.querySelector(what).scrollIntoView({ block: "center", inline: "center" });
+            }""",
             target,
         )
         again = self.page.evaluate(CHECK, [TAGS, ["target-size"]])
+        self.page.evaluate(
+            """() => document.querySelectorAll("[data-was-open]").forEach((menu) => {
+              menu.open = true;
+              delete menu.dataset.wasOpen;
+            })"""
+        )
         return not any(other.startswith(f"{rule}: {target} (") for other in again)
 
     def scrolls_sideways(self) -> bool:
