@@ -28,7 +28,7 @@ from beacon_site.net import browser as chromium_of_runs
 from beacon_site.net.extract import Extractor
 from beacon_site.providers.llm.openai_model import learned_about
 from memory.services.llm import connections
-from tests import emptied, kept_users
+from tests import database_cleanup, kept_users
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
@@ -254,7 +254,7 @@ def _user(name: str, **more: Any) -> Any:
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Keep the rows of the three users, which nearly every test needs."""
-    emptied.instead_of_flush()
+    database_cleanup.instead_of_flush()
     with django_db_blocker.unblock():
         kept_users.keep("alice", lambda: _user("alice"))
         kept_users.keep("bob", lambda: _user("bob"))

@@ -34,7 +34,7 @@ from research.services.notifications import digests
 from research.services.reports.delta_rows import in_one
 
 MOST_LINES = 12  # of corrected or forgotten records; Activity has all of them
-MOST_WORDS = 600  # characters of a text that is shown before and after its correction
+LONGEST_TEXT = 600  # characters of a text that is shown before and after its correction
 # The fields that contain what a record says.
 TEXTS = ("content", "text", "body", "value")
 REMEMBERED = ("note", "observation", "memoryfile", "contentitem", "librarydocument")
@@ -184,7 +184,7 @@ def _say_words(line: Line, revision: Revision) -> None:
         return  # its History shows the changed lines
     name = next((name for name in TEXTS if name in revision.after), "")
     before, after = str(revision.before.get(name) or ""), str(revision.after.get(name) or "")
-    if before and after and max(len(before), len(after)) <= MOST_WORDS:
+    if before and after and max(len(before), len(after)) <= LONGEST_TEXT:
         line.before, line.after, line.joined = before, after, in_one(before, after)
 
 

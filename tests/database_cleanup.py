@@ -1,7 +1,8 @@
 """Empties the database after a test that commits, without Django's `flush`.
 
-`flush` truncates all tables, also empty ones, and creates content types and permissions again. That
-costs half a second of processor time. Tests leave rows in a few tables, so only those are emptied.
+`flush` truncates all tables, also empty ones, and creates content types and permissions again. Tests
+leave rows in a few tables, so only those are emptied. At a load of 15, a teardown of tests/api/test_races.py
+took 1.6 s with `flush` and takes 0.17 s with this.
 """
 
 from __future__ import annotations
