@@ -101,7 +101,7 @@ def test_a_model_that_refuses_leaves_the_note_and_a_warning(
 
     step = followed(run)
 
-    assert step.state == "done" and "wrong key" in step.warning
+    assert step.state == "done" and "Wrong key." in step.warning
     assert "**Goal:**" in note_of(run).content and run.status == "succeeded"
 
 
@@ -111,7 +111,7 @@ def test_a_model_that_is_away_is_tried_three_times(
     run = cast.by_model(topic, providers, run_of, *[ProviderUnavailable("busy")] * 3)
 
     assert [followed(run).state for _try in range(3)] == ["waiting", "waiting", "done"]
-    assert "busy" in run.steps.get(name="summarise").warning
+    assert "Busy." in run.steps.get(name="summarise").warning
     assert note_of(run).pk
 
 

@@ -130,7 +130,7 @@ def test_a_model_that_does_not_answer_leaves_what_words_alone_say_and_the_run_wa
     run = second_run(LATER, answers=[ProviderUnavailable("no answer within 90 seconds")])
 
     assert said(run) == {LATER: ("changed", "words")}
-    assert ["no answer within 90 seconds" in warning for warning in of_the_model(run)] == [True]
+    assert ["No answer within 90 seconds" in warning for warning in of_the_model(run)] == [True]
     assert (run.status, OPENS in current(topic)) == ("succeeded", True)
 
 
@@ -216,7 +216,7 @@ def asked(comparison: Comparison, *answers: Any) -> tuple[dict[int, str], list[s
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (ProviderUnavailable("too late"), "too late"),
+        (ProviderUnavailable("too late"), "Too late."),
         ("All pairs are the same, trust me.", "by wording only"),
         ({"relations": "same"}, "by wording only"),
         (told("identical"), "skipped 1 sentence"),
