@@ -278,7 +278,8 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
     """Add each topic's number of facts, sources and unread reports."""
-    return _with_counts(topics).annotate(source_count=_counted(Source.objects.all(), "topic"))
+    counted: QuerySet[Any] = _with_counts(topics)
+    return counted.annotate(source_count=_counted(Source.objects.all(), "topic"))
 
 
 def _with_counts(topics: QuerySet[Any]) -> QuerySet[Any]:
