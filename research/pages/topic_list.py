@@ -278,8 +278,9 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
     """Add each topic's number of facts, sources and unread reports."""
-    counted: QuerySet[Any] = _with_counts(topics)
-    return counted.annotate(source_count=_counted(Source.objects.all(), "topic"))
+    sources = _counted(Source.objects.all(), "topic")
+    counted: QuerySet[Any] = _with_counts(topics).annotate(source_count=sources)
+    return counted
 
 
 def _with_counts(topics: QuerySet[Any]) -> QuerySet[Any]:
