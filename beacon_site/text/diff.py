@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal
 
 MOST_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
 SMALL = 10_000  # cells up to which difflib searches for the longest common runs
@@ -410,7 +409,6 @@ def _pieces(old: Sequence[str], new: Sequence[str], work: _DiffBudget) -> tuple[
     return tuple(pieces)
 
 
-Choice = Literal["mine", "theirs", "both"]
 _Edit = tuple[int, int, int, int]
 
 
