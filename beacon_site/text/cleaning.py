@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.utils.translation import gettext as _
 
@@ -286,6 +286,14 @@ def is_uuid(text: str) -> bool:
     """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
     found = uuid_of(text)
     return found is not None and str(found) == text
+
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
+
+
+def request_id_of(sent: str) -> str:
+    """Return the ID that came with a request, or a new one if it isn't valid."""
+    return sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex
 
 
 def number_of(text: str) -> int | None:

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
@@ -181,6 +182,9 @@ class TopicFact(Recalled):
 
     def __str__(self) -> str:
         return shorten(self.text, 120)
+
+    def get_absolute_url(self) -> str:
+        return reverse("research:fact-history", args=[self.topic.slug, self.pk])
 
     def search_text(self) -> str:
         return self.text

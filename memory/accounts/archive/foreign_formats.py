@@ -30,8 +30,7 @@ from memory.accounts.archive.kinds import InvalidLine, parsed
 from memory.accounts.archive.zips import ImportRejected, check_plain, lines, opened
 from memory.models import Activity, Note, Observation, Revision, Trust, User
 from memory.models.errors import InvalidValue
-from memory.services.notes.checks import NoteChecks, listed, usual_stability
-from memory.services.notes.saving import expiry
+from memory.services.notes.saving import NoteChecks, expiry, listed, usual_stability
 from memory.services.observations.saving import single
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file
