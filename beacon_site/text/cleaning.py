@@ -84,8 +84,8 @@ _NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
 def clean(text: str) -> tuple[str, bool]:
     """Return `text` without control characters and lone surrogates, and whether it had any.
 
-    Tabs, line breaks and the marks of right-to-left text stay.  All text goes through this
-    (`reliability.md` 1.11), and callers tell the writer if something was removed.
+    Tabs, line breaks and the marks of right-to-left text stay.  All text goes through this, because
+    Postgres rejects NUL and lone surrogates.  Callers tell the writer if something was removed.
     """
     plain = _OLD_BREAKS.sub("\n", text)
     cleaned = _UNWANTED.sub("", plain)
@@ -99,7 +99,7 @@ def is_visible(text: str) -> bool:
 
 
 def width(text: str) -> int:
-    """Count characters, East Asian wide ones as two (decision 16: the seeds' lengths)."""
+    """Count characters, East Asian wide ones as two, because the seeds' lengths are of Latin text."""
     if text.isascii():
         return len(text)
     kinds = Counter(map(unicodedata.east_asian_width, text))
@@ -235,7 +235,7 @@ def match_key(text: str) -> str:
     return _NOT_ALPHANUMERIC.sub(" ", folded).strip()
 
 
-# --- The slug in a topic's URL (R4, R5; decision 15) ---
+# --- The slug in a topic's URL (R4, R5) ---
 
 
 SLUG_LENGTH = 80

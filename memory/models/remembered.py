@@ -399,7 +399,7 @@ def _withhold_answers(ids: Sequence[Any], changed: Mapping[str, Any]) -> None:
 
 # --- Trash ---
 
-TRASH_DAYS = 30  # decision 9: deleted records stay in Trash for 30 days
+TRASH_DAYS = 30  # then they are deleted permanently
 
 
 class TrashedRows(models.Model):

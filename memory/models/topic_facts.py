@@ -62,7 +62,7 @@ class TopicFactQuerySet(RememberedQuerySet):
 
         If there are already 10 current facts, the last one that no person has touched is retired.
         Raises InvalidValue for a text that is too short, struck or current, and LimitReached if
-        people keep 8 already (decision 2).
+        people keep 8 already.
         """
         text = TopicFact.checked_text(text)
         with transaction.atomic():
@@ -129,7 +129,7 @@ class TopicFact(Recalled):
         SNIPPET = "snippet", gettext_lazy("quote found only in the search result")
 
     MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
-    MOST_BY_PEOPLE = 8  # decision 2: at least two places remain for what runs find
+    MOST_BY_PEOPLE = 8  # so at least two places remain for what runs find
     LEAST_WIDTH = 21  # R22
     MOST_LENGTH = 1000
     REVISED = (

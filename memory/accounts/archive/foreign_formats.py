@@ -413,7 +413,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     }
     checks = NoteChecks()
     fields = {name: checks.one(name, value) for name, value in wanted.items()}
-    # A temporary note without an expiry is imported as it is (decision 12): maintenance merges it.
+    # A temporary note without an expiry is imported as it is: maintenance merges it.
     has_days = fields["stability"] != Note.Stability.VOLATILE or fields["ttl_days"] is not None
     if has_days or kind == Note.Kind.RULE:
         checks.together(fields, by_person=True)  # a person imports it

@@ -1,7 +1,7 @@
 """Record types of memory in an archive: how each is exported and imported, and why some are left out.
 
 Imported work never starts by itself, citations lead only to the owner's own records, and another
-person's words never count as the owner's, because agents' permissions rely on those (decision 10).
+person's words never count as the owner's, because agents' permissions rely on those.
 """
 
 from __future__ import annotations

@@ -456,7 +456,7 @@ def edit_note(
 
 
 def pin(note: Note, *, by: Actor, expected_version: int | None = None, source: str = "") -> Note:
-    """Pin the note, so that it doesn't expire and maintenance leaves it unchanged (decision 9)."""
+    """Pin the note, so that it doesn't expire and maintenance leaves it unchanged."""
     return note.change(
         by=by, expected_version=expected_version, why=_("pinned"), source=source, **PINNED
     )
@@ -576,5 +576,5 @@ TRUSTS = (Trust.QUARANTINED, Trust.EXTERNAL, Trust.AGENT, Trust.OWNER)  # the lo
 
 
 def lowest_trust(trusts: Iterable[str]) -> str:
-    """Return the lowest of the trusts, which a derived record gets (design.md 2)."""
+    """Return the lowest of the trusts, which a derived record gets."""
     return min(map(Trust, trusts), key=TRUSTS.index)

@@ -129,7 +129,7 @@ def _observation_back(observation: Any, fields: dict[str, Any], by: Actor, why: 
 
 
 def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Restore a note by its own rules; a person's restore counts as a person's edit (decision 9)."""
+    """Restore a note by its own rules; a person's restore counts as a person's edit."""
     check_put_back(note, fields, by=by)
     if "content" in fields and by.is_person:
         fields = fields | {"edited_by_person": True}

@@ -1,4 +1,4 @@
-"""Review of agents' writes: stored immediately, or held until a person decides (decision 10).
+"""Review of agents' writes: stored immediately, or held until a person decides.
 
 `why_held` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
 agents never read.  A person's `accept` applies it as their own write (`memory.services.review.apply`), and `reject`

@@ -536,7 +536,7 @@ def _behind(rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
     return rows.filter(Q(danger__gte=danger) & (Q(danger__gt=danger) | later))
 
 
-# --- the owner's own words in a conversation (decision 10) ---
+# --- the owner's own words in a conversation ---
 
 LEAST = 3  # letters and digits; fewer would be in every message
 # “- Name: Alice”: the agent can choose one word, the rest is the owner's.
