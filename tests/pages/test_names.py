@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory.models import NameAlias, Note
+from memory.models import NameAlias
 from tests.pages.record_cast import HTMX, note, observation, text_of
 from tests.undo import undone
 
@@ -37,7 +37,7 @@ def test_the_list_leads_to_everything_about_a_name(browser: Client, alice: Any) 
     for word in ("Notes", "Observations", "Grafana"):
         assert word in page
     assert "Timeline" not in page  # a single month
-    Note.objects.of(alice).update(created=timezone.now() - timedelta(days=40))
+    note(alice, "Hetzner had a sale.", created=timezone.now() - timedelta(days=40))
     assert "Timeline" in text_of(browser.get(ABOUT, {"name": "hetzner"}))
     assert "<mark>Hetzner</mark>" in page
     only = text_of(browser.get(ABOUT, {"name": "hetzner", "type": "note"}))
