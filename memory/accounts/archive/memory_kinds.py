@@ -215,7 +215,7 @@ def skip_pending_reflection(reflection: Reflection, _taking_in: Any) -> None:
     """Skip reflections that were still pending in the archive."""
     if reflection.is_unfinished:
         reflection.state = Reflection.State.SKIPPED
-        reflection.why = _("the archive was created before its reflection ran")
+        reflection.why = _("the archive was created before this reflection ran")
         reflection.finished_at = timezone.now()
 
 

@@ -435,7 +435,7 @@ def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: 
     check_unreviewed(context.owner, RATING_REVIEWED_AS, by=context.by, act=act)
     if value != "none":
         ratings.rate(context.owner, query, record, value, by=context.by, reason=why)
-        told = _("Rated. This affects its ranking for the same query.")
+        told = _("Rated. This affects the result’s ranking for the same query.")
     elif (rating := ratings.rating_of(context.owner, query, record)) is not None:
         ratings.clear(rating, by=context.by)
         told = _("Rating cleared.")

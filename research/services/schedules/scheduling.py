@@ -395,7 +395,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         _skipped(schedule, slot, str(exc), warning=True)
         return None
     if missed:
-        words = _("%(slots)s while Beacon was off, so one run caught up")
+        words = _("%(slots)s while Beacon was off, so Beacon started one run to catch up")
         words %= {"slots": missed_in_words(missed)}
         Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
     run.wake_after_commit()
