@@ -204,7 +204,7 @@ def _failure(exc: Exception) -> ProviderError:
     if isinstance(exc, smtplib.SMTPNotSupportedError):
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s doesn’t support what EMAIL_URL asks for (%(why)s). Use smtp+tls:// only if it offers STARTTLS, and a username only if it requires sign-in."
+                "The mail server %(server)s doesn’t support the settings in EMAIL_URL (%(why)s). Use smtp+tls:// only if the server offers STARTTLS, and a username only if it requires sign-in."
             )
             % {**names, "why": reason_of(exc).rstrip(".")}
         )

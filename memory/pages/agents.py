@@ -257,7 +257,7 @@ def preview(user: User, wanted: Options) -> Preview:
     scale = max(LEAST_SCALE, wanted.most, used)
     sizes = _sizes(built, used)
     if sizes["headings"]:
-        words = _("Headings, and marks around external text")
+        words = _("Headings and markers around external text")
         always.lines.append(Line(words, _("Headings"), tokens=sizes["headings"]))
     return Preview(
         groups,

@@ -486,7 +486,7 @@ def change_checked(
     now = _from_library(topic_editing.state_of(topic))
     if not may_add_library and not _from_library(wanted) <= now:
         text = _(
-            "This token is limited to certain topics, so it can’t let them search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
+            "This token is limited to certain topics, so it can’t let these topics search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
         )
         raise Problem(403, text)
     with transaction.atomic():

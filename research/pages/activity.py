@@ -37,6 +37,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
+from memory.models.remembered import record_models
 from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
 from memory.pages.records.listing import day_of
@@ -46,7 +47,6 @@ from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
-from memory.services.records.kinds import models as record_models
 from memory.services.records.kinds import nouns, number_in_words
 from research.models import Run
 from research.pages import activity_streams as activity_words

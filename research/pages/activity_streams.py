@@ -29,12 +29,12 @@ from beacon_site.db.message_fields import MessageField, containing
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
+from memory.models.remembered import record_models
 from memory.pages.chat import call_in_words
 from memory.pages.shared.filter_bar import first_day
 from memory.services.llm.spending import dollars
 from memory.services.records.history import field_words
 from memory.services.records.kinds import kind_of, number_in_words
-from memory.services.records.kinds import models as record_models
 from research.models import Run
 
 MOST_LOOKED_AT = 100_000  # the newest lines of a stream that are searched for words

@@ -386,7 +386,7 @@ def test_a_stranger_changes_no_memory_and_nobody_by_get(
 
 @pytest.mark.requirement("R54")
 def test_slots_that_were_missed_are_told_beside_the_tabs(browser: Client, topic: Topic):
-    why = "3 scheduled runs were missed while Beacon was off, so one run caught up"
+    why = "3 scheduled runs were missed while Beacon was off, so Beacon started one run to catch up"
     Activity.log(topic.owner, RESEARCH, "schedule-caught-up", subject=topic, why=why)
 
     assert why in text_of(browser.get(f"/topics/{topic.slug}/runs/"))

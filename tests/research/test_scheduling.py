@@ -245,7 +245,10 @@ def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
     notice = topic_list.head_of(topic_list.topics_of(weekly.owner).get(pk=weekly.pk)).notice
 
     assert notice is not None and not notice.is_warning
-    assert notice.words == "3 scheduled runs were missed while Beacon was off, so one run caught up"
+    assert (
+        notice.words
+        == "3 scheduled runs were missed while Beacon was off, so Beacon started one run to catch up"
+    )
     Activity.objects.update(created=timezone.now() - timedelta(days=8))
     assert topic_list.head_of(topic_list.topics_of(weekly.owner).get(pk=weekly.pk)).notice is None
 

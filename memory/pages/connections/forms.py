@@ -172,7 +172,7 @@ class ConnectionForm(forms.Form):
             if name in given and self._is_others(name, given[name])
         ]
         told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
-        todo = _("Save again to replace theirs with the values below.")
+        todo = _("Save again to replace their changes with the values below.")
         if theirs:
             told = _("%(told)s Their values: %(theirs)s.") % {
                 "told": told,
@@ -479,7 +479,9 @@ class ModelForm(ConnectionForm):
         required=False,
         min_value=1024,
         max_value=10_000_000,
-        help_text=gettext_lazy("Leave empty to use the size found by a test, or 32,768."),
+        help_text=gettext_lazy(
+            "Leave empty to use the size that the last test found, or 32,768 if there’s none."
+        ),
     )
     json_mode = forms.ChoiceField(
         label=gettext_lazy("Structured output"),
@@ -601,7 +603,9 @@ class ModelForm(ConnectionForm):
                     self.add_error(f"{prefix}model", _("Enter the model’s name, or clear its row."))
                 continue
             if name == "beacon":  # what apps call the default model (/v1/chat/completions)
-                told = _("“beacon” always means the default model. Rename this one on its server.")
+                told = _(
+                    "The name “beacon” always means the default model. Rename this model on its server."
+                )
                 self.add_error(f"{prefix}model", told)
             elif name in names:
                 self.add_error(f"{prefix}model", _("This model is already listed above."))
