@@ -125,7 +125,7 @@ def _line(text: str, most: int) -> str:
 
 SHORT = 500  # characters of a result; shorter results of little work aren't reflected on
 MOST_TRIVIAL, MOST_READ_ONLY = 1, 2  # iterations
-LEAST_MESSAGES, LEAST_OF_USER = 6, 2  # of a conversation (decision 7, "the session gate")
+LEAST_MESSAGES, LEAST_OF_USER = 6, 2  # of a conversation that is worth a reflection
 
 
 def why_not(iterations: int, actions: int, read_only: bool, result: object) -> str:

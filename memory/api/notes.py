@@ -25,8 +25,8 @@ from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_T
 from memory.models.remembered import names_excluded
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
-from memory.services.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
 from memory.services.notes.maintenance import prune_expired
+from memory.services.notes.saving import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
 from memory.services.records import acts as record_acts
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH

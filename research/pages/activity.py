@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -37,6 +37,7 @@ from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
+from memory.models.remembered import record_models
 from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
 from memory.pages.records.listing import day_of
@@ -46,7 +47,6 @@ from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
-from memory.services.records.kinds import models as record_models
 from memory.services.records.kinds import nouns, number_in_words
 from research.models import Run
 from research.pages import activity_streams as activity_words
@@ -612,6 +612,9 @@ def _activity_page(
     parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
     lines = [line for part in parts for line in part]
     _link_actors(lines, query)
+    firsts = [one if isinstance(one, Line) else one.first for one in entries]
+    for before, line in pairwise(firsts):
+        line.is_by_the_same = (before.agent, day_of(before.at)) == (line.agent, day_of(line.at))
     exported = query.copy()
     if is_agents:
         exported["actor"] = wanted.actor

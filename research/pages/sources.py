@@ -302,7 +302,12 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
             _say_of_all(request, changed)
             return redirect("research:source-rules")
     rules = [
-        {"place": one, "shown": standing_rules.shown(one), "words": ACT_WORDS[Act(how)]}
+        {
+            "place": one,
+            "shown": standing_rules.shown(one),
+            "act": how,
+            "words": ACT_WORDS[Act(how)],
+        }
         for one, how in sorted(everywhere(request.user.pk).items())
     ]
     context = {"rules": rules, "acts": Act.choices, "place": place, "act": act, "error": error}

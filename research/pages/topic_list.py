@@ -265,7 +265,7 @@ def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
 
 def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
-    topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
+    topics = _with_counts(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
         sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
@@ -278,9 +278,15 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
     """Add each topic's number of facts, sources and unread reports."""
+    sources = _counted(Source.objects.all(), "topic")
+    counted: QuerySet[Any] = _with_counts(topics).annotate(source_count=sources)
+    return counted
+
+
+def _with_counts(topics: QuerySet[Any]) -> QuerySet[Any]:
+    """Add each topic's number of facts and unread reports."""
     counted: QuerySet[Any] = topics.annotate(
         fact_count=_counted(TopicFact.objects.live().filter(state="current"), "topic"),
-        source_count=_counted(Source.objects.all(), "topic"),
         unread_count=_counted(Report.objects.unread(), "run__topic"),
     )
     return counted

@@ -19,6 +19,7 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
+    named,
     named_source,
     refused,
     reviewed,
@@ -28,8 +29,7 @@ from memory.models import AgentScope, Note, Observation, Session
 from memory.models.errors import InvalidValue
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.services.context import identity
-from memory.services.notes.checks import usual_stability
-from memory.services.notes.saving import supersede, write_note
+from memory.services.notes.saving import supersede, usual_stability, write_note
 from memory.services.observations.consolidation import (
     Turn,
     keep_lines,
@@ -46,7 +46,6 @@ from memory.services.observations.saving import (
     checked_source,
     remember_lines,
 )
-from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 from memory.services.search import ratings
 

@@ -14,14 +14,20 @@ from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten, uuid_of
 from beacon_site.text.messages import grouped
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named,
+    recalled_kind,
+    refused,
+)
 from memory.models import Note, Remembered, Topic, Trust
 from memory.models.as_of import AS_OF_WORDS
-from memory.models.remembered import in_scopes
+from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import build_context, context_data
 from memory.services.notes.saving import lowest_trust
-from memory.services.records import kinds as record_kinds
-from memory.services.records.kinds import named, recalled_kind
 from memory.services.search.about import About, Mention, Reader, about
 from memory.services.search.filters import named_topic
 from memory.services.search.kinds import KINDS
@@ -260,7 +266,7 @@ def _found(context: ToolContext, text: str) -> Any:
     key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
     if key is None:
         return None
-    for model in record_kinds.models().values():
+    for model in record_models().values():
         record = model.objects.filter(owner=context.owner, pk=key).first()
         if record is not None:
             return record

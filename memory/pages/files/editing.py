@@ -322,6 +322,17 @@ class FileRow:
     def url(self) -> str:
         return self.file.get_absolute_url()
 
+    @property
+    def folder(self) -> str:
+        """Return where a file of an agent is, without its name."""
+        whole = f"{self.file.mounted_folder}/{self.file.place_in_folder}"
+        return whole.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Return the file's name without its folder."""
+        return self.file.path.rpartition("/")[2]
+
     def says(self, words: Sequence[str]) -> bool:
         """Whether its path and summary contain all the words, which are in lower case."""
         text = f"{self.file.path} {self.file.summary}".casefold()

@@ -78,7 +78,7 @@ class Pair:
 
     @property
     def url(self) -> str:
-        return str(kind_of(self.other.record_type()).address(self.other))
+        return str(self.other.get_absolute_url())
 
 
 def pairs_of(record: Any) -> list[Pair]:

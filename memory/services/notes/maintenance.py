@@ -4,7 +4,7 @@ Data flow: `maintain(owner)` -> `prune_expired` -> the old volatile notes, in ba
 one sensitivity -> `merging.merge` of each (a model's text, or the texts one after the other) -> a
 line in Activity that counts both.
 
-Notes that a person pinned, edited or locked are left unchanged (decision 9).
+Notes that a person pinned, edited or locked are left unchanged.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ from memory.models.errors import InvalidValue, StaleWrite
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.models.remembered import OWNER_SCOPE, names_excluded, scope_excluding
 from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
-from memory.services.notes.checks import NoteChecks
-from memory.services.notes.saving import insert, lowest_trust, point_at
+from memory.services.notes.saving import NoteChecks, insert, lowest_trust, point_at
 
 LEAST, MOST = 2, 20  # notes in one manual merge
 _MOST_ASKED = 24_000  # characters of notes that a model is given to merge

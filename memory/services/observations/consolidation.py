@@ -120,18 +120,6 @@ def _category(text: str) -> str:
     return "insight" if _INSIGHT.search(text) else ""
 
 
-def consolidate(
-    owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor
-) -> ConsolidationResult:
-    """Store the observations from a session's transcript (R104). Fails as `keep_lines` does.
-
-    The person's messages have the trust of `by`, which limits that of the other side.
-    """
-    user = Trust.OWNER if by.is_person else Trust.AGENT
-    lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))
-    return keep_lines(owner, session_id, lines, by=by)
-
-
 def keep_lines(
     owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor
 ) -> ConsolidationResult:

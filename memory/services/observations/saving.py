@@ -22,7 +22,7 @@ from beacon_site.text.terms import query_terms
 from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.models.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM, Actor
 from memory.models.errors import InvalidValue, StaleWrite
-from memory.services.notes.checks import NoteChecks
+from memory.services.notes.saving import NoteChecks
 from memory.services.search import bm25
 from memory.services.search.bm25_sql import language_of
 
@@ -422,14 +422,6 @@ def _checked(line: Line, place: int) -> Line:
         step_name=step_name,
         step_type=step_type,
     )
-
-
-def checked_category(category: str) -> str:
-    """Return the category. Raises InvalidValue with the valid ones for an unknown one."""
-    checks = NoteChecks()
-    known = checks.choice("category", category, Observation.Category.values)
-    checks.raise_refused()
-    return known
 
 
 def checked_source(source: str) -> str:

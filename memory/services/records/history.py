@@ -18,9 +18,8 @@ from memory.models import Remembered, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.history import as_json
-from memory.models.remembered import Lock
+from memory.models.remembered import Lock, record_models
 from memory.services.records.kinds import kind_of
-from memory.services.records.kinds import models as record_models
 
 PAGE = 25
 # A page of large texts with changes on every line would be megabytes, so longer diffs are cut.

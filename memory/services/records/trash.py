@@ -47,13 +47,12 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.remembered import TRASH_DAYS, in_scopes
+from memory.models.remembered import TRASH_DAYS, in_scopes, record_models
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 from memory.services.records import kinds as trash_along
 from memory.services.records import traces
 from memory.services.records.kinds import kind_of
-from memory.services.records.kinds import models as record_models
 
 PAGE = 50
 WHO = ("you", "others")

@@ -19,8 +19,7 @@ from memory.services.files.saving import SaveResult, append_to, save_file
 from memory.services.files.texts import FileConflict
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
-from memory.services.notes.checks import NoteChecks, usual_stability
-from memory.services.notes.saving import chain
+from memory.services.notes.saving import NoteChecks, chain, usual_stability
 from memory.services.observations.saving import Line, checked, remember_lines
 
 # Values of `act` in a proposal's `after`, if it neither creates nor replaces a note.

@@ -27,7 +27,6 @@ from memory.models import (
     MemoryFile,
     Note,
     Observation,
-    Remembered,
     Revision,
     Section,
     Sensitivity,
@@ -477,16 +476,6 @@ def resolve_missing_sides(owner: User | None = None) -> int:
         rows = rows.of(owner)
     gone = rows.exclude(pk__in=Conflict.objects.standing().values("pk")).select_related("owner")
     return Conflict.resolve_automatically(gone[:1_000], by=MAINTENANCE)
-
-
-def record_of(conflict: Conflict, side: str) -> Remembered | None:
-    """Return the record of a side (`left` or `right`), also from the trash."""
-    model = MODELS.get(getattr(conflict, f"{side}_type"))
-    rows = model.objects.of(conflict.owner) if model else None
-    found: Remembered | None = (
-        rows.filter(pk=getattr(conflict, f"{side}_id")).first() if rows else None
-    )
-    return found
 
 
 # --- undo ---

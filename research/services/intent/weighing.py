@@ -9,7 +9,7 @@ word. The items come from outside and are data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.net.errors import ProviderError
-from beacon_site.providers.llm.base import Answer, Message
+from beacon_site.providers.llm.base import Message
 from beacon_site.text.cleaning import clean, for_prompt, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from memory.models import Topic
@@ -41,7 +41,6 @@ MOST_ITEMS = 60  # per model call; more calls follow one after the other
 MOST_EXAMPLES = 20  # the latest examples
 LONGEST_WHY = 300
 TOKENS_AN_ITEM = 60
-Ask = Callable[..., Answer | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,11 @@ def article_for_others(run: Run) -> dict[str, Any]:
     quiet or were withheld, warnings, costs, the author, and the owner's documents. The body is as it
     was written: a report template can add some of these.
     """
-    found = article(run, reader=report_sentences.STRANGER)
+    found = _with_lead(article(run, reader=report_sentences.STRANGER))
     if found["changed"].unasked and found["quiet_text"]:
         # The number of withheld changes is private.
         found["quiet_text"] = _("Nothing new to report.")
-    shown = ("report", "quiet_text", "body", "body_rest", "contents")
+    shown = ("report", "quiet_text", "lead", "body", "body_rest", "contents")
     return {name: found[name] for name in shown} | {
         "run": run,
         "listed": [row_for_others(row) for row in found["changed"].listed],
@@ -140,8 +140,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     It takes eight queries, one more for a deep run, one more if a reflection changed something, and
     two more if the topic watches parts of pages.
     """
-    found = article(run)
-    found |= _with_lead(found)
+    found = _with_lead(article(run))
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
     found_hits = list(run.hits.defer("snippet"))
     hits = _groups(found_hits, None if in_full else MOST_HITS)
@@ -176,18 +175,18 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
 
 
 def _with_lead(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the body without its first paragraph, which the page shows above the changes.
+    """Return the context with the body's first paragraph as `lead`, which pages show above the changes.
 
     A report written without a model begins with its first changes, so it has no such summary.
     """
     report, body = found["report"], found["body"]
     first, end, rest = body.partition("</p>")
     if not report.delta or report.places_changes or report.is_extractive:
-        return {"lead": ""}
+        return found | {"lead": ""}
     if not end or not re.match("<p[ >]", first):
-        return {"lead": ""}
+        return found | {"lead": ""}
     # Safe HTML was cut after a paragraph.
-    return {"lead": mark_safe(first + end), "body": mark_safe(rest.lstrip())}  # noqa: S308  (see above)  # nosec B308, B703
+    return found | {"lead": mark_safe(first + end), "body": mark_safe(rest.lstrip())}  # noqa: S308  (see above)  # nosec B308, B703
 
 
 def _follow_ups(steps: Iterable[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from itertools import islice, pairwise, takewhile
 from typing import Any
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from cron_descriptor import Options, get_description
 from cronsim import CronSimError
 from django.conf import settings
@@ -206,7 +207,7 @@ def longest_gap(schedule: Schedule, after: datetime) -> timedelta:
 
 
 def memory_lifetime(topic: Topic) -> timedelta:
-    """Return how long the topic's working memory is kept after a save (decision 1).
+    """Return how long the topic's working memory is kept after a save.
 
     This is BEACON_TOPIC_TTL_SECONDS or twice the schedule's longest gap, whichever is longer, even
     if paused. A topic that runs once per quarter must find its memory alive.
@@ -328,6 +329,8 @@ def start_due(at: datetime | None = None) -> list[Run]:
     for schedule in due.order_by("next_run_at")[:_AT_ONCE]:
         try:
             run = _take(schedule, at)
+        except SoftTimeLimitExceeded:
+            raise
         except Exception as exc:
             # One topic with broken rows must not block the others.
             logger.exception("schedule failed", topic=schedule.topic.slug)
