@@ -44,7 +44,7 @@ Content = Annotated[
 ]
 Tags = Annotated[
     list[Annotated[str, Field(max_length=LONGEST_TAG)]],
-    Field(max_length=MOST_TAGS, description="Tags that help to find it later."),
+    Field(max_length=MOST_TAGS, description="Tags that help you find it later."),
 ]
 Evidence = Annotated[
     list[str],
@@ -64,7 +64,7 @@ class NoteIn(Body):
     kind: WrittenKind = "log"
     tags: Tags = []
     stability: Stability | None = Field(
-        None, description="Default: stable. Set ttl_days for volatile, and omit it for permanent."
+        None, description="Default: stable. volatile requires ttl_days. permanent has none."
     )
     ttl_days: Days | None = None
     confidence: Confidence = 1.0
@@ -174,7 +174,7 @@ class NoteOut(BaseModel):
 
 
 class MergedOut(NoteOut):
-    """The summary note, what merged its text and, if no model was used, why."""
+    """The summary note, whether a model wrote it and, if not, the reason."""
 
     by_model: bool
     warning: str

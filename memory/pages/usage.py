@@ -116,7 +116,7 @@ def of_months(months: Sequence[Month], limits: User | None = None) -> list[dict[
     money, tokens = (limits.monthly_money, limits.monthly_tokens) if limits else (None, None)
     return [
         _months(
-            _("Money per month"),
+            _("Cost per month"),
             shown,
             by_first,
             _money,

@@ -68,7 +68,7 @@ class MoneyOut(BaseModel):
 
 
 class ForecastOut(Textless):
-    """The estimate of a run, and whether a scheduled one would fit within the monthly limit."""
+    """An estimate for a run, and whether a scheduled run would fit within the monthly limit."""
 
     depth: TopicSettings.Depth
     basis: str = Field(
@@ -76,12 +76,12 @@ class ForecastOut(Textless):
     )
     runs: int = Field(description="The number of runs it is based on.")
     tokens: RangeOut
-    money: MoneyOut | None = Field(description="Null: the model's price is unknown.")
+    money: MoneyOut | None = Field(description="Null if the model's price is unknown.")
     minutes: RangeOut
     searches: RangeOut
     has_model: bool
-    tokens_left: int | None = Field(description="This month. Null: no limit.")
-    money_left: str | None = Field(description="For this month, in USD. Null: no limit.")
+    tokens_left: int | None = Field(description="For this month. Null if there is no limit.")
+    money_left: str | None = Field(description="For this month, in USD. Null if there is no limit.")
     does_not_fit: str = Field(
         description="Why a scheduled run wouldn't fit within the limit. Empty if it would."
     )

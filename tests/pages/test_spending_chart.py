@@ -45,7 +45,7 @@ def test_only_the_last_twelve_months_are_drawn():
     money, _tokens = spending_chart.of_months(months)
 
     assert len(money["pillars"]) == spending_chart.MOST_MONTHS
-    assert money["words"] == "Money per month, March 2025 to February 2026"
+    assert money["words"] == "Cost per month, March 2025 to February 2026"
 
 
 def test_an_unknown_price_is_an_open_box_and_never_nothing():

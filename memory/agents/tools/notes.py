@@ -63,10 +63,10 @@ class RememberArguments(Arguments):
         description="log: an event; summary: the result of work; rule: an instruction to follow.",
     )
     tags: list[str] = Field(
-        [], max_length=MOST_TAGS, description="Tags that help to find it later."
+        [], max_length=MOST_TAGS, description="Tags that help you find it later."
     )
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
-        None, description="Default: stable. Set ttl_days for volatile, and omit it for permanent."
+        None, description="Default: stable. volatile requires ttl_days. permanent has none."
     )
     ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
     confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
@@ -107,7 +107,7 @@ class ConsolidateArguments(Arguments):
     session_id: str | None = Field(
         None,
         max_length=100,
-        description="Name of the conversation. Default: a name made from the transcript.",
+        description="Name of the conversation. Default: a name based on the transcript.",
     )
 
 

@@ -39,7 +39,7 @@ class TopicArguments(Arguments):
     topic: str = Field(
         min_length=1,
         max_length=500,
-        description="The topic, in plain language. If one with this title or slug exists, this "
+        description="The topic, in plain language. If a topic with this title or slug exists, this "
         "starts its next run, which reports what changed.",
     )
     objective: str = Field(
