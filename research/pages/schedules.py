@@ -84,16 +84,6 @@ class CostTotal:
         return words
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One topic on one day: its first run, and how many. Rechecks are separate entries."""
-
-    topic: Any
-    at: datetime
-    times: int = 1
-    is_recheck: bool = False
-
-
 @dataclass(slots=True)
 class Day:
     """One day of the grid. `is_other` marks days that only fill a week."""
@@ -101,10 +91,11 @@ class Day:
     day: date
     is_other: bool = False
     is_today: bool = False
-    entries: list[Entry] = field(default_factory=list)
+    # Each topic's first run and how many, with rechecks apart.
+    entries: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def shown(self) -> list[Entry]:
+    def shown(self) -> list[dict[str, Any]]:
         """Return the entries that fit into a cell."""
         return self.entries[:MOST_A_DAY]
 
@@ -264,13 +255,13 @@ def _weeks(
             if day not in by_day:
                 continue
             week, cell = by_day[day]
-            cell.entries.append(Entry(one.topic, moments[0], len(moments)))
+            cell.entries.append({"topic": one.topic, "at": moments[0], "times": len(moments)})
             for _moment in moments:
                 week.sum.add(forecasts[one.pk])
         _add_recheck(one, by_day, since, until)
     for week in weeks:
         for cell in week.days:
-            cell.entries.sort(key=lambda entry: (entry.at, entry.topic.title))
+            cell.entries.sort(key=lambda entry: (entry["at"], entry["topic"].title))
     return weeks
 
 
@@ -285,7 +276,8 @@ def _add_recheck(
         at = next_first(schedule, at)
     day = timezone.localtime(at).date()
     if at < until and day in by_day:
-        by_day[day][1].entries.append(Entry(schedule.topic, at, is_recheck=True))
+        entry = {"topic": schedule.topic, "at": at, "times": 1, "is_recheck": True}
+        by_day[day][1].entries.append(entry)
 
 
 # --- conflicts ---

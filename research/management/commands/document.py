@@ -311,8 +311,8 @@ def settings_page() -> str:
 def _variable_row(one: Variable) -> tuple[str, ...]:
     names = one.names.split()
     read = [READ[name] for name in names if name in READ]
-    takes = dict.fromkeys(each.takes for each in read) or {"text": None}
-    usual = dict.fromkeys(f"`{each.default}`" if each.default else "none" for each in read)
+    takes = dict.fromkeys(values for values, _default in read) or {"text": None}
+    usual = dict.fromkeys(f"`{default}`" if default else "none" for _values, default in read)
     return (
         ", ".join(f"`{name}`" for name in names),
         ", ".join(takes),
