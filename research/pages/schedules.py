@@ -117,21 +117,6 @@ class Week:
         return self.days[0].day
 
 
-@dataclass(slots=True)
-class Row:
-    """One schedule: its description, next run, and cost over 30 days."""
-
-    schedule: Schedule
-    words: str
-    forecast: Forecast
-    a_month: int
-
-    @property
-    def cost(self) -> str:
-        """Return the cost over 30 days."""
-        return self.forecast.times(self.a_month)
-
-
 # --- the month ---
 
 
@@ -176,10 +161,14 @@ def context(user: User, key: str) -> dict[str, Any]:
     slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
     weeks = _weeks(days, schedules, slots, forecasts, since, until)
     rows = [
-        Row(one, scheduling.in_words(one, seen_from=user.time_zone), forecasts[one.pk], number)
+        {
+            "schedule": one,
+            "words": scheduling.in_words(one, seen_from=user.time_zone),
+            "a_month": (number := scheduling.runs_a_month(one, now)),
+            "cost": forecasts[one.pk].times(number),  # over 30 days
+        }
         for one in schedules
         if one.preset != Schedule.Preset.NONE
-        for number in [scheduling.runs_a_month(one, now)]
     ]
     this_month = {pk: [slot for slot in some if slot < month_end] for pk, some in slots.items()}
     total = CostTotal()
@@ -201,8 +190,8 @@ def context(user: User, key: str) -> dict[str, Any]:
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
         "clashes": _clashes(running, this_month),
-        "rows": [row for row in rows if not row.schedule.paused],
-        "paused": [row for row in rows if row.schedule.paused],
+        "rows": [row for row in rows if not row["schedule"].paused],
+        "paused": [row for row in rows if row["schedule"].paused],
         "missed": _missed(user),
         "weekdays": names[turn:] + names[:turn],
     }

@@ -101,7 +101,9 @@ def metrics_page() -> str:
         ),
         ("`beacon_http_request_seconds`", _labels(SECONDS._labelnames), SECONDS._documentation),
     ]
-    rows += [(f"`beacon_{name}`", _labels(one.labels), one.told) for name, one in FIGURES.items()]
+    rows += [
+        (f"`beacon_{name}`", _labels(labels), told) for name, (told, *labels) in FIGURES.items()
+    ]
     return page(
         "Metrics",
         "The web server returns these metrics at `/metrics`, in Prometheus' text format. See [who can "
@@ -110,7 +112,7 @@ def metrics_page() -> str:
     )
 
 
-def _labels(names: tuple[str, ...]) -> str:
+def _labels(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

@@ -83,22 +83,13 @@ class Entry:
         return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The entries of one status."""
+def compare_facts(
+    topic: Topic, runs: Sequence[SavedRun], first: int, last: int
+) -> list[dict[str, Any]]:
+    """Return what happened to each fact from run `first` to the later run `last`, in 3 queries.
 
-    kind: str
-    label: Any
-    entries: list[Entry]
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether both runs knew the same text, or neither knew it."""
-        return self.kind in FOLDED
-
-
-def compare_facts(topic: Topic, runs: Sequence[SavedRun], first: int, last: int) -> list[Group]:
-    """Return what happened to each fact from run `first` to the later run `last`, in 3 queries."""
+    A group is folded if both runs knew the same text, or neither knew it.
+    """
     lives = lives_of(topic, runs, first=first, last=last)
     items = DeltaItem.objects.filter(
         run__topic=topic, run__number__gt=first, run__number__lte=last
@@ -109,7 +100,7 @@ def compare_facts(topic: Topic, runs: Sequence[SavedRun], first: int, last: int)
     )
     entries = found.entries()
     return [
-        Group(kind, label, of_kind)
+        {"kind": kind, "label": label, "entries": of_kind, "is_folded": kind in FOLDED}
         for kind, label in KINDS.items()
         if (of_kind := [entry for entry in entries if entry.kind == kind])
     ]
@@ -562,7 +553,7 @@ def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
     if asked.view == "facts":
         first, last = sorted(numbers.values())
         groups = compare_facts(topic, choices, first, last)
-        is_alike = bool(groups) and all(group.kind in ALIKE for group in groups)
+        is_alike = bool(groups) and all(group["kind"] in ALIKE for group in groups)
         return shown | {"groups": groups, "is_alike": is_alike}
     reports = Report.objects.filter(run__in=(older.pk, newer.pk)).select_related("run")
     by_run = {report.run_id: report for report in reports}
