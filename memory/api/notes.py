@@ -372,11 +372,11 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
         _check_agents_merge(caller, merge.ids)
         if held := _held_merge(caller, merge.ids):
             return Status(202, held)
-    merged = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
-    note = _note(caller, merged.note.pk)
+    merged, text = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
+    note = _note(caller, merged.pk)
     located(response, f"/notes/{note.pk}")
     tagged(response, note)
-    return Status(201, MergedOut.of(note, by_model=merged.is_by_model, warning=merged.warning))
+    return Status(201, MergedOut.of(note, by_model=text.is_by_model, warning=text.warning))
 
 
 def _held_merge(caller: Caller, ids: list[str]) -> Held | None:

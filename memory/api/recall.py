@@ -441,7 +441,7 @@ class AboutOut(BaseModel):
             "name": found.group.name,
             "aliases": list(found.group.names[1:]),
             "months": [MonthOut(month=month, records=n) for month, n in found.months],
-            "beside": [BesideOut(name=one.name, records=one.records) for one in found.beside],
+            "beside": [BesideOut(name=name, records=n) for name, _key, n in found.beside],
             "items": [MentionOut.of(one) for one in found.mentions],
             "next": closed(found.next, _ABOUT_LIST),
         }

@@ -99,7 +99,7 @@ class AddDocumentForm(AsksAboutSecrets):
         help_text=gettext_lazy("Markdown or plain text."),
     )
     url = CleanTextField(
-        label=gettext_lazy("Web page"),
+        label=gettext_lazy("URL"),
         required=False,
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),

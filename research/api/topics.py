@@ -416,8 +416,10 @@ def treat_source(
         trust = caller.write_trust
         starting.check_review(caller.owner, [rule.place], by=caller.by, trust=trust)
     scope = ALL if rule.everywhere else TOPIC
-    changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)
-    return SourceRuleOut(place=changed.place, act=rule.act, before=changed.before)  # type: ignore[arg-type]
+    place, before = source_rules.set_rule(
+        topic, rule.place, rule.act, scope=scope, by=request.auth.by
+    )
+    return SourceRuleOut(place=place, act=rule.act, before=before)  # type: ignore[arg-type]
 
 
 # --- topics from JSON, validated by the form that people use ---

@@ -24,7 +24,6 @@ from memory.models.errors import InvalidValue, NoSuchKey
 from memory.services import scratchpad
 from memory.services.notes.saving import NoteChecks
 from memory.services.observations.consolidation import (
-    ConsolidationResult,
     Turn,
     keep_lines,
     lines_in,
@@ -34,6 +33,7 @@ from memory.services.observations.consolidation import (
 from memory.services.observations.saving import (
     EXPLICIT,
     Line,
+    Remembered,
     batch,
     checked,
     checked_source,
@@ -406,9 +406,7 @@ def _any_case(text: str) -> str:
 # --- the services ---
 
 
-def consolidate(
-    owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor
-) -> ConsolidationResult:
+def consolidate(owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor) -> Remembered:
     """Store the observations from a transcript, whose person's messages have the trust of `by`."""
     user = Trust.OWNER if by.is_person else Trust.AGENT
     lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))

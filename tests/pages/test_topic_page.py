@@ -352,7 +352,7 @@ def test_lapsed_memory_says_so_and_when(browser: Client, topic: Topic):
     make_run(topic)
     Topic.objects.filter(pk=topic.pk).update(expires_at=timezone.now() - timedelta(days=2))
 
-    body = body_of(browser, HOME + "facts/")
+    body = body_of(browser, HOME + "memory/")
 
     assert "Expired on" in body
     assert "Restore memory" in body

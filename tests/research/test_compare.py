@@ -315,9 +315,9 @@ def test_sources_are_told_by_address_though_their_numbers_differ(topic: Topic):
     found = compare.compare_sources(topic, old, new)
 
     (both,) = found["both"]
-    assert (both.title, both.old, both.new) == ("Both", 1, 7)
-    assert [one.title for one in found["only_old"]] == ["Old"]
-    assert [one.title for one in found["only_new"]] == ["New"]
+    assert (both["title"], both["old"], both["new"]) == ("Both", 1, 7)
+    assert [one["title"] for one in found["only_old"]] == ["Old"]
+    assert [one["title"] for one in found["only_new"]] == ["New"]
 
 
 def test_settings_that_differed_are_told_in_words(topic: Topic):

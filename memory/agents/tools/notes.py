@@ -344,7 +344,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     left = keep_lines(context.owner, session_id, lines, by=context.by)
     if left.problem:
         return refused("refused", left.problem)
-    return _stored(Remembered(left.observations, left.new), left.new)
+    return _stored(left, left.new)
 
 
 def _check_session(context: ToolContext, session_id: str) -> None:

@@ -404,7 +404,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
         "aliases": list(found.group.names[1:]),
         "total": found.total,
         "counts": found.counts,
-        "beside": [{"name": one.name, "records": one.records} for one in found.beside],
+        "beside": [{"name": name, "records": n} for name, _key, n in found.beside],
         "items": [_mention_data(one, found) for one in mentions],
         "records": [named(one.record) for one in mentions],
     }
@@ -424,7 +424,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
     parts += ["\n".join(own)] if own else []
     parts += [as_data("\n".join(outside))] if outside else []
     if found.beside:
-        beside = ", ".join(f"{one.name} ({one.records})" for one in found.beside)
+        beside = ", ".join(f"{name} ({n})" for name, _key, n in found.beside)
         parts += [_("Names in the same records:"), as_data(beside)]
     return ToolResult("\n\n".join(parts), data=data)
 

@@ -94,61 +94,39 @@ def standing(owner: User, path: str) -> MemoryFile:
     return file
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """The size of a text, and the other sizes in the same budget.
+def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> dict[str, Any]:
+    """Return the size of `text` in `file`'s place; for a refused save, the size it would have had.
 
     `added` bytes come from the save itself: a summary line, or what others wrote since.
     """
-
-    size: int
-    added: int
-    others: int
-    stored: int
-    budget: Budget
-
-    @property
-    def change(self) -> int:
-        """Return by how many bytes the file would grow."""
-        return self.size - self.stored
-
-    @property
-    def over(self) -> int:
-        """Return how many bytes are too many."""
-        return max(0, self.budget.used - self.budget.most)
-
-
-def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> Meter:
-    """Return the size of `text` in `file`'s place; for a refused save, the size it would have had."""
     typed, others = size_of(cleaned(text).text), 0
     if is_fact(file.path):
         rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
         others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
     most = MOST_FACTS if is_fact(file.path) else MOST_EPISODES
     size = typed if refused is None else refused.have - others
-    return Meter(size, size - typed, others, file.size, Budget(size + others, most))
+    return {
+        "size": size,
+        "added": size - typed,
+        "others": others,  # in the same budget
+        "stored": file.size,
+        "change": size - file.size,
+        "over": max(0, size + others - most),
+        "budget": Budget(size + others, most),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """A preview of a text, with its problems and its diff."""
-
-    sections: list[SafeString]
-    problems: tuple[str, ...]
-    rows: list[text_diff.Row]
-    rows_left: int
-
-
-def preview_of(file: MemoryFile, text: str) -> Preview:
+def preview_of(file: MemoryFile, text: str) -> dict[str, Any]:
+    """Return the text's sections as HTML, its problems, and its diff."""
     text = cleaned(text).text
     problems = (p for one in entries_of(text) for p in one.problems) if month_of(file.path) else ()
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
-    return Preview(
-        [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
-        tuple(problems)[:10],
-        rows[:MOST_ROWS],
-        len(rows[MOST_ROWS:]),
-    )
+    return {
+        "sections": [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
+        "problems": list(problems)[:10],
+        "rows": rows[:MOST_ROWS],
+        "rows_left": len(rows[MOST_ROWS:]),
+    }
 
 
 def _merge_screen(
@@ -244,24 +222,11 @@ class Row:
         return min(len(self.heading), 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A page of a file's sections; `later` is the start of the next page, 0 if there is none."""
+def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
+    """Return a page of the file's sections with a heading, each path of headings once.
 
-    rows: list[Row]
-    count: int
-    locked: int
-    begin: int
-
-    @property
-    def later(self) -> int:
-        """Return the start of the next page, 0 if this is the last."""
-        end = self.begin + len(self.rows)
-        return end if end < self.count else 0
-
-
-def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> Rows:
-    """Return the file's sections with a heading, each path of headings once."""
+    `later` is the start of the next page, 0 if this is the last.
+    """
     locked = {tuple(path) for path in file.section_locks}
     found: dict[Heading, Row] = {}
     for one in sections_of(file.content):
@@ -276,7 +241,14 @@ def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> Rows:
             )
     rows = list(found.values())
     begin = begin if begin < len(rows) else 0
-    return Rows(rows[begin : begin + PAGE], len(rows), len(locked), begin)
+    end = begin + PAGE
+    return {
+        "rows": rows[begin:end],
+        "count": len(rows),
+        "locked": len(locked),
+        "begin": begin,
+        "later": end if end < len(rows) else 0,
+    }
 
 
 def _above(heading: Sequence[str], locked: set[Heading]) -> str:

@@ -166,38 +166,25 @@ class CompareParams:
         return "side" if self.is_side_by_side else "words" if self.is_by_words else "lines"
 
 
-Columns = list[tuple[text_diff.Row | None, text_diff.Row | None]]
+def compare(file: MemoryFile, asked: CompareParams) -> dict[str, Any]:
+    """Compare two versions; unchanged lines are folded unless all are requested.
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two versions of a file's text: the rows of the diff, and the author and reason of the newer one."""
-
-    asked: CompareParams
-    rows: list[text_diff.Row]
-    columns: Columns
-    rows_left: int
-    lines: int
-    bytes: int
-    last: Change | None
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether both versions have the same text."""
-        return self.lines == 0
-
-
-def compare(file: MemoryFile, asked: CompareParams) -> Comparison:
-    """Compare two versions; unchanged lines are folded unless all are requested."""
+    `last` is the change that made the newer one, and `lines` is how many differ.
+    """
     before, after = (content_at(file, one) or "" for one in (asked.older, asked.newer))
     rows = text_diff.diff(before, after)
     lines = sum(row.kind != "same" for row in rows)
     rows = rows if asked.is_whole else text_diff.folded(rows)
     left = max(0, len(rows) - MOST_ROWS)
     rows = rows[:MOST_ROWS]
-    columns = text_diff.sided(rows) if asked.is_side_by_side else []
-    size = len(after.encode()) - len(before.encode())
-    return Comparison(asked, rows, columns, left, lines, size, _maker(file, asked.newer))
+    return {
+        "rows": rows,
+        "rows_left": left,
+        "columns": text_diff.sided(rows) if asked.is_side_by_side else [],
+        "lines": lines,
+        "bytes": len(after.encode()) - len(before.encode()),
+        "last": _maker(file, asked.newer),
+    }
 
 
 def _maker(file: MemoryFile, version: int) -> Change | None:

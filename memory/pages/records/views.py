@@ -94,7 +94,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
         context |= {"content": proposal.content, "proposal": proposal}
     elif posted:
         try:
-            made = merging.merge(
+            made, _proposal = merging.merge(
                 request.user,
                 ids,
                 by=request.actor,
@@ -106,7 +106,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             context["problem"] = str(exc)
         else:
-            return _merged(request, made.note, len(notes))
+            return _merged(request, made, len(notes))
     template = "memory/_notes_merge.html" if request.htmx else "memory/notes_merge.html"
     return render(request, template, context)
 
@@ -161,18 +161,18 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
 @vary_on_headers("HX-Request", "HX-Target")
 def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     """Show a record as a page, or as the panel beside a list."""
-    page = record_page.page_of(_record(request, type, pk))
+    found = _record(request, type, pk)
     asked = request.GET.get("panel") == "1" or request.htmx.target in PANELS
     in_panel = bool(request.htmx) and asked
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
     context = {
-        "page": page,
-        "record": page.record,
+        "page": record_page.page_of(found),
+        "record": found,
         "in_panel": in_panel,
         "here": record_page.list_of(request),
     }
-    if not in_panel and page.record.trashed_at is None:
-        context["names"] = names_of(page.record)
+    if not in_panel and found.trashed_at is None:
+        context["names"] = names_of(found)
     return render(request, template, context)
 
 

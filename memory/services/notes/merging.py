@@ -43,15 +43,6 @@ class Proposal:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """The summary note, the author of its text, and any problem."""
-
-    note: Note
-    is_by_model: bool = False
-    warning: str = ""
-
-
 def merge(
     owner: User,
     ids: Iterable[Any],
@@ -62,8 +53,10 @@ def merge(
     why: str = "",
     at: datetime | None = None,
     trust: str = Trust.OWNER,
-) -> Merged:
+) -> tuple[Note, Proposal]:
     """Merge at least two active notes into one summary note, which supersedes them (R198).
+
+    Return the note, and the proposal that its text is from.
 
     It has the strictest sensitivity and lock, the union of tags and evidence, and the lowest trust
     and confidence. It is stable, so it stays until deleted (R199). `trust` limits the summary's
@@ -97,7 +90,7 @@ def merge(
         for note in notes:
             point_at(note, merged, by=by, why=why or _("merged"), source=str(by))
         insert(merged, by=by)
-    return Merged(merged, proposal.is_by_model, proposal.warning)
+    return merged, proposal
 
 
 def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:

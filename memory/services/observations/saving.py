@@ -137,10 +137,14 @@ _REPEATED = ("run:", "session:")
 
 @dataclass(slots=True)
 class Remembered:
-    """The result for a batch: an observation per line, in order, and which of them are new."""
+    """The result for a batch: an observation per line, in order, and which of them are new.
+
+    `problem` says why a session's observations couldn't be stored.
+    """
 
     observations: list[Observation] = field(default_factory=list)
     new: list[Observation] = field(default_factory=list)
+    problem: str = ""
 
 
 def remember_lines(

@@ -282,7 +282,7 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
 def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyResult:
     versions = _merged_versions(wanted)
     try:
-        merged = merging.merge(
+        merged, _proposal = merging.merge(
             proposal.owner,
             versions,
             by=by,
@@ -295,7 +295,7 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyRes
             "One of these notes changed after the merge was proposed. Nothing was merged. Reject the proposal, or merge the notes yourself."
         )
         raise InvalidValue(problem) from exc
-    return ApplyResult(merged.note, others=tuple(merged.note.supersedes.all()))
+    return ApplyResult(merged, others=tuple(merged.supersedes.all()))
 
 
 def _trash(proposal: Proposal, by: Actor) -> ApplyResult:

@@ -375,12 +375,12 @@ def _merge(act: _Resolution) -> list[Any]:
         problem = _("Enter the text of the merged record.")
         raise InvalidValue(problem, errors={"text": [problem]})
     if isinstance(left, Note) and isinstance(right, Note):
-        merged = merging.merge(
+        merged, _proposal = merging.merge(
             act.row.owner, [left.pk, right.pk], by=act.by, content=act.text,
             versions={side.pk: side.version for side in act.sides},
             why=_("merged to resolve a conflict"),
         )  # fmt: skip
-        return [merged.note.pk, left.pk, right.pk]
+        return [merged.pk, left.pk, right.pk]
     why = _("merged to resolve a conflict")
     if isinstance(right, TopicFact):  # not marked as wrong, since the merged text replaces it
         right.change(why=why, **act.told, **_RETIRED)

@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
@@ -330,43 +329,32 @@ _TOLD = (*TopicSettings.ASKED, *TopicSettings.LIMITS)
 _UNSET = gettext_lazy("not set")
 
 
-@dataclass(frozen=True, slots=True)
-class CitedSource:
-    """One source with its citation numbers in the two reports (0: not cited)."""
-
-    title: str
-    domain: str
-    link: Link
-    published_at: date | None
-    old: int
-    new: int
-
-
 def compare_sources(topic: Topic, old: Report, new: Report) -> dict[str, Any]:
     """Return the sources of either report and of both, and the settings that differ."""
     cited = _cited(old, new)
     return {
-        "only_old": [one for one in cited if not one.new],
-        "only_new": [one for one in cited if not one.old],
-        "both": [one for one in cited if one.old and one.new],
+        "only_old": [one for one in cited if not one["new"]],
+        "only_new": [one for one in cited if not one["old"]],
+        "both": [one for one in cited if one["old"] and one["new"]],
         "settings": _settings(topic, old, new),
     }
 
 
-def _cited(old: Report, new: Report) -> list[CitedSource]:
+def _cited(old: Report, new: Report) -> list[dict[str, Any]]:
+    """Return each source with its citation numbers in the two reports (0: not cited)."""
     sides = [{_key(stored): stored for stored in report.sources} for report in (old, new)]
     found = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         stored = sides[1].get(key) or sides[0][key]
         found.append(
-            CitedSource(
-                title=stored.get("title") or stored.get("link", ""),
-                domain=stored.get("domain", ""),
-                link=link_of(stored.get("link", "")),
-                published_at=parse_date(stored.get("published_at") or ""),
-                old=sides[0].get(key, {}).get("n", 0),
-                new=sides[1].get(key, {}).get("n", 0),
-            )
+            {
+                "title": stored.get("title") or stored.get("link", ""),
+                "domain": stored.get("domain", ""),
+                "link": link_of(stored.get("link", "")),
+                "published_at": parse_date(stored.get("published_at") or ""),
+                "old": sides[0].get(key, {}).get("n", 0),
+                "new": sides[1].get(key, {}).get("n", 0),
+            }
         )
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise, takewhile
 from typing import Any
@@ -45,17 +44,8 @@ def missed_in_words(count: int) -> str:
     ) % {"count": count}
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A recent problem with a topic's schedule: a skipped, late or unreadable run."""
-
-    at: datetime
-    words: str
-    is_warning: bool
-
-
-def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
-    """Return a schedule's last problem from the value that `lately` added to its topic, if any."""
+def last_notice(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a schedule's last problem, a skipped, late or unreadable run, from the value that `lately` added to its topic, if any."""
     if told is None:
         return None
     line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=told["detail"])
@@ -65,7 +55,7 @@ def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
         words = _("A scheduled run was skipped: %(why)s") % {"why": words}
     elif line.kind == UNREADABLE:
         words = _("The schedule can’t be read: %(why)s") % {"why": words}
-    return Notice(line.created, words, line.is_warning)
+    return {"at": line.created, "words": words, "is_warning": line.is_warning}
 
 
 def lately(topic: Any) -> Any:
