@@ -688,7 +688,9 @@ MEMORY_KINDS = [
         own_alone=True,
         problem=rating_problem,
     ),
-    Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
+    Kind(
+        "uses", gettext_lazy("uses of records in prompts"), memory.Use, key=("record_id", "place")
+    ),
     Kind(
         "model-calls",
         gettext_lazy("model calls"),
