@@ -35,7 +35,7 @@ _COMMENT = re.compile(
 _ATX = re.compile(r"[ \t]{0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
 _LEGAL = re.compile(
-    r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
+    r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s(?:[ADLR]\.?\s?)?\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
     r"(?:[\s.:(—–-].{0,160})?$"
 )
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")

@@ -150,7 +150,7 @@ _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _DIGITS = re.compile(r"\d+")
 _PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
-_NAME = re.compile(r"\W*((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)")
+_NAME = re.compile(r"\W*(?!(?:The|Die|Der|Das|Les?|La|Los|Las|El)\b)((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
     r"(?:releases?|versions?|items?|data|list|entries|overview|table|products?|results?|summary)$",
