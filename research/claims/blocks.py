@@ -40,6 +40,7 @@ _LEGAL = re.compile(
 )
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
+_ASCIIDOC_EDGE = re.compile(r"[ \t]*\|={3,}[ \t]*$")
 _DELIMITER = re.compile(r"[\s|:+=-]*[-=][\s|:+=-]*$")
 _SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
@@ -54,7 +55,8 @@ _LEAD = re.compile(
 )
 _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
-_IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
+_IMAGE = re.compile(r"!\[([^\]]{0,300})\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
+_CROSS_REFERENCE = re.compile(r"<<[^<>,]{1,200}(?:,([^<>]{1,200}))?>>")  # of AsciiDoc
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _RST_LINK = re.compile(
     r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
@@ -221,11 +223,13 @@ def plain_words(text: str) -> str:
     if "{" in text:
         text = _ATTRIBUTES.sub(" ", text)
     if "![" in text:
-        text = _IMAGE.sub(" ", text)
+        text = _IMAGE.sub(_badge, text)
     if "`" in text:
         text = _RST_LINK.sub(lambda found: found[1] or found[2], text)
     if "[" in text:
         text = _REFERENCE.sub(r"\1", text)
+    if "<<" in text:
+        text = _CROSS_REFERENCE.sub(r"\1", text)
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
@@ -236,6 +240,11 @@ def plain_words(text: str) -> str:
         text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
     return _BARE_LINK.sub(r"\1", text) if "[" in text else text
+
+
+def _badge(image: re.Match[str]) -> str:
+    """Return the text of an image that only shows a state, such as "deprecated"."""
+    return f" {image[1]} " if values.states(image[1]) == [image[1].casefold()] else " "
 
 
 _MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
@@ -301,6 +310,8 @@ def _read_any_table(reader: _Reader, lines: list[str], place: int) -> int:
         return _read_ruled_table(reader, lines, place)
     if line.lstrip().startswith("{|"):
         return _read_wiki_table(reader, lines, place)
+    if _ASCIIDOC_EDGE.match(line):
+        return _read_asciidoc_table(reader, lines, place)
     return _read_table(reader, lines, place) if _is_row(lines, place) else 0
 
 
@@ -601,6 +612,30 @@ def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
             raw.append(line)
     _add_rows(reader, head, rows)
     return place
+
+
+def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
+    """Read a table between two `|===`. Its head is a first line with an empty one below it."""
+    end = place + 1
+    while end < len(lines) and not _ASCIIDOC_EDGE.match(lines[end]):
+        end += 1
+    rows: list[tuple[list[str], str]] = []
+    head: list[str] = []
+    for number in range(place + 1, end):
+        line = lines[number].strip()
+        if not line:
+            if len(rows) == 1 and not head:
+                head = rows.pop()[0]
+        elif not line.startswith("|"):  # the rest of the last cell
+            if rows:
+                cells, quote = rows[-1]
+                rows[-1] = [*cells[:-1], f"{cells[-1]} {line}"], f"{quote} {line}"
+        elif rows and len(rows[-1][0]) < len(head):  # each cell has a line of its own
+            rows[-1] = [*rows[-1][0], *_cells(line)], f"{rows[-1][1]} {line}"
+        else:
+            rows.append((_cells(line), line))
+    _add_rows(reader, head, rows)
+    return min(end + 1, len(lines))
 
 
 def _wiki_cell(cell: str) -> str:

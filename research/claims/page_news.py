@@ -86,6 +86,7 @@ SAME_SUBJECTS = 0.8  # share of a table's subjects that another one has if it is
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
 FEW_NAMES, MOST_NAMES = 3, 0.7  # names in a list of people, and their share of its parts
+LONGEST_COLUMN = 6  # words of a column's name
 LONGEST_TITLE = 4  # words of the heading of a list of people
 LONGEST_LEAD = 300  # characters of what a new part begins with
 
@@ -133,7 +134,9 @@ _FOLLOWING = re.compile(
     r"|(?:包括|包含|提供|提交|满足|符合)以下|如下",
     re.IGNORECASE,
 )
-_ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
+_ENUMERATION = re.compile(
+    r"[,;、](?:\s+(?:and|or|und|oder|et|ou|y|o)(?=\s))?(?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s"
+)
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 # "article 4, letter A", "§ 3 Abs. 2", "inciso E": where another rule is found.
@@ -150,7 +153,9 @@ _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _DIGITS = re.compile(r"\d+")
 _PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
-_NAME = re.compile(r"\W*(?!(?:The|Die|Der|Das|Les?|La|Los|Las|El)\b)((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)")
+_NAME = re.compile(
+    r"\W*(?!(?:The|Die|Der|Das|Les?|La|Los|Las|El)\b)((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)"
+)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
     r"(?:releases?|versions?|items?|data|list|entries|overview|table|products?|results?|summary)$",
@@ -177,6 +182,7 @@ class PageChange:
     order: int = 0
     is_typed: bool = False
     subject: str = ""
+    name: str = ""  # says more than a subject that is only a number
     path: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
     kind: str = ROW
@@ -288,8 +294,15 @@ def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[
 def _is_worth_saying(entry: Entry, name: str, value: str) -> bool:
     if values.kind_of(value) in (values.NONE, values.LINK):
         return False
-    is_aside = name and (_TECHNICAL.search(name) or _PEOPLE.search(name) or _APPENDIX.search(name))
-    return not is_aside or len(entry.fields) <= 2
+    return not (name and _is_aside_column(name)) or len(entry.fields) <= 2
+
+
+def _is_aside_column(name: str) -> bool:
+    """Whether a column has links, people or what describes the page. A sentence is no such name."""
+    patterns = (_TECHNICAL, _PEOPLE, _APPENDIX)
+    return len(name.split()) <= LONGEST_COLUMN and any(
+        each.search(attribute(name)) for each in patterns
+    )
 
 
 def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
@@ -479,8 +492,18 @@ def _changed(
     return PageChange(
         CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, frame=told if new.kind == ROW else "", told=_line(subject, [told]),
+        subject=subject, name=_name_of(new, loud), frame=told if new.kind == ROW else "",
+        told=_line(subject, [told]),
     )  # fmt: skip
+
+
+def _name_of(row: Entry, cells: Sequence[tuple[str, str, str]]) -> str:
+    """Return the text of a row that names it better than its number, if that didn't change."""
+    if any(map(str.isalpha, row.subject)) or not row.fields:
+        return ""
+    name, said = row.fields[0]
+    is_text = values.kind_of(said) in (values.STATUS, values.TEXT) and len(said.split()) > 1
+    return shorten(said, LONGEST_CHOICE) if is_text and name not in {c[0] for c in cells} else ""
 
 
 def _row_before_and_after(
@@ -663,9 +686,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     replaced in the lists and texts of many fields is news once.
     """
     name, before, after = cell
-    if name and (
-        _TECHNICAL.search(attribute(name)) or _PEOPLE.search(name) or _APPENDIX.search(name)
-    ):
+    if name and _is_aside_column(name):
         return 0.2
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if kinds <= {values.LINK}:
@@ -675,6 +696,9 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 1.0
     if said.have_replaced(before, after):
         return 0.3
+    is_short = len(before) + len(after) <= 2 * LONGEST_CHOICE
+    if is_short and values.states(before) != values.states(after):
+        return 0.9
     if kinds <= {values.STATUS} or name in said.choices:
         return 0.9
     old, new = before.split("; "), after.split("; ")
@@ -696,13 +720,13 @@ def _is_another_choice(before: str, after: str) -> bool:
 
     A word more beside the same number doesn't count, unless it's one more alternative.
     """
+    parts = [set(map(match_key, _ENUMERATION.split(text))) for text in (before, after)]
+    if parts[0] < parts[1] or (parts[1] < parts[0] and parts[1]):
+        return max(len(part) for part in parts[0] | parts[1]) <= LONGEST_CHOICE
     old, new = _long_words(before), _long_words(after)
     if max(len(before), len(after)) > LONGEST_CHOICE or old == new:
         return False
-    if old - new or not _is_told_otherwise(before, after):
-        return True
-    parts = [set(map(match_key, _ENUMERATION.split(text))) for text in (before, after)]
-    return parts[0] < parts[1]
+    return bool(old - new) or not _is_told_otherwise(before, after)
 
 
 def _is_told_otherwise(before: str, after: str) -> bool:
@@ -1174,9 +1198,12 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     lead = _begun_paragraph(entries)
     space = "" if is_wide_text(first.text) else " "
     text = space.join(one.text for one in lead)
+    below = entries[len(lead) :]
     if text.endswith(":"):  # it only introduces what is below it
-        text = f"{text} {'; '.join(entry.text for entry in entries[len(lead) : len(lead) + 5])}"
-    text = shorten(text.rstrip(": "), LONGEST_LEAD)
+        text = f"{text} {'; '.join(entry.text for entry in below[:MOST_IN_SECTION])}"
+    elif first.kind == ITEM:
+        text = "; ".join([text, *(entry.text for entry in below if entry.kind == ITEM)])
+    text = shorten(text.rstrip(": "), LONGEST)
     sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
@@ -1282,7 +1309,8 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
     first = members[0]
     above, comma, _name = first.subject.rpartition(", ")
     subjects = ", ".join(
-        [first.subject, *(m.subject.removeprefix(above + comma) for m in members[1:])]
+        f"{one.subject.removeprefix(above + comma if number else '')} {one.name}".strip()
+        for number, one in enumerate(members)
     )
     return replace(
         first, sentence=subjects + first.sentence.removeprefix(first.subject),
