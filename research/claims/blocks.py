@@ -41,12 +41,14 @@ _LEGAL = re.compile(
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
 _ASCIIDOC_EDGE = re.compile(r"[ \t]*\|={3,}[ \t]*$")
+# `|`, or with what a cell spans and how it is set: `.2+|`, `a|`.
+_ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:\d*(?:\.(\d{1,2}))?[+*])?[<^>]?[a-z]?|(?<!\\))\|")
 _DELIMITER = re.compile(r"[\s|:+=-]*[-=][\s|:+=-]*$")
 _SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
 _FIELD = re.compile(r"[ \t]*:([\w][\w \-]{0,40}):[ \t]+(\S.*)$")
 _DIRECTIVE = re.compile(
-    r"[ \t]*\.\.(?:\s|$)|\[?!\[|[ \t]*\[\^?[^\]]{1,60}\]:\s|[ \t]*</?[a-zA-Z!][^>]*>\s*$"
+    r"[ \t]*\.\.(?:\s|$)|\[?!\[|\[(?:cols|options|%|\[)[^\]]*\]{1,2}\s*$|[ \t]*\[\^?[^\]]{1,60}\]:\s|[ \t]*</?[a-zA-Z!][^>]*>\s*$"
 )
 _PAIR = re.compile(r"(\*\*|__)?([^:：|*_<>\n]{1,80}?)\1?[ \t]*[:：](?!//)(?:\*\*|__)?[ \t]+(\S.*)$")
 _DASHED = re.compile(r"(.{1,90}?)\s+[-–—]{1,2}\s+(\S.*)$")
@@ -378,7 +380,7 @@ def _starts(lines: list[str], place: int) -> bool:
     """Whether a line begins a new block."""
     line = lines[place]
     return bool(
-        _ITEM.match(line) or _ATX.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
+        _ITEM.match(line) or _ATX.match(line) or _ASCIIDOC_EDGE.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
         or _is_row(lines, place)
         or _is_underlined(lines, place) or _UNDERLINE.match(line) or _DIRECTIVE.match(line)
     )  # fmt: skip
@@ -615,27 +617,53 @@ def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
 
 
 def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
-    """Read a table between two `|===`. Its head is a first line with an empty one below it."""
+    """Read a table between two `|===`. Its rows are as long as its first line, and cells can span rows.
+
+    The first line is its head if `header` is among its options or an empty line follows.
+    """
     end = place + 1
     while end < len(lines) and not _ASCIIDOC_EDGE.match(lines[end]):
         end += 1
-    rows: list[tuple[list[str], str]] = []
-    head: list[str] = []
-    for number in range(place + 1, end):
-        line = lines[number].strip()
+    cells: list[tuple[int, str, str]] = []  # the rows that each spans, its text and its line
+    columns, has_head = 0, "header" in lines[place - 1] if place else False
+    for line in map(str.strip, lines[place + 1 : end]):
+        columns = columns or len(cells)
+        found = list(_ASCIIDOC_CELL.finditer(line))
         if not line:
-            if len(rows) == 1 and not head:
-                head = rows.pop()[0]
-        elif not line.startswith("|"):  # the rest of the last cell
-            if rows:
-                cells, quote = rows[-1]
-                rows[-1] = [*cells[:-1], f"{cells[-1]} {line}"], f"{quote} {line}"
-        elif rows and len(rows[-1][0]) < len(head):  # each cell has a line of its own
-            rows[-1] = [*rows[-1][0], *_cells(line)], f"{rows[-1][1]} {line}"
+            has_head = has_head or len(cells) == columns > 0
+        elif not found or found[0].start():  # the rest of the last cell
+            if cells:
+                span, text, quote = cells[-1]
+                cells[-1] = span, f"{text} {line}", f"{quote} {line}"
         else:
-            rows.append((_cells(line), line))
-    _add_rows(reader, head, rows)
+            ends = [*(each.start() for each in found[1:]), len(line)]
+            cells += [
+                (int(each[1] or 1), line[each.end() : until].strip(), line)
+                for each, until in zip(found, ends, strict=True)
+            ]
+    rows = _spanned(cells, columns or len(cells))
+    _add_rows(reader, rows.pop(0)[0] if has_head and len(rows) > 1 else [], rows)
     return min(end + 1, len(lines))
+
+
+def _spanned(cells: Sequence[tuple[int, str, str]], columns: int) -> list[tuple[list[str], str]]:
+    """Return cells as rows with their lines. A cell that spans several rows is repeated."""
+    rows: list[tuple[list[str], str]] = []
+    above: dict[int, tuple[int, str]] = {}
+    waiting = iter(cells)
+    while True:
+        row: list[str] = []
+        quotes: dict[str, None] = {}
+        for column in range(columns):
+            span, text = above.get(column, (0, ""))
+            if not span:
+                span, text, line = next(waiting, (0, "", ""))
+                quotes[line] = None
+            above[column] = max(span - 1, 0), text
+            row.append(text)
+        if not any(quotes):
+            return rows
+        rows.append((row, " ".join(filter(None, quotes))))
 
 
 def _wiki_cell(cell: str) -> str:
