@@ -106,8 +106,8 @@ _APPENDIX = re.compile(
 _INITIALS = re.compile(r"\b[^\W\d_a-z][\w-]+,? [A-Z]{1,2}(?=[.,;])")
 _FULL_NAME = re.compile(r"\W*[^\W\d_a-z][\w.-]*(?: [^\W\d_a-z][\w.-]*){1,3}\W*")
 _TECHNICAL = re.compile(
-    r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last ?review(?:ed)?(?: (?:date|on|at))?|modified|auto|regex|identifiers|alternate)",
+    r"\b(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last ?review(?:ed)?(?: (?:date|on|at))?|modified|auto|regex|identifiers|alternate)\b",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)
@@ -711,7 +711,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 0.7 if _are_other_versions(before, after) else 0.3
     if values.changed_kinds(before, after):
         return 0.8
-    is_other = bool(name) and _is_another_choice(before, after)
+    is_other = bool(name) and (_is_another_choice(before, after) or _has_grown(before, after))
     return 0.5 if is_other or said.lack(after) or not (before and after) else 0.35
 
 
@@ -727,6 +727,13 @@ def _is_another_choice(before: str, after: str) -> bool:
     if max(len(before), len(after)) > LONGEST_CHOICE or old == new:
         return False
     return bool(old - new) or not _is_told_otherwise(before, after)
+
+
+def _has_grown(before: str, after: str) -> bool:
+    """Whether a field only gained or lost a sentence, though its words may be elsewhere."""
+    old, new = (Counter(match_key(text).split()) for text in (before, after))
+    come, gone = (new - old).total(), (old - new).total()
+    return not (come and gone) and come + gone >= FEW_WORDS
 
 
 def _is_told_otherwise(before: str, after: str) -> bool:
