@@ -471,6 +471,11 @@ def states(text: str) -> list[str]:
     return [found.casefold() for found in _STATE.findall(text)]
 
 
+def addresses(text: str) -> set[str]:
+    """Return the email addresses of a text."""
+    return set(_ADDRESS.findall(text.casefold()))
+
+
 def without_links(text: str) -> str:
     """Return a text without its links and email addresses."""
     return _ADDRESS.sub(" ", _LINK.sub(" ", text))

@@ -40,6 +40,7 @@ _LEGAL = re.compile(
 )
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
+_ALERT = re.compile(r"^[>\s]*\[!(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][>\s]*")
 _ASCIIDOC_EDGE = re.compile(r"[ \t]*\|={3,}[ \t]*$")
 # `|`, or with what a cell spans and how it is set: `.2+|`, `a|`.
 _ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:\d*(?:\.(\d{1,2}))?[+*])?[<^>]?[a-z]?|(?<!\\))\|")
@@ -64,8 +65,11 @@ _RST_LINK = re.compile(
     r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
 )
 _RST_REFERENCE = re.compile(r"(?<=[^\W_])_{1,2}(?=$|[\s,.;:)])")
-# Comments of MDX, and ids of headings: `{/* #moodle-50 */}`, `{#moodle-50}`, `{: #moodle-50 }`.
-_ATTRIBUTES = re.compile(r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}")
+# Comments of MDX, ids of headings, and attributes: `{/* #moodle-50 */}`, `{#moodle-50}`,
+# `{: #moodle-50 }`, `{ref="rules"}`.
+_ATTRIBUTES = re.compile(
+    r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}|\{(?:[\w-]{1,40}=\"[^\"]{0,200}\"\s*)+\}"
+)
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 # `== Title ==` of MediaWiki, `== Title` of AsciiDoc and Typst.
 _WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200}))\s*$")
@@ -224,6 +228,8 @@ def plain_words(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
     if "{" in text:
         text = _ATTRIBUTES.sub(" ", text)
+    if "[!" in text:
+        text = _ALERT.sub("", text)
     if "![" in text:
         text = _IMAGE.sub(_badge, text)
     if "`" in text:

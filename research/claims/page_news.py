@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import cached_property
 
 from django.utils.translation import gettext as _
@@ -41,6 +42,7 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
 LONG_CLAUSE_WORD = 5
+LEAST_CLAUSE = 3  # new words in a row that say something more
 _CLAUSE = re.compile(r"\A\W{0,2}(?:§ ?)?(?=\w{0,6}\d)[\w.]{1,8}[.)]\s")
 MOST_NARROWED = 6  # words that a rule can gain or lose without being another sentence
 _RULE = re.compile(
@@ -365,7 +367,10 @@ def _came(entry: Entry, title: str) -> PageChange:
 
 def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     sentence = words_of(entry, title)
-    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
+    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind]
+    is_pair = entry.kind == PAIR and bool(entry.headings)
+    weight += 0.1 * (is_pair and bool(values.typed_values(entry.text)))
+    weight *= share_of(entry)
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
@@ -580,15 +585,22 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.85
     elif (come and not is_touched) or _is_over(before, after):
         weight = 0.7
-    elif (gone and not (is_touched or _are_same_amounts(before, after))) or _are_other_amounts(
-        before, after
+    elif (
+        values.addresses(before) != values.addresses(after)
+        or (gone and not (is_touched or _are_same_amounts(before, after)))
+        or _are_other_amounts(before, after)
     ):
         weight = 0.6
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
     else:
-        is_news = said.lack(after) or said.lost(_left_out(before, after))
-        least = ENOUGH if _is_another_rule(before, after) else 0.35
+        is_news = (
+            said.lack(after)
+            or said.lost(_left_out(before, after))
+            or _is_new_beside(_left_out(after, before), before)
+        )
+        is_more = _is_another_rule(before, after) or _has_new_clause(before, after, said)
+        least = ENOUGH if is_more else 0.35
         weight = 0.55 if is_news else least
     weight *= 0.5 if _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
@@ -639,6 +651,17 @@ def _is_another_rule(before: str, after: str) -> bool:
     return any(len(word) >= LONG_CLAUSE_WORD and word not in old for word in new)
 
 
+def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
+    """Whether a sentence gained several words in a row that the last version didn't have together."""
+    old, new = _words_that_count(before), _words_that_count(after)
+    parts = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for tag, _i, _j, start, end in parts:
+        come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
+        if tag != "equal" and len(come) >= LEAST_CLAUSE and not said.have_together(come):
+            return True
+    return False
+
+
 def _modals(text: str) -> set[str]:
     """Return the words by which a text allows, requires, forbids or recommends something."""
     return {found.casefold() for found in _MODAL.findall(text)}
@@ -660,6 +683,13 @@ def _left_out(before: str, after: str) -> str:
     around = " ".join(words[max(start - 1, 0) : start + size])
     is_part = is_only_change and _ENUMERATION.search(around)
     return " ".join(old[start : start + size]) if is_part else ""
+
+
+def _is_new_beside(part: str, text: str) -> bool:
+    """Whether an added part of an enumeration isn't another form of a word of the text."""
+    words = [word for word in match_key(part).split() if len(word) >= LEAST_WORD - 1]
+    known = match_key(text).split()
+    return bool(words) and not any(_is_form(word, other) for word in words for other in known)
 
 
 def _are_same_amounts(before: str, after: str) -> bool:
@@ -866,6 +896,12 @@ class _Statements:
             return len(set(terms(text)) - self._pairs) >= LEAST_PAIRS
         return any(not self._has_form_of(word) for word in _long_words(text))
 
+    def have_together(self, words: Collection[str]) -> bool:
+        """Whether one of them has all of these words."""
+        rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
+        holding = self._holding.get(rarest, ())[:MOST_HOLDING]
+        return any(self._words[place].issuperset(words) for place in holding)
+
     def have_replaced(self, before: str, after: str) -> bool:
         """Whether the same words were replaced by the same in another field."""
         old, new = (frozenset(_PARTS.split(text.casefold())) for text in (before, after))
@@ -968,9 +1004,7 @@ def _section(
     first = entries[0]
     depth = _depth_of(root, entries)
     heading = first.headings[depth]
-    parts: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        parts[_stated_heading(entry, depth, known) or (str(entry.order), entry.match)].append(entry)
+    parts = _parts(entries, depth, known)
     changes = [
         _part(path, below, title)
         if path == below[0].path[: len(path)]
@@ -1015,6 +1049,22 @@ def _section(
             for one in kept
         ),
     ]
+
+
+def _parts(
+    entries: Sequence[Entry], depth: int, known: _KnownHeadings
+) -> dict[tuple[str, ...], list[Entry]]:
+    """Return the parts of a new section. If it has many, the short items of a list are one."""
+    parts: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    listed: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        place = _stated_heading(entry, depth, known) or (str(entry.order), entry.match)
+        parts[place].append(entry)
+        is_short = entry.kind == ITEM and len(entry.text) <= LONGEST_CHOICE
+        listed[entry.path if is_short and place != entry.path[: len(place)] else place].append(
+            entry
+        )
+    return listed if len(parts) > MOST_IN_SECTION else parts
 
 
 def _is_release(heading: str) -> bool:
