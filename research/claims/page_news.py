@@ -1259,7 +1259,8 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     if text.endswith(":"):  # it only introduces what is below it
         text = f"{text} {'; '.join(entry.text for entry in below[:MOST_IN_SECTION])}"
     elif first.kind == ITEM:
-        text = "; ".join([text, *(entry.text for entry in below if entry.kind == ITEM)])
+        listed = [text, *(entry.text for entry in below if entry.kind == ITEM)]
+        text = "; ".join([*(one.rstrip(".;") for one in listed[:-1]), listed[-1]])
     text = shorten(text.rstrip(": "), LONGEST)
     sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
