@@ -90,6 +90,7 @@ LONGEST = 420
 FEW_NAMES, MOST_NAMES = 3, 0.7  # names in a list of people, and their share of its parts
 LONGEST_COLUMN = 6  # words of a column's name
 LONGEST_TITLE = 4  # words of the heading of a list of people
+WEIGHT_OF_REST = 0.6  # of what follows the first statement below a new heading
 LONGEST_LEAD = 300  # characters of what a new part begins with
 
 # A list of people. A table of them, and rules for them, are news.
@@ -136,9 +137,9 @@ _FOLLOWING = re.compile(
     r"|(?:包括|包含|提供|提交|满足|符合)以下|如下",
     re.IGNORECASE,
 )
-_ENUMERATION = re.compile(
-    r"[,;、](?:\s+(?:and|or|und|oder|et|ou|y|o)(?=\s))?(?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s"
-)
+_CONJUNCTIONS = frozenset("and or und oder et ou y o".split())
+_OR = "|".join(sorted(_CONJUNCTIONS))
+_ENUMERATION = re.compile(rf"[,;、](?:\s+(?:{_OR})(?=\s))?(?:\s|$)|\s(?:{_OR})\s")
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 # "article 4, letter A", "§ 3 Abs. 2", "inciso E": where another rule is found.
@@ -300,7 +301,7 @@ def _is_worth_saying(entry: Entry, name: str, value: str) -> bool:
 
 
 def _is_aside_column(name: str) -> bool:
-    """Whether a column has links, people or what describes the page. A sentence is no such name."""
+    """Whether a column has links, people or what describes the page. A whole sentence doesn't count."""
     patterns = (_TECHNICAL, _PEOPLE, _APPENDIX)
     return len(name.split()) <= LONGEST_COLUMN and any(
         each.search(attribute(name)) for each in patterns
@@ -591,14 +592,12 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         or _are_other_amounts(before, after)
     ):
         weight = 0.6
+    elif _is_new_beside(_left_out(after, before), before):
+        weight = 0.55
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
     else:
-        is_news = (
-            said.lack(after)
-            or said.lost(_left_out(before, after))
-            or _is_new_beside(_left_out(after, before), before)
-        )
+        is_news = said.lack(after) or said.lost(_left_out(before, after))
         is_more = _is_another_rule(before, after) or _has_new_clause(before, after, said)
         least = ENOUGH if is_more else 0.35
         weight = 0.55 if is_news else least
@@ -657,7 +656,8 @@ def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
     parts = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     for tag, _i, _j, start, end in parts:
         come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
-        if tag != "equal" and len(come) >= LEAST_CLAUSE and not said.have_together(come):
+        least = LEAST_CLAUSE - (tag == "insert" and len(parts) <= LEAST_CLAUSE)
+        if tag != "equal" and len(come) >= least and not said.have_together(come):
             return True
     return False
 
@@ -676,12 +676,17 @@ def _is_over(before: str, after: str) -> bool:
 def _left_out(before: str, after: str) -> str:
     """Return the part of an enumeration that a sentence left out: "A, B and C", "A and C"."""
     words = before.split()
-    old, new = ([word.rstrip(",;、") for word in text.split()] for text in (before, after))
+    places = [n for n, word in enumerate(words) if word.casefold() not in _CONJUNCTIONS]
+    old = [words[n].rstrip(",;、") for n in places]
+    new = [w.rstrip(",;、") for w in after.split() if w.casefold() not in _CONJUNCTIONS]
     size = len(old) - len(new)
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), len(new))
-    is_only_change = 0 < size <= MOST_LEFT_OUT and old[start + size :] == new[start:]
-    around = " ".join(words[max(start - 1, 0) : start + size])
-    is_part = is_only_change and _ENUMERATION.search(around)
+    if not 0 < size <= MOST_LEFT_OUT or old[start + size :] != new[start:]:
+        return ""
+    first, last = places[start], places[start + size - 1]
+    # A single word after a comma isn't a part: "tools, various ropes".
+    around = {word.casefold() for word in words[max(first - 1, 0) : last + 2]}
+    is_part = words[last].endswith((",", ";", "、")) or not around.isdisjoint(_CONJUNCTIONS)
     return " ".join(old[start : start + size]) if is_part else ""
 
 
@@ -1005,14 +1010,17 @@ def _section(
     depth = _depth_of(root, entries)
     heading = first.headings[depth]
     parts = _parts(entries, depth, known)
-    changes = [
-        _part(path, below, title)
-        if path == below[0].path[: len(path)]
-        else _placed(_came(below[0], title), below[0])
-        for path, below in parts.items()
-    ]
+    changes: list[PageChange] = []
+    for path, below in parts.items():
+        if path != below[0].path[: len(path)]:
+            changes.append(_placed(_came(below[0], title), below[0]))
+            continue
+        # In a changelog the title of a change is enough.
+        first_part, *rest = [below] if known.latest else _chunks(below)
+        changes.append(_part(path, first_part, title))
+        changes += [replace(_part(path, some, title), weight=WEIGHT_OF_REST) for some in rest]
     if len(entries) < 3 and not values.typed_values(heading):
-        return changes
+        return [_below(heading, changes[0]), *changes[1:]]
     number = ngettext("%(n)d entry", "%(n)d entries", len(parts)) % {"n": len(parts)}
     lead = entries[0].text if entries[0].kind == SENTENCE and len(entries[0].text) < 160 else number
     above = first.headings[depth - 1] if depth else title
@@ -1034,11 +1042,9 @@ def _section(
             replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
             for one, text in zip(kept, said, strict=True)
         ]
-    elif lead == number and kept and len(kept) == len(parts) and not _is_release(heading):
+    elif lead == number and kept and len(kept) == len(changes) and not _is_release(heading):
         # All of it follows, so the heading goes in front of the first statement.
-        if match_key(heading) not in match_key(kept[0].sentence):
-            sentence = shorten(f"{shorten(heading, 80)}: {kept[0].sentence}", LONGEST)
-            kept[0] = replace(kept[0], sentence=sentence)
+        kept[0] = _below(heading, kept[0])
     else:
         heads = [head]
     # An entirely new list isn't cut to a few items, unlike one that grew.
@@ -1049,6 +1055,30 @@ def _section(
             for one in kept
         ),
     ]
+
+
+def _below(heading: str, change: PageChange) -> PageChange:
+    """Return a change whose sentence has a heading in front."""
+    if match_key(heading) in match_key(change.sentence):
+        return change
+    sentence = shorten(f"{shorten(heading, 80)}: {change.sentence}", LONGEST)
+    return replace(change, sentence=sentence)
+
+
+def _chunks(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the paragraphs and lists below a heading, in pieces that fit into one line each."""
+    chunks: list[list[Entry]] = []
+    for entry in entries:
+        last = chunks[-1] if chunks else []
+        size = sum(len(one.text) for one in last) + len(entry.text)
+        is_same = bool(last) and entry.kind == last[-1].kind and entry.kind in (ITEM, SENTENCE)
+        is_next = is_same and (entry.kind == ITEM or entry.order == last[0].order)
+        is_led = bool(last) and entry.kind == ITEM and last[-1].text.endswith((":", "："))
+        if last and (is_led or (is_next and size <= LONGEST_LEAD)):
+            last.append(entry)
+        else:
+            chunks.append([entry])
+    return chunks
 
 
 def _parts(
