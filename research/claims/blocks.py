@@ -630,6 +630,8 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
     end = place + 1
     while end < len(lines) and not _ASCIIDOC_EDGE.match(lines[end]):
         end += 1
+    if end == len(lines):
+        return place + 1  # the table has no end, so it isn't one
     cells: list[tuple[int, str, str]] = []  # the rows that each spans, its text and its line
     columns, has_head = 0, "header" in lines[place - 1] if place else False
     for line in map(str.strip, lines[place + 1 : end]):
@@ -649,7 +651,7 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
             ]
     rows = _spanned(cells, columns or len(cells))
     _add_rows(reader, rows.pop(0)[0] if has_head and len(rows) > 1 else [], rows)
-    return min(end + 1, len(lines))
+    return end + 1
 
 
 def _spanned(cells: Sequence[tuple[int, str, str]], columns: int) -> list[tuple[list[str], str]]:

@@ -1597,6 +1597,12 @@ def test_marks_of_other_formats_are_no_words_and_a_badge_is(text: str, words: st
     assert blocks.plain_words(text) == words
 
 
+def test_a_table_of_asciidoc_without_an_end_swallows_nothing():
+    entries = parsed("== Trams\n\n|===\n\nThe gate is shut.\n\n== Fares\n\nA ticket costs 2 €.\n")
+
+    assert [entry.headings for entry in entries] == [("Trams",), ("Fares",)]
+
+
 def test_a_badge_or_a_state_beside_a_name_is_news():
     page = "# Trams\n\n| Tram | Depot |\n|---|---|\n| Kestrel 7 | North |\n| Heron 2 preview | South |\n"
     now = page.replace("Kestrel 7", "Kestrel 7 ![Deprecated](https://example.org/red.svg)")
@@ -1685,6 +1691,45 @@ def test_short_items_of_a_long_new_section_are_one_line_for_each_list():
 
     told = " ".join(text for _status, text in said(page, f"{page}\n## 種目\n\n{lists}", "競技"))
     assert all(f"{name}{n}" in told for name in names for n in (1, 2, 3))
+
+
+def test_a_new_section_is_told_in_full():
+    page = "# Plans\n\n## Prices\n\nA ticket costs 2 €.\n"
+    answer = (
+        "\n## Questions\n\n### Can I get an invoice?\n\nOpen the settings of your account.\n\n"
+        "An invoice with a name needs the yearly ticket.\n\n- Bring the ticket\n- Bring a pen\n"
+    )
+
+    assert [text for _status, text in said(page, page + answer, "Plans")] == [
+        "Plans, Questions: Open the settings of your account.",
+        "Can I get an invoice?: An invoice with a name needs the yearly ticket.",
+        "Can I get an invoice?: Bring the ticket; Bring a pen",
+    ]
+
+
+def test_a_short_new_section_names_its_heading():
+    page = "# Code\n\nArticle 1\n\nLe tram s'arrête à la gare.\n"
+    more = (
+        "\n## Dispositions finales\n\nLe conducteur peut attendre 5 minutes devant chaque porte.\n"
+    )
+
+    assert said(page, page + more, "Code") == [
+        ("new", "Dispositions finales: Le conducteur peut attendre 5 minutes devant chaque porte.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part"),
+    [
+        ("Sie fördert Forschung, Kunst und Sport und wirbt.", "Sie fördert Forschung und Sport und wirbt.", "Kunst"),
+        ("Sie fördert Forschung, Kunst und Sport.", "Sie fördert Forschung und Kunst.", ""),  # the full stop moved
+        ("Einladung in schriftlicher oder digitaler Form.", "Einladung in Form.", "schriftlicher digitaler"),
+        ("It has lamps, various ropes and nets.", "It has lamps, ropes and nets.", ""),
+        ("It has lamps, ropes and nets.", "It has bells, ropes and nets.", ""),
+    ],
+)  # fmt: skip
+def test_a_part_of_an_enumeration_has_a_comma_or_a_conjunction_beside_it(before, after, part):
+    assert page_news._left_out(before, after) == part
 
 
 # --- laws and statutes -----------------------------------------------------------------------------------
