@@ -74,6 +74,7 @@ MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
 REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
+SAME_WORDS = 4  # with which a removed and an added item begin if one has replaced the other
 MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
@@ -442,10 +443,11 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
 
 
 def _is_named_again(entry: Entry, come: Sequence[str]) -> bool:
-    """Whether a list item began with a name, and a new statement begins with the same one."""
-    named = _NAME.match(entry.text)
-    name = f"{match_key(named[1])} " if named else ""
-    return bool(name) and any(f"{text} ".startswith(name) for text in come[:MOST_ADDED])
+    """Whether a new statement begins with the name or the words with which a list item began."""
+    named, words = _NAME.match(entry.text), entry.match.split()
+    start = words[:SAME_WORDS] if len(words) > SAME_WORDS else []
+    name = match_key(named[1]) if named else " ".join(start)
+    return bool(name) and any(f"{text} ".startswith(f"{name} ") for text in come[:MOST_ADDED])
 
 
 def _moved(

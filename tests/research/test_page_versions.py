@@ -1752,6 +1752,15 @@ def test_a_removed_rule_that_begins_like_a_new_one_is_gone():
     ]
 
 
+def test_a_removed_item_that_another_says_otherwise_is_not_gone():
+    page = "# Satzung\n\n## Rat\n\n- Alle Wagen sind rot.\n{}\n## Werkstatt\n\n- Alle Tore sind offen.\n{}"
+    before = "- Der Rat besteht aus einer Leiterin und einem Kassierer mit Stimmrecht.\n"
+    after = "- Der Rat besteht aus vier Personen, von denen zwei in der Werkstatt arbeiten.\n"
+
+    told = said(page.format(before, ""), page.format("", after), "Satzung")
+    assert [status for status, _text in told] == ["new"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "is_news"),
     [
