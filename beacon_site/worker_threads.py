@@ -153,7 +153,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
                     self._running.pop(threading.get_ident(), None)
             except SoftTimeLimitExceeded:
                 pass  # it arrived as the task ended
-            except BaseException:
+            except BaseException:  # the thread is for the next task too
                 logger.exception("task not finished", task=str(job.arguments[0]) if job else "")
 
     def _next(self, is_research: bool) -> Job | None:
@@ -284,7 +284,7 @@ class _Scheduler(PersistentScheduler):  # type: ignore[misc]
         """Send a due task."""
         try:
             is_idle = entry.task in FINDS_NOTHING and FINDS_NOTHING[entry.task]()
-        except Exception:
+        except Exception:  # a failed check must not keep the task from being sent
             logger.exception("task not left out", task=entry.task)
             is_idle = False
         if not is_idle:
@@ -341,7 +341,7 @@ class OneProcess(bootsteps.StartStopStep):  # type: ignore[misc]
         app.set_current()
         try:
             self._beat.start()  # type: ignore[union-attr]
-        except Exception:
+        except Exception:  # the process ends below, and another starts with a new beat
             logger.exception("beat failed")
         if not self._beat._is_shutdown.is_set():  # type: ignore[union-attr]
             end_process("its beat ended")

@@ -11,7 +11,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from beacon_site.text.contradictions import difference
+from beacon_site.text.contradictions import differences
 
 PAIRS = Path(__file__).resolve().parents[1] / "tests" / "memory" / "data" / "contradictions.tsv"
 
@@ -39,7 +39,7 @@ def judge(half: str = "") -> list[Judged]:
     return [
         Judged(
             **row,
-            is_found=bool(difference(row["known"], row["new"]) or difference(row["new"], row["known"])),
+            is_found=any((*differences(row["known"], row["new"]), *differences(row["new"], row["known"]))),
         )
         for row in rows
         if not half or row["half"] == half

@@ -26,7 +26,8 @@ from benchmarks.throwaway import database
 
 RUNS = 3
 LONGEST = 700  # characters of a statement that are shown
-PLAN_LINES = 24  # of a plan
+PLAN_LINES = 16  # of a plan
+LEFT_OUT = ("Buffers:", "Index Searches:")
 BEGIN = "<!-- hot queries: written by benchmarks/hot_queries.py -->"
 END = "<!-- end of hot queries -->"
 PLACE = f"{BEGIN}(?s:(.*?)){END}"
@@ -183,7 +184,9 @@ def _plan(one: Asked) -> str:
         try:
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute(f"EXPLAIN ({how}) {one.sql}", one.params)
-                lines = [line for (line,) in cursor.fetchall()]
+                lines = [
+                    line for (line,) in cursor.fetchall() if not line.lstrip().startswith(LEFT_OUT)
+                ]
                 transaction.set_rollback(True)
             return "\n".join(
                 [line[:160] for line in lines[:PLAN_LINES]] + ["…"] * (len(lines) > PLAN_LINES)

@@ -47,7 +47,6 @@ else:
 
 MASK = "••••••"
 CUT = 100  # characters of a text in a list
-TEXTS = (models.TextField, models.CharField, models.JSONField)
 _FILTERS = (
     "exact",
     "in",

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from celery import shared_task
+from celery.exceptions import SoftTimeLimitExceeded
 from django.apps import apps
 from django.utils import timezone
 
@@ -98,6 +99,8 @@ def _purge(record: Remembered) -> bool:
         record.purge(by=MAINTENANCE)
     except InvalidValue:
         return False
+    except SoftTimeLimitExceeded:
+        raise
     except Exception as exc:  # a task's edge: the other records must still be purged
         logger.exception(
             "not deleted permanently", record_type=record.record_type(), record=str(record.pk)
@@ -288,6 +291,8 @@ def retire_content() -> None:
     for owner in User.objects.filter(pk__in=content_services.owners_in_need()):
         try:
             content_services.retire(owner)
+        except SoftTimeLimitExceeded:
+            raise
         except Exception as exc:  # a task's edge: the other owners still need maintenance
             logger.exception("old content not moved to Trash", owner=owner.pk)
             why = type(exc).__name__

@@ -57,7 +57,7 @@ def _start() -> None:
         os.environ["REDIS_URL"] = os.environ["REDIS_URL"].rpartition("/")[0] + f"/{number}"
         # Files are named by rows' numbers, and locked: each worker has a folder as it has rows.
         own = Path(os.environ["BEACON_DATA_DIR"]) / worker
-        own.mkdir(exist_ok=True)
+        (own / "static").mkdir(parents=True, exist_ok=True)  # WhiteNoise warns if it's missing
         os.environ["BEACON_DATA_DIR"] = str(own)
         return
     given = {
@@ -67,6 +67,7 @@ def _start() -> None:
     _folder = Path(tempfile.mkdtemp(prefix="beacon-test-"))
     urls = given if all(given.values()) else _own_servers(_folder)
     os.environ |= urls
+    (_folder / "static").mkdir()
     os.environ["BEACON_DATA_DIR"] = str(_folder)
     os.environ["BEACON_ENV"] = "local"
     os.environ["BEACON_EMBEDDINGS"] = "none"  # a test that is about vectors says so

@@ -22,10 +22,10 @@ from django.db.models.functions import Now
 logger = structlog.get_logger(__name__)
 
 # The tick runs every 15 s. With 40 s, a job whose message was lost with Redis starts within a minute
-# of Redis's return (reliability.md 4). With 60 s, we measured 66. An extra message does no harm.
+# of Redis's return. With 60 s, we measured 66. An extra message does no harm.
 WAKE_AGAIN = timedelta(seconds=40)
 MOST_SENT = 200  # messages per tick and kind of job
-BEAT_SECONDS = 10.0  # reliability.md 1.1
+BEAT_SECONDS = 10.0  # so a worker may miss three of them within a lease
 
 
 class Broker(Protocol):
@@ -195,8 +195,8 @@ class LeasedJob(models.Model):
     CRASHED: ClassVar[Q] = Q()  # whether a lost worker counts as a crash
     CLAIMED: ClassVar[dict[str, Any]] = {}  # fields that a claim sets
     RELEASED: ClassVar[dict[str, Any]] = {}  # fields that are set when it waits again
-    LEASE: ClassVar[timedelta] = timedelta(seconds=45)  # renewed every 10 s (reliability.md 1.1)
-    MAX_CRASHES: ClassVar[int] = 3  # reliability.md 1.3
+    LEASE: ClassVar[timedelta] = timedelta(seconds=45)  # renewed every BEAT_SECONDS
+    MAX_CRASHES: ClassVar[int] = 3  # else a job that crashes its worker would do so forever
     RETRY_SECONDS: ClassVar[tuple[int, ...]] = ()
     LONGEST_RETRY: ClassVar[float] = 600.0  # seconds, if a service asks for a later retry
     RELATED: ClassVar[tuple[str, ...]]  # what is loaded together with a claimed job

@@ -323,7 +323,8 @@ def _run_act(arguments: list[str]) -> int:
     except (CannotStart, embedded.EmbeddedError) as exc:
         why: Exception = exc
     except Exception as exc:
-        if type(exc).__name__ != "ImproperlyConfigured":  # Django's
+        # Django's error, by its name: `down` starts without Django.
+        if type(exc).__name__ != "ImproperlyConfigured":
             raise
         why = exc
     except KeyboardInterrupt:

@@ -97,7 +97,7 @@ def _broke_off(reason: str, place: str) -> str:
 def _problem(answer: dict[str, Any]) -> str:
     if answer.get("problem") == "unknown":
         return _(
-            "Apprise doesn’t recognize this URL. It must start with a service, such as ntfy://topic or discord://id/token. Apprise’s documentation lists all services."
+            "Apprise doesn’t recognize this URL. Enter a URL that starts with the service’s name, such as ntfy://topic or discord://id/token. Apprise’s documentation lists all services."
         )
     if answer.get("problem") == "not public":
         return _(

@@ -132,7 +132,7 @@ WIRE_BYTES = 5 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one fetch, in seconds and bytes (reliability.md, 2)."""
+    """The limits of one fetch, in seconds and bytes, so that no page can hold a run up or fill memory."""
 
     connect_seconds: float = 5.0
     whole_seconds: float = 20.0

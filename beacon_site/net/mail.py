@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage as ParsedMail
 from pathlib import Path
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -24,16 +25,6 @@ from beacon_site.net.http import reason_of, scrub
 from beacon_site.text.messages import gettext as _
 
 MOST_KEPT = 50
-
-
-@dataclass(frozen=True, slots=True)
-class SavedEmail:
-    """A saved email, for display."""
-
-    at: datetime
-    to: str
-    subject: str
-    text: str
 
 
 class FolderBackend(BaseEmailBackend):
@@ -65,7 +56,7 @@ def _files() -> list[Path]:
     return [path for _at, path in sorted(found, reverse=True)]
 
 
-def last_mails() -> list[SavedEmail]:
+def last_mails() -> list[dict[str, Any]]:
     """Return the latest twenty saved emails, newest first."""
     mails = []
     for path in _files()[:20]:
@@ -78,10 +69,10 @@ def last_mails() -> list[SavedEmail]:
     return mails
 
 
-def _kept(parsed: ParsedMail, at: datetime) -> SavedEmail:
+def _kept(parsed: ParsedMail, at: datetime) -> dict[str, Any]:
     body = parsed.get_body(("plain",))
     text = str(body.get_content()) if body is not None else ""
-    return SavedEmail(at, str(parsed["To"]), str(parsed["Subject"]), text)
+    return {"at": at, "to": str(parsed["To"]), "subject": str(parsed["Subject"]), "text": text}
 
 
 # --- sending ---
@@ -204,7 +195,7 @@ def _failure(exc: Exception) -> ProviderError:
     if isinstance(exc, smtplib.SMTPNotSupportedError):
         return ProviderUnavailable(
             _(
-                "The mail server %(server)s doesn’t support what EMAIL_URL asks for (%(why)s). Use smtp+tls:// only if it offers STARTTLS, and a username only if it requires sign-in."
+                "The mail server %(server)s doesn’t support the settings in EMAIL_URL (%(why)s). Use smtp+tls:// only if the server offers STARTTLS, and a username only if it requires sign-in."
             )
             % {**names, "why": reason_of(exc).rstrip(".")}
         )

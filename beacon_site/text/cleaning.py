@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.utils.translation import gettext as _
 
@@ -84,8 +84,8 @@ _NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
 def clean(text: str) -> tuple[str, bool]:
     """Return `text` without control characters and lone surrogates, and whether it had any.
 
-    Tabs, line breaks and the marks of right-to-left text stay.  All text goes through this
-    (`reliability.md` 1.11), and callers tell the writer if something was removed.
+    Tabs, line breaks and the marks of right-to-left text stay.  All text goes through this, because
+    Postgres rejects NUL and lone surrogates.  Callers tell the writer if something was removed.
     """
     plain = _OLD_BREAKS.sub("\n", text)
     cleaned = _UNWANTED.sub("", plain)
@@ -99,7 +99,7 @@ def is_visible(text: str) -> bool:
 
 
 def width(text: str) -> int:
-    """Count characters, East Asian wide ones as two (decision 16: the seeds' lengths)."""
+    """Count characters, East Asian wide ones as two, because the seeds' lengths are of Latin text."""
     if text.isascii():
         return len(text)
     kinds = Counter(map(unicodedata.east_asian_width, text))
@@ -235,7 +235,7 @@ def match_key(text: str) -> str:
     return _NOT_ALPHANUMERIC.sub(" ", folded).strip()
 
 
-# --- The slug in a topic's URL (R4, R5; decision 15) ---
+# --- The slug in a topic's URL (R4, R5) ---
 
 
 SLUG_LENGTH = 80
@@ -286,6 +286,14 @@ def is_uuid(text: str) -> bool:
     """Whether the text is a UUID in its usual spelling, which keys in JSON have."""
     found = uuid_of(text)
     return found is not None and str(found) == text
+
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
+
+
+def request_id_of(sent: str) -> str:
+    """Return the ID that came with a request, or a new one if it isn't valid."""
+    return sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex
 
 
 def number_of(text: str) -> int | None:

@@ -156,11 +156,6 @@ def differences(old_text: str, new_text: str) -> Iterator[Difference]:
                 yield Difference(old, said, found)
 
 
-def difference(old: str, new: str) -> Difference | None:
-    """Return how two texts contradict each other first, or None."""
-    return next(differences(old, new), None)
-
-
 def _difference(old: _Statement | None, new: _Statement | None) -> str:
     """Return the kind of value in which two statements differ, or ""."""
     if old is None or new is None or old.text.casefold() == new.text.casefold():

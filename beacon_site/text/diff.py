@@ -3,7 +3,7 @@
 Data flow: two texts -> lines -> pairs of equal lines -> similar lines between them paired
 -> rows, each with its pieces.  No text is lost: `before(rows)` and `after(rows)` return both texts
 exactly.  The work is limited to MOST_WORK; whatever is left then is shown as removed and added.
-(`difflib.HtmlDiff` took 33 s for a rewritten text of 15 KB; `reliability.md` 1.8.)
+(`difflib.HtmlDiff` took 33 s for a rewritten text of 15 KB.)
 
 A merge: base, mine, theirs -> lines -> changes of each side -> hunks of changes that touch -> one
 side's change, the same change, words merged inside the lines, or a conflict.  No word of either side
@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal
 
 MOST_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
 SMALL = 10_000  # cells up to which difflib searches for the longest common runs
@@ -410,7 +409,6 @@ def _pieces(old: Sequence[str], new: Sequence[str], work: _DiffBudget) -> tuple[
     return tuple(pieces)
 
 
-Choice = Literal["mine", "theirs", "both"]
 _Edit = tuple[int, int, int, int]
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
-import uuid
 
 import structlog
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from beacon_site.text.cleaning import request_id_of
 from beacon_site.text.redaction import address_of
 from beacon_site.web.http import Respond
 
@@ -72,14 +71,8 @@ def registry() -> CollectorRegistry:
 # --- ids and log lines ---
 
 HEADER = "X-Request-ID"
-_WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
 
 logger = structlog.get_logger(__name__)
-
-
-def number_from(given: str) -> str:
-    """Return the id that came with a request, or a new one if it isn't valid."""
-    return given if _WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
 
 
 class RequestLogMiddleware:
@@ -89,7 +82,7 @@ class RequestLogMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        number = number_from(request.headers.get(HEADER, ""))
+        number = request_id_of(request.headers.get(HEADER, ""))
         request.request_id = number  # type: ignore[attr-defined]
         began = time.perf_counter()
         structlog.contextvars.clear_contextvars()

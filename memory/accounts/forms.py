@@ -399,7 +399,7 @@ class TokenForm(LimitToTopics, _TakesRefusals):
     scopes = forms.ChoiceField(
         label=gettext_lazy("Permissions"),
         choices=[
-            (READ, gettext_lazy("Read: search, read and list")),
+            (READ, gettext_lazy("Read: search and view memory")),
             (
                 WRITE,
                 gettext_lazy("Read and write as an agent: risky writes wait for your approval"),

@@ -354,7 +354,7 @@ def asked(values: Mapping[str, Sequence[str]]) -> Asked:
     client = client_of(one["client_id"])
     uri = one["redirect_uri"]
     if {"client_id", "redirect_uri"} & set(repeated) or not _is_registered(client, uri):
-        words = _("The app’s redirect URI isn’t one that it registered.")
+        words = _("The redirect URI isn’t one that the app registered.")
         raise OAuthError("invalid_request", words)
 
     def refuse(code: str, words: str) -> SentBack:

@@ -68,7 +68,7 @@ def closed_for(address: str | None) -> int:
 def over_limit(kind: str, who: object, most: int, window: int = WINDOW) -> int:
     """Count an attempt of this kind; return the seconds to wait if there were more than `most`.
 
-    Without Redis nothing is counted, and people can still sign in (decision 5).
+    Without Redis nothing is counted, and people can still sign in.
     """
     number, gone = divmod(int(time.time()), window)
     key = f"{kind}:{who}:{number}"

@@ -34,7 +34,7 @@ from memory.services.content.items import (
     matching,
 )
 from memory.services.content.transforms import View
-from memory.services.notes.checks import LONGEST_SCOPE
+from memory.services.notes.saving import LONGEST_SCOPE
 
 Type = Literal["action_result", "web_content", "database_result", "custom"]
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]

@@ -89,7 +89,7 @@ class FileListed(BaseModel):
         description="Who wrote the summary line: `beacon` (generated), `person` or `agent`."
     )
     version: int
-    size: int = Field(description="Bytes of UTF-8.")
+    size: int = Field(description="Size in bytes (UTF-8).")
     source: str
     trust: str
     sensitivity: str

@@ -32,7 +32,7 @@ MOST_ENCODED = LARGEST * 4 // 3 + 4
 
 
 class DocumentIn(Body):
-    """A text, a web page or a file. With a text, `url` is only stored as its origin."""
+    """A text, a web page or a file. If you send a text, `url` is its origin."""
 
     title: str = Field(
         "", max_length=LONGEST_TITLE, description="Default: the document’s own title."
@@ -55,7 +55,7 @@ class DocumentIn(Body):
 
 
 class DocumentsQuery(PageParams):
-    """The newest documents first."""
+    """Which page of the documents, newest first."""
 
 
 class DocumentOut(RecordOut):

@@ -25,8 +25,8 @@ from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_T
 from memory.models.remembered import names_excluded
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
-from memory.services.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
 from memory.services.notes.maintenance import prune_expired
+from memory.services.notes.saving import LONGEST_SCOPE, MOST_TTL_DAYS, usual_stability
 from memory.services.records import acts as record_acts
 from memory.services.review import proposals as review_services
 from memory.services.review.apply import MERGE, TRASH
@@ -44,7 +44,7 @@ Content = Annotated[
 ]
 Tags = Annotated[
     list[Annotated[str, Field(max_length=LONGEST_TAG)]],
-    Field(max_length=MOST_TAGS, description="Tags that help to find it later."),
+    Field(max_length=MOST_TAGS, description="Tags that help you find it later."),
 ]
 Evidence = Annotated[
     list[str],
@@ -64,7 +64,7 @@ class NoteIn(Body):
     kind: WrittenKind = "log"
     tags: Tags = []
     stability: Stability | None = Field(
-        None, description="Default: stable. Set ttl_days for volatile, and omit it for permanent."
+        None, description="Default: stable. volatile requires ttl_days. permanent has none."
     )
     ttl_days: Days | None = None
     confidence: Confidence = 1.0
@@ -174,7 +174,7 @@ class NoteOut(BaseModel):
 
 
 class MergedOut(NoteOut):
-    """The summary note, what merged its text and, if no model was used, why."""
+    """The summary note, whether a model wrote it and, if not, the reason."""
 
     by_model: bool
     warning: str
@@ -372,11 +372,11 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
         _check_agents_merge(caller, merge.ids)
         if held := _held_merge(caller, merge.ids):
             return Status(202, held)
-    merged = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
-    note = _note(caller, merged.note.pk)
+    merged, text = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
+    note = _note(caller, merged.pk)
     located(response, f"/notes/{note.pk}")
     tagged(response, note)
-    return Status(201, MergedOut.of(note, by_model=merged.is_by_model, warning=merged.warning))
+    return Status(201, MergedOut.of(note, by_model=text.is_by_model, warning=text.warning))
 
 
 def _held_merge(caller: Caller, ids: list[str]) -> Held | None:

@@ -96,7 +96,7 @@ class ObservationPatch(Body):
 
 
 class IdsOut(Textless):
-    """The IDs, in input order. `new` has the IDs of records that did not exist before."""
+    """The IDs, in input order. `new` contains those of new records."""
 
     ids: list[UUID]
     new: list[UUID]
@@ -151,7 +151,7 @@ class ExtractIn(Body):
 
 
 class ExtractedOut(Textless):
-    """The observations found. `by` is model, heuristic or empty. `ids` has the stored ones."""
+    """The observations found. `by` is model, heuristic or empty. `ids` contains the stored ones."""
 
     findings: list[str]
     insights: list[str]

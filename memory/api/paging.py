@@ -31,7 +31,7 @@ class PageParams(BaseModel):
     cursor: str = Field(
         "",
         max_length=LONGEST_CURSOR,
-        description="`next` of the previous page. Empty: the first page.",
+        description="`next` of the previous page. Leave empty for the first page.",
     )
 
 

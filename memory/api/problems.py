@@ -40,7 +40,7 @@ _WORDS = {
 
 
 class ProblemOut(BaseModel):
-    """An error. `detail` has the reason and what to do, `errors` the same by field."""
+    """An error: the reason and what to do in `detail`, and for each field in `errors`."""
 
     type: str
     title: str

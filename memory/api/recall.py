@@ -120,7 +120,7 @@ class HitOut(BaseModel):
 class RecalledOut(BaseModel):
     """The results, best match first.
 
-    `notices` has the parts of the query that were not understood.
+    `notices` lists the parts of the query that were not understood.
     """
 
     items: list[HitOut]
@@ -141,7 +141,7 @@ def recall(
     request: ApiRequest,
     wanted: Query[RecallQuery],
 ) -> Any:
-    """Return the best matches. Leaves out expired and replaced records, and records in Trash."""
+    """Return the best matches, except expired, replaced and deleted records."""
     with as_it_was(request.auth, wanted.as_of):
         return _recalled(request.auth, wanted)
 
@@ -293,14 +293,14 @@ related_api = router("related")
 
 
 class RelatedQuery(BaseModel):
-    """How many related records, and of which types."""
+    """The number and types of related records to return."""
 
     type: list[Type] = Field([], max_length=5, description="Only these types.")
     limit: int = Field(6, ge=1, le=MOST_RELATED, description="Maximum number of records.")
 
 
 class RelatedOut(BaseModel):
-    """A record near another one."""
+    """A record that is related to another one."""
 
     id: UUID
     type: Type
@@ -310,8 +310,8 @@ class RelatedOut(BaseModel):
     created_at: datetime
     source: str
     trust: str
-    score: float = Field(description="0 to 1. Use it only to compare records of one answer.")
-    meaning: float = Field(description="Cosine of the two texts’ vectors, or 0 if it isn’t near.")
+    score: float = Field(description="From 0 to 1. Only comparable within a response.")
+    meaning: float = Field(description="Cosine of the two texts’ vectors, or 0 if it’s low.")
     words: list[str] = Field(description="Rare words that both contain.")
     reasons: list[Literal["meaning", "words"]] = Field(description="Why it is related.")
 
@@ -374,10 +374,10 @@ _ABOUT_LIST = "about"
 
 
 class AboutQuery(PageParams):
-    """The name, and which of its records."""
+    """The name, and filters for its records."""
 
-    name: str = Field(max_length=LONGEST_NAME, description="The name, in any case.")
-    type: list[Type] = Field([], max_length=5, description="List only records of these types.")
+    name: str = Field(max_length=LONGEST_NAME, description="The name. Case doesn’t matter.")
+    type: list[Type] = Field([], max_length=5, description="Only records of these types.")
     limit: int = Field(PAGE, ge=1, le=MOST, description="Maximum number of items.")
 
 
@@ -407,26 +407,26 @@ class MentionOut(BaseModel):
 
 
 class MonthOut(BaseModel):
-    """How many of the records were created in a month."""
+    """The number of records created in a month."""
 
     month: date
     records: int
 
 
 class BesideOut(BaseModel):
-    """A name in the same records."""
+    """Another name in the same records."""
 
     name: str
     records: int
 
 
 class AboutOut(BaseModel):
-    """Everything about a name. `beside` comes from the newest `read` records."""
+    """Everything about a name. `beside` is based on the newest `read` records."""
 
     name: str
     aliases: list[str]
     total: int
-    counts: dict[str, int] = Field(description="Records by type.")
+    counts: dict[str, int] = Field(description="Number of records of each type.")
     months: list[MonthOut]
     beside: list[BesideOut]
     read: int
@@ -441,7 +441,7 @@ class AboutOut(BaseModel):
             "name": found.group.name,
             "aliases": list(found.group.names[1:]),
             "months": [MonthOut(month=month, records=n) for month, n in found.months],
-            "beside": [BesideOut(name=one.name, records=one.records) for one in found.beside],
+            "beside": [BesideOut(name=name, records=n) for name, _key, n in found.beside],
             "items": [MentionOut.of(one) for one in found.mentions],
             "next": closed(found.next, _ABOUT_LIST),
         }
@@ -471,7 +471,7 @@ def show_about(request: ApiRequest, wanted: Query[AboutQuery]) -> AboutOut:
 
 
 class AliasIn(Body):
-    """Two names of the same thing."""
+    """Two names for the same thing."""
 
     name: str = Field(max_length=LONGEST_NAME, description="The name that becomes an alias.")
     into: str = Field(max_length=LONGEST_NAME, description="The name that it is merged into.")
@@ -486,7 +486,7 @@ class AliasOut(BaseModel):
 
 @about_api.post("/aliases", auth=ADMIN, response={201: AliasOut})
 def merge_names(request: ApiRequest, asked: AliasIn) -> Status[AliasOut]:
-    """Merge two names of the same thing, so that records with either are listed for both."""
+    """Merge two names for the same thing. Records with either name are listed for both."""
     caller = request.auth
     into, _was, _now = names.merge(caller.owner, asked.name, asked.into, by=caller.by)
     return Status(201, AliasOut(name=names.checked(asked.name), into=into))

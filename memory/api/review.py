@@ -82,7 +82,7 @@ class ProposalOut(BaseModel):
         description="The codes behind `held_because`, each with its parameters."
     )
     state: State
-    edited: dict[str, Any] = Field(description="The person's version of `after`. Empty: unchanged.")
+    edited: dict[str, Any] = Field(description="The person's edit of `after`, if any.")
     result: UUID | None = Field(description="The resulting record.")
     decided_by: str
     decided_at: datetime | None

@@ -22,6 +22,7 @@ from memory.api.paging import PAGE, Listing, PageParams, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.api.shown import item, shows
 from memory.models.errors import InvalidValue
+from memory.models.remembered import record_models
 from memory.services.records import acts as record_acts
 from memory.services.records import kinds as record_kinds
 from memory.services.records import trash as trash_page
@@ -66,7 +67,7 @@ class PurgeIn(Body):
 @api.get("", auth=READ, response=Listing[TrashedOut])
 def list_trash(request: ApiRequest, wanted: TrashQuery = PAGE) -> Listing[TrashedOut]:
     """List records in Trash, latest first. Agents can't see records that only people can see."""
-    caller, kinds = request.auth, record_kinds.models()
+    caller, kinds = request.auth, record_models()
     if wanted.type and wanted.type not in kinds:
         known = {"known": ", ".join(sorted(kinds))}
         words = _("This type of record doesn’t exist. Choose one of: %(known)s.") % known

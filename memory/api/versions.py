@@ -35,7 +35,7 @@ IF_MATCH: dict[str, Any] = {
             "name": "If-Match",
             "required": True,
             "schema": {"type": "string", "examples": ['"1"']},
-            "description": "The ETag of the version this change is based on. * matches any.",
+            "description": "The ETag of the version this change is based on. * matches any version.",
         }
     ]
 }

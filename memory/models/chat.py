@@ -97,7 +97,7 @@ class Message(LeasedJob):
 
 
 class Reflection(LeasedJob):
-    """A reflection on a run or a session, at most one per source (decision 7).
+    """A reflection on a run or a session, at most one per source.
 
     That of an ended session is a job, which also saves what remains of the session.
 

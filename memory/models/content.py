@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any, ClassVar, Self
+from urllib.parse import urlencode
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -182,3 +183,7 @@ class ScratchpadEntry(Remembered):
 
     def __str__(self) -> str:
         return self.key
+
+    def get_absolute_url(self) -> str:
+        asked = urlencode({"scope": self.scope, "q": self.key})
+        return f"{reverse('memory:scratchpad')}?{asked}"

@@ -54,7 +54,7 @@ class Note(Recalled):
 
     `ttl_days` is what the writer asked for, and `expires_at` the resulting time. A replaced note
     names its successor in `superseded_by`. It is kept, but not recalled. `edited_by_person` keeps
-    maintenance from merging or pruning the note (decision 9). `job` names the run or session that
+    maintenance from merging or pruning the note. `job` names the run or session that
     wrote it.
     """
 

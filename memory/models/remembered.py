@@ -6,9 +6,11 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
+from django.apps import apps
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
@@ -397,7 +399,7 @@ def _withhold_answers(ids: Sequence[Any], changed: Mapping[str, Any]) -> None:
 
 # --- Trash ---
 
-TRASH_DAYS = 30  # decision 9: deleted records stay in Trash for 30 days
+TRASH_DAYS = 30  # then they are deleted permanently
 
 
 class TrashedRows(models.Model):
@@ -448,3 +450,10 @@ def address(name: str, key: Any, *before: str) -> str:
 @cache
 def _address_of_nobody(_prefix: str, name: str, before: tuple[str, ...]) -> str:
     return reverse(name, args=[*before, _NOBODY])
+
+
+@cache  # a page of Activity calls this 300 times
+def record_models() -> Mapping[str, type[Remembered]]:
+    """Return the models of records by record type, without parts of records."""
+    found = (model for model in apps.get_models() if issubclass(model, Remembered))
+    return MappingProxyType({one.record_type(): one for one in found if not one.IS_PART})

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
@@ -61,7 +62,7 @@ class TopicFactQuerySet(RememberedQuerySet):
 
         If there are already 10 current facts, the last one that no person has touched is retired.
         Raises InvalidValue for a text that is too short, struck or current, and LimitReached if
-        people keep 8 already (decision 2).
+        people keep 8 already.
         """
         text = TopicFact.checked_text(text)
         with transaction.atomic():
@@ -128,7 +129,7 @@ class TopicFact(Recalled):
         SNIPPET = "snippet", gettext_lazy("quote found only in the search result")
 
     MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
-    MOST_BY_PEOPLE = 8  # decision 2: at least two places remain for what runs find
+    MOST_BY_PEOPLE = 8  # so at least two places remain for what runs find
     LEAST_WIDTH = 21  # R22
     MOST_LENGTH = 1000
     REVISED = (
@@ -181,6 +182,9 @@ class TopicFact(Recalled):
 
     def __str__(self) -> str:
         return shorten(self.text, 120)
+
+    def get_absolute_url(self) -> str:
+        return reverse("research:fact-history", args=[self.topic.slug, self.pk])
 
     def search_text(self) -> str:
         return self.text

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, models, transaction
 from django.db.models import Q
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
@@ -200,6 +201,9 @@ class Topic(Remembered):
 
     def __str__(self) -> str:
         return self.title
+
+    def get_absolute_url(self) -> str:
+        return reverse("research:topic", args=[self.slug])
 
     @classmethod
     def notify_changed(cls, owner_id: Any, topic_id: Any, slug: str = "") -> None:

@@ -194,39 +194,14 @@ class Group:
         return sum(line.is_kept for line in self.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """Everything the page shows of one context."""
+def preview(user: User, wanted: Options) -> dict[str, Any]:
+    """Return what the agent would get; a person's preview doesn't count as a use.
 
-    groups: list[Group]
-    left_out: list[Line]
-    segments: list[dict[str, Any]]
-    used: int  # tokens of the layers and of the list of files
-    over: int  # tokens of the layers over the budget: identity and machine are always included
-    most: int
-    scale: int  # tokens at the end of the bar
-    saved: int  # tokens that the cleared checkboxes save
-    text: str
-    problems: list[str]
-
-    @property
-    def given(self) -> int:
-        """Return how many memories are included."""
-        return sum(line.is_kept for group in self.groups for line in group.lines if line.pk)
-
-    @property
-    def listed(self) -> str:
-        """Return the IDs that have checkboxes, so that the form can say which were cleared."""
-        return ",".join(line.pk for group in self.groups for line in group.lines if line.pk)
-
-    @property
-    def limit(self) -> str:
-        """Return the place of the budget on the bar, in percent."""
-        return f"{100 * self.most / self.scale:.2f}"
-
-
-def preview(user: User, wanted: Options) -> Preview:
-    """Return what the agent would get; a person's preview doesn't count as a use."""
+    `used` are the tokens of the layers and of the list of files, `over` those over the budget
+    (identity and machine are always included), and `saved` those that cleared checkboxes save.
+    `limit` is the place of the budget on the bar, in percent, and `listed` are the IDs that have
+    checkboxes, so that the form can say which were cleared.
+    """
     query, problems = wanted.query, list(wanted.problems)
     topic = query.topic_of(user)
     if query.topic and topic is None:
@@ -257,20 +232,24 @@ def preview(user: User, wanted: Options) -> Preview:
     scale = max(LEAST_SCALE, wanted.most, used)
     sizes = _sizes(built, used)
     if sizes["headings"]:
-        words = _("Headings, and marks around external text")
+        words = _("Headings and markers around external text")
         always.lines.append(Line(words, _("Headings"), tokens=sizes["headings"]))
-    return Preview(
-        groups,
-        left_out,
-        _segments(sizes, scale),
-        used,
-        max(0, counted(built.system).tokens - wanted.most),
-        wanted.most,
-        scale,
-        counted(whole.text).tokens - used,
-        "\n\n".join(text),
-        problems,
-    )
+    chosen = [line for group in groups for line in group.lines if line.pk]
+    return {
+        "groups": groups,
+        "left_out": left_out,
+        "given": sum(line.is_kept for line in chosen),
+        "listed": ",".join(line.pk for line in chosen),
+        "segments": _segments(sizes, scale),
+        "used": used,
+        "over": max(0, counted(built.system).tokens - wanted.most),
+        "most": wanted.most,
+        "scale": scale,
+        "limit": f"{100 * wanted.most / scale:.2f}",
+        "saved": counted(whole.text).tokens - used,
+        "text": "\n\n".join(text),
+        "problems": problems,
+    }
 
 
 _TITLES = {
@@ -558,7 +537,7 @@ def _context_page(
 def context_text(request: BeaconRequest) -> HttpResponse:
     """Send the context as a text file."""
     wanted = Options.of(request.GET, agents_to_choose(request.user))
-    text = preview(request.user, wanted).text + "\n"
+    text = preview(request.user, wanted)["text"] + "\n"
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="beacon-context.txt"'
     return answer

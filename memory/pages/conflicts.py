@@ -226,7 +226,7 @@ def _side(
         text=conflict_services.words_of(conflict, name, record),
         line=line,
         noun=str(kind.noun),
-        url=kind.address(record),
+        url=record.get_absolute_url(),
         origin=named.get(record.source),
         uses=uses.get(record.pk, 0),
         is_changed=conflict.is_open

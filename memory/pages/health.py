@@ -232,7 +232,7 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Part]:
     ]
     text = _("Default search services: %(names)s.") % {"names": names}
     if missing:
-        lacks = _("BEACON_SEARCH names services that aren’t set up: %(names)s.")
+        lacks = _("BEACON_SEARCH includes services that aren’t set up: %(names)s.")
         todo = _(
             "Enter the key or URL in Models and search, or remove the name from BEACON_SEARCH."
         )

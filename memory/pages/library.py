@@ -94,20 +94,21 @@ class AddDocumentForm(AsksAboutSecrets):
         required=False,
         max_length=LONGEST_TEXT,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 12}),
+        # The placeholder lets CSS find out whether the field is empty.
+        widget=forms.Textarea(attrs={"rows": 12, "placeholder": " "}),
         help_text=gettext_lazy("Markdown or plain text."),
     )
     url = CleanTextField(
-        label=gettext_lazy("or a web page"),
+        label=gettext_lazy("URL"),
         required=False,
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "If you leave the text empty, Beacon saves the page’s text. If you enter text, Beacon stores the URL only as its origin."
+            "If you leave the text empty, Beacon fetches the page. Otherwise, Beacon saves your text, with this URL as its origin."
         ),
     )
     file = ManyFilesField(
-        label=gettext_lazy("or files"),
+        label=gettext_lazy("Files"),
         required=False,
         allow_empty_file=True,  # the reader reports an empty file
         widget=ManyFilesInput(attrs={"accept": ",".join(ENDINGS)}),

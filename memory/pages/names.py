@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -119,30 +118,6 @@ def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]
 # --- map ---
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A name on the map."""
-
-    name: str
-    label: str
-    url: str
-    records: int
-    x: int
-    y: int
-    anchor: str
-    width: float  # of the line to the middle
-
-    @property
-    def label_x(self) -> int:
-        return self.x + {"start": 9, "end": -9, "middle": 0}[self.anchor]
-
-    @property
-    def label_y(self) -> int:
-        if self.anchor != "middle":
-            return self.y + 4
-        return self.y + (19 if self.y > HEIGHT / 2 else -10)
-
-
 def map_of(found: About) -> dict[str, Any] | None:
     """Return the map, with the names on an ellipse; None if there are no names beside it.
 
@@ -150,27 +125,24 @@ def map_of(found: About) -> dict[str, Any] | None:
     """
     if not found.beside:
         return None
-    most = max(one.records for one in found.beside)
-    spots: dict[str, Spot] = {}
-    for place, one in enumerate(found.beside):
+    most = max(number for _name, _key, number in found.beside)
+    spots: dict[str, dict[str, Any]] = {}
+    for place, (name, key, number) in enumerate(found.beside):
         angle = 2 * math.pi * place / len(found.beside) - math.pi / 2
         across, down = math.cos(angle), math.sin(angle)
-        label = one.name if len(one.name) <= LONGEST_LABEL else f"{one.name[: LONGEST_LABEL - 1]}…"
-        spots[one.key] = Spot(
-            one.name,
-            label,
-            about_url(one.name),
-            one.records,
-            round(WIDTH / 2 + ACROSS * across),
-            round(HEIGHT / 2 + DOWN * down),
-            "middle" if abs(across) < 0.2 else "start" if across > 0 else "end",
-            round(1 + 3 * one.records / most, 1),
-        )
+        label = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+        x, y = round(WIDTH / 2 + ACROSS * across), round(HEIGHT / 2 + DOWN * down)
+        anchor = "middle" if abs(across) < 0.2 else "start" if across > 0 else "end"
+        below = 4 if anchor != "middle" else 19 if y > HEIGHT / 2 else -10
+        spots[key] = {
+            "name": name, "label": label, "url": about_url(name), "records": number,
+            "x": x, "y": y, "anchor": anchor, "label_y": y + below,
+            "label_x": x + {"start": 9, "end": -9, "middle": 0}[anchor],
+            "width": round(1 + 3 * number / most, 1),  # of the line to the middle
+        }  # fmt: skip
     lines = [
-        (one.x, one.y, other.x, other.y)
-        for one, other in (
-            (spots[link.one], spots[link.other]) for link in found.links[:MOST_LINES]
-        )
+        (one["x"], one["y"], other["x"], other["y"])
+        for one, other in ((spots[a], spots[b]) for a, b in found.links[:MOST_LINES])
     ]
     return {
         "spots": list(spots.values()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
@@ -266,25 +267,25 @@ def _emptying(request: BeaconRequest, chosen: SelectedRecords | None) -> dict[st
     }
 
 
-def _say(request: BeaconRequest, done: trash_listing.EmptyTrashResult) -> None:
+def _say(request: BeaconRequest, done: Counter[str]) -> None:
     words = ngettext(
-        "%(n)d record deleted permanently.", "%(n)d records deleted permanently.", done.gone
-    ) % {"n": done.gone}
-    if done.left:
+        "%(n)d record deleted permanently.", "%(n)d records deleted permanently.", done["gone"]
+    ) % {"n": done["gone"]}
+    if done["left"]:
         more = ngettext(
             "%(n)d left. Empty Trash again.",
             "%(n)d left. Empty Trash again.",
-            done.left,
+            done["left"],
         )
-        words += " " + more % {"n": done.left}
-    if done.kept:
+        words += " " + more % {"n": done["left"]}
+    if done["kept"]:
         more = ngettext(
             "%(n)d is still in Trash because a record outside Trash depends on it.",
             "%(n)d are still in Trash because records outside Trash depend on them.",
-            done.kept,
+            done["kept"],
         )
-        words += " " + more % {"n": done.kept}
-    level = messages.WARNING if done.left or done.kept else messages.SUCCESS
+        words += " " + more % {"n": done["kept"]}
+    level = messages.WARNING if done["left"] or done["kept"] else messages.SUCCESS
     messages.add_message(request, level, words)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -104,40 +103,6 @@ STEP, WIDE, FOOT, HIGH = (
 Amount = Callable[[UsageTotals], "Decimal | int"]
 
 
-@dataclass(frozen=True, slots=True)
-class MonthBar:
-    """A month's bar, its label, and its key if it can be opened."""
-
-    x: int
-    height: int
-    label: str
-    year: str
-    amount: str
-    words: str
-    key: str
-    is_unknown: bool
-
-    @property
-    def y(self) -> int:
-        """Return the y of the bar's top."""
-        return FOOT - self.height
-
-    @property
-    def middle(self) -> int:
-        """Return the x of the bar's center."""
-        return self.x + WIDE // 2
-
-    @property
-    def amount_y(self) -> int:
-        """Return the base line of the amount above the bar."""
-        return self.y - (18 if self.is_unknown else 6)
-
-    @property
-    def unknown_y(self) -> int:
-        """Return the y of the open box for calls with an unknown price."""
-        return self.y - 14
-
-
 def of_months(months: Sequence[Month], limits: User | None = None) -> list[dict[str, Any]]:
     """Return charts of the months (newest first, from `spending.months`) in money and in tokens.
 
@@ -151,7 +116,7 @@ def of_months(months: Sequence[Month], limits: User | None = None) -> list[dict[
     money, tokens = (limits.monthly_money, limits.monthly_tokens) if limits else (None, None)
     return [
         _months(
-            _("Money per month"),
+            _("Cost per month"),
             shown,
             by_first,
             _money,
@@ -197,6 +162,15 @@ def _without_a_gap(last: date, first: date) -> list[date]:
     return found[::-1]
 
 
+def _pillar(x: int, y: int, *, is_unknown: bool) -> dict[str, Any]:
+    """Return where a month's bar is drawn, with an open box on it for calls of unknown price."""
+    amount_y, unknown_y = y - (18 if is_unknown else 6), y - 14
+    return {
+        "x": x, "y": y, "middle": x + WIDE // 2, "amount_y": amount_y, "unknown_y": unknown_y,
+        "is_unknown": is_unknown,
+    }  # fmt: skip
+
+
 def _months(
     title: str,
     shown: Sequence[date],
@@ -213,16 +187,19 @@ def _months(
         limit = None
     most = max(most, limit or 0)
     pillars = [
-        MonthBar(
-            x=STEP * place + (STEP - WIDE) // 2,
-            height=_part(amount_of(spent), most, HIGH),
-            label=date_format(first, "M"),
-            year=str(first.year) if place == 0 or first.month == 1 else "",
-            amount=short(spent),
-            words=_words(first, spent, knows_unknown=knows_unknown),
-            key=f"{first:%Y-%m}" if first in by_first else "",
+        _pillar(
+            STEP * place + (STEP - WIDE) // 2,
+            FOOT - (height := _part(amount_of(spent), most, HIGH)),
             is_unknown=knows_unknown and bool(spent.unpriced),
         )
+        | {
+            "height": height,
+            "label": date_format(first, "M"),
+            "year": str(first.year) if place == 0 or first.month == 1 else "",
+            "amount": short(spent),
+            "words": _words(first, spent, knows_unknown=knows_unknown),
+            "key": f"{first:%Y-%m}" if first in by_first else "",
+        }
         for place, (first, spent) in enumerate(zip(shown, spents, strict=True))
     ]
     ends = {"first": date_format(shown[0], "F Y"), "last": date_format(shown[-1], "F Y")}

@@ -199,14 +199,6 @@ def edit_entry(
         )
 
 
-def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER_SCOPE) -> ScratchpadEntry:
-    """Move the entry to Trash. Raises NoSuchKey, or Locked."""
-    entry = get_entry(owner, key, scope=scope)
-    check_may_write(entry, by)
-    entry.trash(by=by)
-    return entry
-
-
 def _lookup_key(key: str) -> str:
     """Return a key to look up. A key that can't be stored simply doesn't exist."""
     try:

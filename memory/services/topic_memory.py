@@ -11,6 +11,7 @@ from typing import Any
 
 import redis
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
@@ -256,6 +257,8 @@ def load(topic: Topic) -> LoadResult:
     try:
         with transaction.atomic():
             return _read(topic)
+    except SoftTimeLimitExceeded:
+        raise
     except Exception as exc:
         # R7: loading never fails the run, which reports the problem and becomes a baseline.
         logger.exception("topic memory not loaded", topic=topic.slug)
@@ -388,7 +391,7 @@ def replace_facts(
     """Replace the topic's current facts with those of a run, and keep those that people touched.
 
     There are at most 10 (R18). Struck facts are dropped. Facts that a person touched
-    stay unchanged and are at most confirmed (decision 2).
+    stay unchanged and are at most confirmed.
     """
     changes = FactChanges()
     current = list(TopicFact.objects.filter(topic=topic).current().select_for_update())
@@ -531,7 +534,7 @@ def _why_retired(how: str, number: int, successor: str, *, was_confirmed: bool) 
 
 # --- Publishing ---
 #
-# The published copy of one owner's topics in Redis, in seed 000's format (decision 5, R237).
+# The published copy of one owner's topics in Redis, in seed 000's format (R237).
 #
 # Data flow: a change of a topic or its facts calls `follow` -> a PublishDue row in the same
 # transaction -> after the commit, `process_due` writes or deletes the key and deletes the row -> every

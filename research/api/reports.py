@@ -237,7 +237,7 @@ class SinceReadOut(BaseModel):
     """What is new in a topic since its owner last read a report: all unread changes as one list."""
 
     topic: str
-    last_read: ReadRunOut | None = Field(description="Null: no report has been read yet.")
+    last_read: ReadRunOut | None = Field(description="Null if no report has been read yet.")
     unread: list[ReadRunOut] = Field(description="The runs of the unread reports, in order.")
     left_out: int = Field(description="Unread reports that are too old to be included.")
     words: str = Field(description="The counts as a sentence. Empty if nothing changed.")

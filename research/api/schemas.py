@@ -38,9 +38,11 @@ class ScheduleIn(Body):
 
     preset: Preset | None = None
     hour: int | None = Field(None, ge=0, le=23, description="For presets. Default: 7.")
-    weekday: int | None = Field(None, ge=0, le=6, description="For weekly. 0 is Sunday.")
+    weekday: int | None = Field(None, ge=0, le=6, description="Only for weekly. 0 is Sunday.")
     day: str | None = Field(
-        None, pattern=r"^([1-9]|1[0-9]|2[0-8]|L)$", description="For monthly. L is the last."
+        None,
+        pattern=r"^([1-9]|1[0-9]|2[0-8]|L)$",
+        description="Only for monthly. L is the last day.",
     )
     cron: str | None = Field(None, max_length=100, description="Five fields, such as 0 9 * * 1.")
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
@@ -370,7 +372,7 @@ class DeltaSourceOut(BaseModel):
 
 
 class DeltaItemOut(BaseModel):
-    """One changed fact. If `withheld` is set, no section includes it, for that reason.
+    """One changed fact. If `withheld` is set, it's the reason why no section lists the fact.
 
     If `judged_by` is also set, the fact is supported and remembered, but filtered out by the
     topic's intent or a muted source.
@@ -390,7 +392,7 @@ class DeltaItemOut(BaseModel):
         description="The old fact is still current, and a person should review both."
     )
     compared_by: str = Field(
-        description="words, words and vectors, versions of the page, or the model's name."
+        description="words, words and vectors, versions of the page, or the name of the model."
     )
     conflict: UUID | None = Field(
         description="The conflict between the two sentences, pending or resolved."
@@ -399,7 +401,7 @@ class DeltaItemOut(BaseModel):
     quote: str
     source: DeltaSourceOut | None = Field(description="The first source of the sentence.")
     withheld: str
-    judged_by: str = Field(description="model, rule, muted or person. Empty: not judged.")
+    judged_by: str = Field(description="model, rule, muted or person. Empty if not judged.")
     judged: str = Field(description="Why it is announced or filtered out.")
 
     @classmethod
@@ -423,7 +425,7 @@ class QuoteOut(BaseModel):
     sentence: str
     quote: str = Field(description="The exact quote in the stored page, if found.")
     found: bool
-    in_snippet: bool = Field(False, description="Only in the search result.")
+    in_snippet: bool = Field(False, description="Found only in the search result.")
     start: int | None = Field(None, description="Its position in the stored text, in characters.")
     end: int | None = None
     before: str = ""
@@ -498,7 +500,7 @@ class SourceOut(BaseModel):
     published_at: str | None
     state: str
     trust: str = ""
-    derived_from: KinOut | None = Field(None, description="Null: it is independent.")
+    derived_from: KinOut | None = Field(None, description="Null if the source is independent.")
     carried_by: list[KinOut] = []
     quotes: list[QuoteOut]
 

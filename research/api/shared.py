@@ -138,7 +138,7 @@ class SharedTopicOut(BaseModel):
     title: str
     owner: str
     role: Membership.Role
-    read_run: int = Field(description="The number of the last run you read. 0: none.")
+    read_run: int = Field(description="The number of the last run you read, or 0.")
     notify: bool = Field(
         description="Whether your channels and digest notify you about new reports."
     )
@@ -263,7 +263,7 @@ class SharedReportLine(BaseModel):
 class SharedNewsOut(BaseModel):
     """What changed since you last read the topic, as one list."""
 
-    read_run: int = Field(description="The number of the last run you read. 0: none.")
+    read_run: int = Field(description="The number of the last run you read, or 0.")
     unread: list[int] = Field(description="The numbers of the unread reports' runs, in order.")
     changes: list[SharedChangeOut]
 
@@ -376,7 +376,9 @@ class SharedSettingsOut(BaseModel):
 
     objective: str
     focus: str
-    always_check: list[str] = Field(description="Words to search for, or URLs to read, every run.")
+    always_check: list[str] = Field(
+        description="Words to search for, or URLs to read, in each run."
+    )
 
     @classmethod
     def of(cls, topic: Topic) -> Self:

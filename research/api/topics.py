@@ -68,7 +68,7 @@ class MoneyOut(BaseModel):
 
 
 class ForecastOut(Textless):
-    """The estimate of a run, and whether a scheduled one would fit within the monthly limit."""
+    """An estimate for a run, and whether a scheduled run would fit within the monthly limit."""
 
     depth: TopicSettings.Depth
     basis: str = Field(
@@ -76,12 +76,12 @@ class ForecastOut(Textless):
     )
     runs: int = Field(description="The number of runs it is based on.")
     tokens: RangeOut
-    money: MoneyOut | None = Field(description="Null: the model's price is unknown.")
+    money: MoneyOut | None = Field(description="Null if the model's price is unknown.")
     minutes: RangeOut
     searches: RangeOut
     has_model: bool
-    tokens_left: int | None = Field(description="This month. Null: no limit.")
-    money_left: str | None = Field(description="For this month, in USD. Null: no limit.")
+    tokens_left: int | None = Field(description="For this month. Null if there is no limit.")
+    money_left: str | None = Field(description="For this month, in USD. Null if there is no limit.")
     does_not_fit: str = Field(
         description="Why a scheduled run wouldn't fit within the limit. Empty if it would."
     )
@@ -416,8 +416,10 @@ def treat_source(
         trust = caller.write_trust
         starting.check_review(caller.owner, [rule.place], by=caller.by, trust=trust)
     scope = ALL if rule.everywhere else TOPIC
-    changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)
-    return SourceRuleOut(place=changed.place, act=rule.act, before=changed.before)  # type: ignore[arg-type]
+    place, before = source_rules.set_rule(
+        topic, rule.place, rule.act, scope=scope, by=request.auth.by
+    )
+    return SourceRuleOut(place=place, act=rule.act, before=before)  # type: ignore[arg-type]
 
 
 # --- topics from JSON, validated by the form that people use ---
@@ -486,7 +488,7 @@ def change_checked(
     now = _from_library(topic_editing.state_of(topic))
     if not may_add_library and not _from_library(wanted) <= now:
         text = _(
-            "This token is limited to certain topics, so it can’t let them search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
+            "This token is limited to certain topics, so it can’t let these topics search your library or read its documents. Nothing was changed. Change this in the topic’s settings."
         )
         raise Problem(403, text)
     with transaction.atomic():

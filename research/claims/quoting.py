@@ -14,7 +14,6 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from beacon_site.text.cleaning import normal_form, one_line, width
@@ -32,14 +31,6 @@ _PIECES = re.compile(
     re.DOTALL,
 )
 _CLUSTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A range of a stored text, from `start` up to but not including `end`."""
-
-    start: int
-    end: int
 
 
 class NormalizedText:
@@ -77,7 +68,7 @@ class NormalizedText:
     def text(self) -> str:
         return self._made[0].rstrip()
 
-    def find(self, quote: str) -> Span | None:
+    def find(self, quote: str) -> slice | None:
         """Return where `quote` occurs word for word, or None if it is missing or too short.
 
         Words and numbers must be whole: “costs 1” isn't found in “costs 1.5” or “costs 12”.
@@ -87,14 +78,14 @@ class NormalizedText:
             return None
         return self.find_folded(wanted)
 
-    def find_folded(self, wanted: str) -> Span | None:
+    def find_folded(self, wanted: str) -> slice | None:
         """Like `find`, for words that are already folded and long enough."""
         text, places = self._made
         at = text.find(wanted)
         while at >= 0:
             if _is_whole(text, at, at + len(wanted)):
                 last = places[at + len(wanted) - 1]
-                return Span(places[at], self._end_of(last))
+                return slice(places[at], self._end_of(last))
             at = text.find(wanted, at + 1)
         return None
 
@@ -150,14 +141,14 @@ def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in "WF"
 
 
-def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:
+def around(stored: str, span: slice, most: int = CONTEXT) -> tuple[str, str]:
     """Return the words before and after a span, each on one line and cut between words."""
     before = stored[max(0, span.start - most) : span.start]
-    behind = stored[span.end : span.end + most]
+    behind = stored[span.stop : span.stop + most]
     if span.start > most:
         head = re.search(r"\s", before)
         before = "…" + (before[head.end() :] if head else before)
-    if span.end + most < len(stored):
+    if span.stop + most < len(stored):
         tail = re.search(r"\s\S*$", behind)
         behind = (behind[: tail.start()] if tail else behind) + "…"
     return _edge(before), _edge(behind)

@@ -48,9 +48,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beacon_site.db.errors import GONE, failure_of
-from beacon_site.text.cleaning import as_data, clean, one_line, shorten, without_citations
+from beacon_site.text.cleaning import (
+    as_data,
+    clean,
+    one_line,
+    request_id_of,
+    shorten,
+    without_citations,
+)
 from beacon_site.text.dates import zone_of
-from beacon_site.web.request_log import HEADER, number_from
+from beacon_site.web.request_log import HEADER
 from memory.accounts import tokens
 from memory.accounts.tokens import MCP_PATH, mcp_url, resource_metadata
 from memory.agents.tools import registry as tools
@@ -496,7 +503,7 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        number = number_from(headers.get(HEADER, ""))
+        number = request_id_of(headers.get(HEADER, ""))
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=number)
         send = _numbered(send, number)

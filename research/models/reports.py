@@ -331,6 +331,9 @@ class Report(Recalled):
     def __str__(self) -> str:
         return f"{self.title}, {self.run}"
 
+    def get_absolute_url(self) -> str:
+        return reverse("research:run", args=[self.run.topic.slug, self.run_id])
+
     def search_text(self) -> str:
         """Return the text for full-text search: title, changes, and the rest."""
         return f"{self.title}\n{self.delta}\n{self.body}"

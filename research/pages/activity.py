@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -31,12 +31,13 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import cell, csv_line, in_brief, plain
 from beacon_site.text.dates import in_utc
-from beacon_site.text.diff import Row, diff, folded
+from beacon_site.text.diff import diff, folded
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back
 from memory.models import Remembered, Revision, User
 from memory.models.errors import MemoryRefused
+from memory.models.remembered import record_models
 from memory.pages.agents import agents_to_choose
 from memory.pages.records import saved_views
 from memory.pages.records.listing import day_of
@@ -46,7 +47,6 @@ from memory.pages.shared.filter_bar import Choice, Facet, FilterBar
 from memory.pages.shared.undo import offer_revision
 from memory.services.records import history as record_history
 from memory.services.records.history import record_of
-from memory.services.records.kinds import models as record_models
 from memory.services.records.kinds import nouns, number_in_words
 from research.models import Run
 from research.pages import activity_streams as activity_words
@@ -70,22 +70,6 @@ MOST_FIRST = 8_000  # characters of a value in a new record
 _SHORT = 80  # characters of a value that is shown on one line
 
 
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    """One field: its name, and either two short values or the differing lines of a text."""
-
-    name: str
-    old: str = ""
-    new: str = ""
-    rows: Sequence[Row] = ()
-    rows_left: int = 0
-    said: str = ""
-
-    @property
-    def is_text(self) -> bool:
-        return bool(self.rows)
-
-
 def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     """Return the values a record was created with, without the defaults of its type.
 
@@ -104,7 +88,8 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     return found
 
 
-def changes_of(revision: Revision) -> list[FieldChange]:
+def changes_of(revision: Revision) -> list[dict[str, Any]]:
+    """Return each changed field: two short values, or the differing lines of a text."""
     fields = _fields(revision)
     return [
         _change(
@@ -129,16 +114,15 @@ def _is_long(text: str) -> bool:
     return len(text) > _SHORT or "\n" in text
 
 
-def _change(name: str, before: str, after: str) -> FieldChange:
+def _change(name: str, before: str, after: str) -> dict[str, Any]:
     if not _is_long(before) and not _is_long(after):
-        return FieldChange(name, before, after)
+        return {"name": name, "old": before, "new": after}
     if max(len(before), len(after)) > MOST_COMPARED:
         said = _("Too long to compare: %(old)s characters before, %(new)s after.")
-        return FieldChange(
-            name, said=said % {"old": grouped(len(before)), "new": grouped(len(after))}
-        )
+        told = {"old": grouped(len(before)), "new": grouped(len(after))}
+        return {"name": name, "said": said % told}
     rows = folded(diff(before, after))
-    return FieldChange(name, rows=rows[:MOST_ROWS], rows_left=max(0, len(rows) - MOST_ROWS))
+    return {"name": name, "rows": rows[:MOST_ROWS], "rows_left": max(0, len(rows) - MOST_ROWS)}
 
 
 def _text(field: Any, value: Any) -> str:
@@ -612,6 +596,9 @@ def _activity_page(
     parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
     lines = [line for part in parts for line in part]
     _link_actors(lines, query)
+    firsts = [one if isinstance(one, Line) else one.first for one in entries]
+    for before, line in pairwise(firsts):
+        line.is_by_the_same = (before.agent, day_of(before.at)) == (line.agent, day_of(line.at))
     exported = query.copy()
     if is_agents:
         exported["actor"] = wanted.actor

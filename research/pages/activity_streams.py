@@ -29,12 +29,12 @@ from beacon_site.db.message_fields import MessageField, containing
 from beacon_site.text.messages import grouped
 from memory.models import Activity, Membership, ModelCall, Revision, User, origins
 from memory.models.history import actor_kind
+from memory.models.remembered import record_models
 from memory.pages.chat import call_in_words
 from memory.pages.shared.filter_bar import first_day
 from memory.services.llm.spending import dollars
 from memory.services.records.history import field_words
 from memory.services.records.kinds import kind_of, number_in_words
-from memory.services.records.kinds import models as record_models
 from research.models import Run
 
 MOST_LOOKED_AT = 100_000  # the newest lines of a stream that are searched for words
@@ -314,6 +314,7 @@ class Line:
     is_sentence: bool = False  # what it is about is said, or is its label
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
     tool: str = ""  # the name of the tool that was called
+    is_by_the_same: bool = False  # as the line before
     by_them: str = ""  # the query that lists everything by this actor
     before: str = ""  # on the week's page, the text before the change, and after it
     after: str = ""
@@ -328,6 +329,14 @@ class Line:
     def by(self) -> str:
         """Return who acted, as the beginning of a sentence. A username stays as it is."""
         return self.who if self.actor == f"human:{self.who}" else capfirst(self.who)
+
+    @property
+    def agent(self) -> str:
+        """Return who acted in one word, for a list in which only agents act."""
+        kind, _colon, name = self.actor.partition(":")
+        if kind == "session" or self.actor == "agent:ask":
+            return _("Ask")
+        return name if kind == "agent" else self.by
 
     @cached_property
     def run_url(self) -> str:
@@ -565,7 +574,7 @@ _SUBJECTS = {
 QUIET = frozenset(
     {
         "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
-        "retired_run", "retired_as", "blame", "size",
+        "retired_run", "retired_as", "blame", "size", "summary_by",
     }
 )  # fmt: skip
 _OWN_ACTORS = {

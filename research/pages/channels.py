@@ -60,7 +60,7 @@ _ADDRESSES = {
     Channel.Kind.APPRISE: (
         gettext_lazy("URL"),
         gettext_lazy(
-            "Paste the webhook URL of a Discord, Slack or Teams channel. Other services have a URL such as ntfy://topic. Beacon encrypts it and never shows it again."
+            "Paste the webhook URL of a Discord, Slack or Teams channel. For other services, enter an Apprise URL such as ntfy://topic. Beacon encrypts the URL and never shows it again."
         ),
     ),
     Channel.Kind.BROWSER: (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import calendar
 import heapq
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -200,41 +201,6 @@ def _urgency(row: Unread) -> tuple[bool, ...]:
 # --- current runs ---
 
 
-@dataclass(slots=True)
-class Going:
-    """One unfinished run: what it is doing, and its progress."""
-
-    run: Run
-    step: presenters.StepRow | None = None
-    place: int = 0
-
-    @property
-    def detail(self) -> str:
-        """Describe what the run is doing."""
-        if self.step is None:
-            return run_page.waiting_words(self.run) or _("starting")
-        return self.step.detail or self.step.label
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for the person to review its plan."""
-        return self.run.waiting_since is not None
-
-    @property
-    def done(self) -> int:
-        """Return the progress, in pages if they are counted, otherwise in steps."""
-        return self.step.done if self.step is not None and self.step.all else self.place
-
-    @property
-    def all(self) -> int:
-        """Return the total, in the unit of `done`."""
-        return (
-            self.step.all
-            if self.step is not None and self.step.all
-            else len(pipeline.steps_of_run(self.run, judges=judging.judges_run(self.run)))
-        )
-
-
 _STEP_NOW = (
     Step.objects.filter(run=OuterRef("pk"), state=Step.State.RUNNING, is_follow_up=False)
     .order_by("-position", "-part")
@@ -242,30 +208,47 @@ _STEP_NOW = (
 )
 
 
-def unfinished_runs(user: User) -> list[Going]:
-    """Return the person's unfinished runs, each with its current step, in one query."""
+def unfinished_runs(user: User) -> list[dict[str, Any]]:
+    """Return the person's unfinished runs, each with what it is doing, in one query."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
     # Runs that wait for the person come first, because only a review lets them continue.
-    rows = [
-        Going(run)
-        for run in runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
-    ]
-    for row in rows:
-        if told := getattr(row.run, "step_now", None):
-            told |= {name: from_column(told[name]) for name in ("detail", "warning")}
-            step = Step(run=row.run, state=Step.State.RUNNING, **told)
-            row.step, row.place = presenters.step_rows(row.run, [step])[0], step.position
-    return rows
+    first = runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
+    return [_going(run) for run in first]
 
 
-def running_context(rows: list[Going]) -> dict[str, Any]:
+def _going(run: Any) -> dict[str, Any]:
+    """Return what a run is doing, and its progress in pages if they are counted, else in steps."""
+    step, place = None, 0
+    if told := run.step_now:
+        told |= {name: from_column(told[name]) for name in ("detail", "warning")}
+        now = Step(run=run, state=Step.State.RUNNING, **told)
+        step, place = presenters.step_rows(run, [now])[0], now.position
+    if step is None:
+        detail = run_page.waiting_words(run) or _("starting")
+    else:
+        detail = step.detail or step.label
+    if step is not None and step.all:
+        done, number = step.done, step.all
+    else:
+        steps = pipeline.steps_of_run(run, judges=judging.judges_run(run))
+        done, number = place, len(steps)
+    return {
+        "run": run,
+        "detail": detail,
+        "waits": run.waiting_since is not None,  # for the person to review its plan
+        "done": done,
+        "all": number,
+    }
+
+
+def running_context(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"running": rows, "signature": signature(rows)}
 
 
-def signature(rows: list[Going]) -> str:
+def signature(rows: list[dict[str, Any]]) -> str:
     """Return the key that a poll compares to detect changes: `<run>.<progress>` of each run."""
-    return "-".join(f"{row.run.pk}.{row.run.progress}" for row in rows)
+    return "-".join(f"{row['run'].pk}.{row['run'].progress}" for row in rows)
 
 
 def same_runs(one: str, other: str) -> bool:
@@ -331,79 +314,39 @@ def next_runs(user: User) -> list[Schedule]:
     return list(ordered[:MOST_BESIDE])
 
 
-@dataclass(slots=True)
-class Month:
-    """The month's cost by day, next to the person's budget."""
-
-    first: date
-    runs: int
-    tokens: int
-    money: Decimal
-    unpriced: int
-    by_day: dict[int, Decimal]
-    is_money: bool
-    most_tokens: int | None = None
-    most_money: Decimal | None = None
-
-    @property
-    def name(self) -> str:
-        return date_format(self.first, "F")
-
-    @property
-    def tokens_spent(self) -> str:
-        """Return the tokens spent, with thousands separators."""
-        return grouped(self.tokens)
-
-    @property
-    def tokens_allowed(self) -> str:
-        """Return the month's token budget, with thousands separators, or "" without one."""
-        return "" if self.most_tokens is None else grouped(self.most_tokens)
-
-    @property
-    def cost(self) -> str:
-        """Return the money spent, formatted."""
-        return presenters.price(self.money, self.unpriced)
-
-    @property
-    def days(self) -> int:
-        """Return the number of days in the month."""
-        return calendar.monthrange(self.first.year, self.first.month)[1]
-
-    @property
-    def points(self) -> str:
-        """Return the points of the daily spending chart, up to today, in a 240 by 36 drawing."""
-        most = max(self.by_day.values(), default=Decimal(0))
-        if not most:
-            return ""
-        last = max(timezone.localdate().day, 2)
-        places = (
-            (
-                round((day - 1) * WIDTH / (self.days - 1)),
-                round(HEIGHT - 3 - (HEIGHT - 6) * self.by_day.get(day, Decimal(0)) / most),
-            )
-            for day in range(1, last + 1)
+def _points(by_day: Mapping[int, Decimal], days: int) -> str:
+    """Return the points of the daily spending chart, up to today, in a 240 by 36 drawing."""
+    most = max(by_day.values(), default=Decimal(0))
+    if not most:
+        return ""
+    last = max(timezone.localdate().day, 2)
+    places = (
+        (
+            round((day - 1) * WIDTH / (days - 1)),
+            round(HEIGHT - 3 - (HEIGHT - 6) * by_day.get(day, Decimal(0)) / most),
         )
-        return " ".join(f"{x},{y}" for x, y in places)
+        for day in range(1, last + 1)
+    )
+    return " ".join(f"{x},{y}" for x, y in places)
 
-    @property
-    def words(self) -> str:
-        """Describe the chart for screen readers."""
-        day = max(self.by_day, key=lambda each: self.by_day[each])
-        top = self.by_day[day]
-        values = {"month": self.name, "day": day}
-        if self.is_money:
-            values["most"] = presenters.price(top)
-            return _("Cost per day in %(month)s (peak: %(most)s on day %(day)d)") % values
-        values["most"] = int(top)
-        return _("Tokens per day in %(month)s (peak: %(most)d on day %(day)d)") % values
+
+def _chart_words(by_day: Mapping[int, Decimal], month: str, *, is_money: bool) -> str:
+    """Describe the chart for screen readers."""
+    day = max(by_day, key=lambda each: by_day[each])
+    top = by_day[day]
+    if is_money:
+        words = _("Cost per day in %(month)s (peak: %(most)s on day %(day)d)")
+        return words % {"month": month, "most": presenters.price(top), "day": day}
+    words = _("Tokens per day in %(month)s (peak: %(most)d on day %(day)d)")
+    return words % {"month": month, "most": int(top), "day": day}
 
 
 def _month_begins() -> datetime:
     return timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def month_of(user: User, runs: int) -> Month:
-    """Return this month's figures in the person's time zone, for a number of `runs`. One query."""
+def month_of(user: User, runs: int) -> dict[str, Any]:
+    """Return this month's cost by day, next to the person's budget, for a number of `runs`: one query."""
     first = _month_begins()
     mine: Any = ModelCall.objects
     calls = mine.of(user).filter(created__gte=first).order_by()
@@ -419,17 +362,19 @@ def month_of(user: User, runs: int) -> Month:
     by_day: dict[int, Decimal] = defaultdict(Decimal)
     for day, tokens, cost, _unpriced in spent:
         by_day[day.day] += cost if money else Decimal(tokens)
-    return Month(
-        first=first.date(),
-        runs=runs,
-        tokens=sum(row[1] for row in spent),
-        money=money,
-        unpriced=sum(row[3] for row in spent),
-        by_day=dict(by_day),
-        is_money=bool(money),
-        most_tokens=user.monthly_tokens,
-        most_money=user.monthly_money,
-    )
+    points = _points(by_day, calendar.monthrange(first.year, first.month)[1])
+    name, most = date_format(first, "F"), user.monthly_tokens
+    return {
+        "name": name,
+        "runs": runs,
+        "tokens_spent": grouped(sum(row[1] for row in spent)),
+        "tokens_allowed": "" if most is None else grouped(most),
+        "cost": presenters.price(money, unpriced := sum(row[3] for row in spent)),
+        "unpriced": unpriced,
+        "most_money": user.monthly_money,
+        "points": points,
+        "words": _chart_words(by_day, name, is_money=bool(money)) if points else "",
+    }
 
 
 # --- view ---

@@ -28,7 +28,7 @@ from beacon_site.web.responses import AsksAboutSecrets, CleanTextField, redirect
 from memory.models import Topic, TopicFact
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.pages.shared.undo import act, offer, undoes
-from research.claims.quoting import NormalizedText, Span, fold
+from research.claims.quoting import NormalizedText, fold
 from research.models import Correction, Hit, Report, Run
 from research.pages import topic_list
 from research.services.facts import correcting
@@ -147,21 +147,21 @@ def source_page(report: Report, n: int) -> dict[str, Any] | None:
         if span is not None:
             spans.append((span, number))
         quotes.append((number, quote, span is not None))
-    spans.sort(key=lambda one: (one[0].start, one[0].end))
+    spans.sort(key=lambda one: (one[0].start, one[0].stop))
     pieces = list(_pieces(item.content, spans)) if item else []
     return {"source": row, "item": item, "hit": hit, "quotes": quotes, "pieces": pieces}
 
 
-def _span_of(quote: Quote, kept: dict[str, Any], folded: NormalizedText) -> Span | None:
+def _span_of(quote: Quote, kept: dict[str, Any], folded: NormalizedText) -> slice | None:
     """Return a quote's position: the stored one, or where the text is found now."""
     start, end = kept.get("start", -1), kept.get("end", -1)
     is_noted = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
     if is_noted and fold(folded.stored[start:end]) == fold(quote.quote):
-        return Span(start, end)
+        return slice(start, end)
     return folded.find(quote.quote)
 
 
-def _pieces(content: str, spans: list[tuple[Span, int]]) -> Iterator[tuple[str, int]]:
+def _pieces(content: str, spans: list[tuple[slice, int]]) -> Iterator[tuple[str, int]]:
     """Yield the text in pieces. If quotes overlap, the later one begins where the earlier ends."""
     at = 0
     for span, number in spans:
@@ -169,8 +169,8 @@ def _pieces(content: str, spans: list[tuple[Span, int]]) -> Iterator[tuple[str, 
         if start > at:
             yield content[at:start], 0
         # A quote inside another keeps an empty mark as a target for links.
-        yield content[start : max(start, span.end)], number
-        at = max(at, span.end)
+        yield content[start : max(start, span.stop)], number
+        at = max(at, span.stop)
     if at < len(content):
         yield content[at:], 0
 
@@ -257,18 +257,18 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
     """List the report's sentences, with their support and actions."""
     report = _report(request, slug, run_id)
     rows = [
-        row for row in report_page.sentence_rows(report) if row.sentence.text != str(EXTRACTIVE)
+        row for row in report_page.sentence_rows(report) if row["sentence"].text != str(EXTRACTIVE)
     ]
     wanted = request.GET.get("show", "")
-    left = [row.sentence.key for row in rows if not (row.is_checked or row.is_corrected)]
+    left = [row["sentence"].key for row in rows if not (row["is_checked"] or row["is_corrected"])]
     context: dict[str, Any] = {
         "report": report,
         "run": report.run,
         "topic": report.run.topic,
-        "rows": [row for row in rows if wanted != "unsupported" or row.is_unsupported],
+        "rows": [row for row in rows if wanted != "unsupported" or row["is_unsupported"]],
         "all_count": len(rows),
-        "quoted": sum(row.quote is not None and row.quote.found for row in rows),
-        "bad_count": sum(row.is_unsupported for row in rows),
+        "quoted": sum(row["quote"] is not None and row["quote"].found for row in rows),
+        "bad_count": sum(row["is_unsupported"] for row in rows),
         "checked": len(rows) - len(left),
         "next_key": left[0] if left else "",
         "wanted": wanted,

@@ -431,7 +431,7 @@ class MemberForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
         help_text=gettext_lazy(
-            "The username this person signs in with. Beacon doesn’t reveal whether it exists."
+            "The username this person signs in with. Beacon doesn’t reveal whether the account exists."
         ),
     )
     role = forms.ChoiceField(

@@ -152,7 +152,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "next_cursor": listing.next_cursor,
         "total": total,
         "columns": (columns := source_desk.columns(wanted, listing.rows)),
-        "shown": {column.name for column in columns},
+        "shown": {column["name"] for column in columns},
         "name_query": wanted.sorted_by("name"),
         "seen_count": SeenUrl.objects.filter(topic=topic).count(),
         "elsewhere": [
@@ -198,25 +198,26 @@ def source_act(request: BeaconRequest, slug: str, do: str = "", expected: str = 
     how, scope, place = (*asked.split(" ", 2), "", "")[:3]
     if scope not in (TOPIC, ALL):
         raise InvalidValue(_("Choose whether this applies to this topic or to all topics."))
-    changed = source_rules.set_rule(topic, place, how, scope=scope, by=request.actor)
-    _check_unchanged(changed, expected)
-    _say(request, changed, scope, slug)
+    place, before = source_rules.set_rule(topic, place, how, scope=scope, by=request.actor)
+    _check_unchanged(before, expected)
+    _say(request, place, (before, how), scope, slug)
     return _desk(slug)
 
 
-def _check_unchanged(changed: source_rules.RuleChange, expected: str) -> None:
+def _check_unchanged(before: str, expected: str) -> None:
     """Raise InvalidValue, which rolls an undo back, if the rule had changed before it."""
-    if expected and changed.before != expected:
+    if expected and before != expected:
         raise InvalidValue(
             _("This rule has changed since then, so your change couldn’t be undone.")
         )
 
 
-def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, slug: str) -> None:
-    """Confirm what changes from the next run, with an undo."""
-    place = shorten(standing_rules.shown(changed.place), 120)
-    if changed.act == changed.before:
-        messages.info(request, _("%(place)s already has this rule.") % {"place": place})
+def _say(request: BeaconRequest, place: str, acts: tuple[str, str], scope: str, slug: str) -> None:
+    """Confirm what changes from the next run, with an undo. `acts` are the rules before and now."""
+    before, act = acts
+    shown = {"place": shorten(standing_rules.shown(place), 120)}
+    if act == before:
+        messages.info(request, _("%(place)s already has this rule.") % shown)
         return
     said = {
         Act.BLOCK: _("From the next run, %(place)s won’t be read or cited."),
@@ -225,12 +226,12 @@ def _say(request: BeaconRequest, changed: source_rules.RuleChange, scope: str, s
             "From the next run, Beacon reads %(place)s, but it never triggers a notification by itself."
         ),
         NONE: _("Rule for %(place)s removed. This applies from the next run."),
-    }[changed.act]
+    }[act]
     if scope == ALL:
         said += " " + _("The rule applies to all topics.")
-    back = f"{changed.before} {scope} {changed.place}"
-    undo = offer(request, "source-rule", slug=slug, do=back, expected=changed.act)
-    messages.success(request, said % {"place": place}, extra_tags=undo)
+    back = f"{before} {scope} {place}"
+    undo = offer(request, "source-rule", slug=slug, do=back, expected=act)
+    messages.success(request, said % shown, extra_tags=undo)
 
 
 @act("url-forget")
@@ -295,38 +296,42 @@ def source_rules_page(request: BeaconRequest) -> HttpResponse:
         try:
             # The scope is all topics, so the topic only identifies the owner.
             whose = Topic(owner=request.user)
-            changed = source_rules.set_rule(whose, place, act, scope=ALL, by=request.actor)
+            stored, before = source_rules.set_rule(whose, place, act, scope=ALL, by=request.actor)
         except MemoryRefused as exc:
             error = str(exc)
         else:
-            _say_of_all(request, changed)
+            _say_of_all(request, stored, before, act)
             return redirect("research:source-rules")
     rules = [
-        {"place": one, "shown": standing_rules.shown(one), "words": ACT_WORDS[Act(how)]}
+        {
+            "place": one,
+            "shown": standing_rules.shown(one),
+            "act": how,
+            "words": ACT_WORDS[Act(how)],
+        }
         for one, how in sorted(everywhere(request.user.pk).items())
     ]
     context = {"rules": rules, "acts": Act.choices, "place": place, "act": act, "error": error}
     return render(request, "research/source_rules.html", context)
 
 
-def _say_of_all(request: BeaconRequest, changed: source_rules.RuleChange) -> None:
-    place = shorten(standing_rules.shown(changed.place), 120)
+def _say_of_all(request: BeaconRequest, place: str, before: str, act: str) -> None:
     words = (
         _("Rule for %(place)s removed from all topics.")
-        if changed.act == NONE
+        if act == NONE
         else _("Rule for %(place)s saved for all topics. It applies from the next run.")
     )
-    back = {"place": changed.place, "was": changed.before, "expected": changed.act}
-    undo = offer(request, "source-rule-everywhere", **back)
-    messages.success(request, words % {"place": place}, extra_tags=undo)
+    undo = offer(request, "source-rule-everywhere", place=place, was=before, expected=act)
+    shown = shorten(standing_rules.shown(place), 120)
+    messages.success(request, words % {"place": shown}, extra_tags=undo)
 
 
 @undoes("source-rule-everywhere")
 def _restore_rule(request: BeaconRequest, place: str, was: str, expected: str) -> str:
     whose = Topic(owner=request.user)
-    changed = source_rules.set_rule(whose, place, was, scope=ALL, by=request.actor)
-    _check_unchanged(changed, expected)
-    _say_of_all(request, changed)
+    place, before = source_rules.set_rule(whose, place, was, scope=ALL, by=request.actor)
+    _check_unchanged(before, expected)
+    _say_of_all(request, place, before, was)
     return reverse("research:source-rules")
 
 

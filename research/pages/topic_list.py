@@ -48,7 +48,7 @@ from research.services.runs import presenters
 from research.services.runs.execution.starting import limits_in_words
 from research.services.runs.presenters import cost, started_by, took
 from research.services.schedules import scheduling
-from research.services.schedules.scheduling import Notice, last_notice, lately
+from research.services.schedules.scheduling import last_notice, lately
 
 _ADDRESSES = {
     "page": "research:topic",
@@ -265,7 +265,7 @@ def topics_wanted(user: User, wanted: Filters) -> QuerySet[Any]:
 
 def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
     """Return one page of rows, in three queries, plus three if unread counts are stale."""
-    topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
+    topics = _with_counts(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
         sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
@@ -278,9 +278,15 @@ def page_wanted(user: User, wanted: Filters, *, cursor: str = "", size: int = PA
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
     """Add each topic's number of facts, sources and unread reports."""
+    sources = _counted(Source.objects.all(), "topic")
+    counted: QuerySet[Any] = _with_counts(topics).annotate(source_count=sources)
+    return counted
+
+
+def _with_counts(topics: QuerySet[Any]) -> QuerySet[Any]:
+    """Add each topic's number of facts and unread reports."""
     counted: QuerySet[Any] = topics.annotate(
         fact_count=_counted(TopicFact.objects.live().filter(state="current"), "topic"),
-        source_count=_counted(Source.objects.all(), "topic"),
         unread_count=_counted(Report.objects.unread(), "run__topic"),
     )
     return counted
@@ -368,32 +374,6 @@ def number_of(user: User) -> tuple[int, int]:
 # --- the head above a topic's tabs ---
 
 
-@dataclass(slots=True)
-class TopicHead:
-    """The head above the tabs: the topic, its state, and its memory's expiry."""
-
-    topic: Any
-    row: TopicRow
-    notice: Notice | None = None  # a problem with its schedule within the week
-    limits: Sequence[str] = ()  # limits to know before starting a run
-
-    @property
-    def live_run(self) -> Run | None:
-        """Return the run that is queued or running."""
-        return self.row.unfinished
-
-    @property
-    def other_depth(self) -> str:
-        """Return the depth that the topic's runs don't have, to offer it for a single run."""
-        quick, deep = TopicSettings.Depth.QUICK, TopicSettings.Depth.DEEP
-        return str(quick if self.topic.settings.depth == deep else deep)
-
-    @property
-    def memory_words(self) -> str:
-        """Return the state of the working memory: “expires in 12 days”."""
-        return presenters.memory_words(self.topic)
-
-
 def topics_of(user: User) -> QuerySet[Any]:
     """Return the person's topics with the figures that the tabs show."""
     runs = Run.objects.kept().filter(topic=OuterRef("pk")).order_by().values("topic")
@@ -404,10 +384,12 @@ def topics_of(user: User) -> QuerySet[Any]:
     return found.select_related("owner", "settings", "schedule")
 
 
-def head_of(topic: Any) -> TopicHead:
-    """Return the head of a topic from `topics_of`.
+def head_of(topic: Any) -> dict[str, Any]:
+    """Return the head of a topic from `topics_of`: its state, and its memory's expiry.
 
-    Two queries: its unfinished and last run, and the hourly limit.
+    `notice` is a problem with its schedule within the week, `limits` are to be known before a run
+    starts, and `other_depth` is offered for a single run. Two queries: the unfinished and the last
+    run, and the hourly limit.
     """
     ended = Case(
         When(status__in=Run.UNFINISHED, then=Value(0)),
@@ -423,8 +405,15 @@ def head_of(topic: Any) -> TopicHead:
             row.unfinished = run
         else:
             row.last_run = run
-    notice, limits = last_notice(topic.hitch), limits_in_words(topic.owner)
-    return TopicHead(topic, row, notice, limits)
+    quick, deep = TopicSettings.Depth.QUICK, TopicSettings.Depth.DEEP
+    return {
+        "row": row,
+        "live_run": row.unfinished,
+        "other_depth": str(quick if topic.settings.depth == deep else deep),
+        "memory_words": presenters.memory_words(topic),
+        "notice": last_notice(topic.hitch),
+        "limits": limits_in_words(topic.owner),
+    }
 
 
 # --- a topic's runs ---

@@ -44,7 +44,7 @@ from research.models import DeltaItem, Run, Schedule, Step, TopicSettings
 from research.pages import topic_list
 from research.services.budgets import forecasting
 from research.services.budgets.budget import DEFAULTS
-from research.services.intent.weighing import Trial, tried
+from research.services.intent.weighing import tried
 from research.services.runs.execution.starting import NotNow, create_topic, start_run
 from research.services.runs.reporting import report_text, template
 from research.services.runs.reporting.delta import Change
@@ -387,7 +387,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     return _show(request, "topic_settings", form, topic=topic, **shown)
 
 
-def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:
+def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> dict[str, Any] | None:
     """Apply the filter in the form to the last runs, if requested."""
     is_asked = "try_intent" in request.POST and form.is_bound  # not together with another button
     if not is_asked or {"intent", "tell_also"} & set(form.errors):

@@ -99,18 +99,6 @@ class Week:
         return rows.filter(**{f"{field}__gte": start, f"{field}__lt": end})
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The newest lines of a section, and how many there are in all."""
-
-    shown: list[Line]
-    total: int
-
-    @property
-    def more(self) -> int:
-        return self.total - len(self.shown)
-
-
 @login_required
 @require_safe
 def week(request: BeaconRequest) -> HttpResponse:
@@ -128,17 +116,17 @@ def week(request: BeaconRequest) -> HttpResponse:
         "corrected": corrected,
         "forgotten": forgotten,
         "expired": expired,
-        "line": _summary(told, corrected, forgotten.total + expired),
+        "line": _summary(told, corrected["total"], forgotten["total"] + expired),
     }
     return render(request, "research/week.html", context)
 
 
-def _summary(told: digests.Content, corrected: Lines, forgotten: int) -> str:
+def _summary(told: digests.Content, corrected: int, forgotten: int) -> str:
     """Return “3 changes in 2 topics · 4 corrections · 2 forgotten”."""
     parts = [] if told.is_empty else [told.line]
-    if corrected.total:
-        words = ngettext("%(n)d correction", "%(n)d corrections", corrected.total)
-        parts.append(words % {"n": corrected.total})
+    if corrected:
+        words = ngettext("%(n)d correction", "%(n)d corrections", corrected)
+        parts.append(words % {"n": corrected})
     if forgotten:
         parts.append(_("%(n)d forgotten") % {"n": forgotten})
     return " · ".join(parts)
@@ -164,7 +152,7 @@ def remembered_in(user: User, week: Week) -> list[tuple[str, str]]:
     ]
 
 
-def corrected_in(user: User, week: Week) -> Lines:
+def corrected_in(user: User, week: Week) -> dict[str, Any]:
     """Return what people corrected, and what newer records replaced, with the words before and after."""
     changes = _changes(user, week).exclude(before={}).filter(trashed__isnull=True)
     changes = changes.annotate(by=actor_kind(), state=KeyTextTransform("state", "after"))
@@ -172,7 +160,7 @@ def corrected_in(user: User, week: Week) -> Lines:
     found = _lines(
         user, changes.filter(by_person | Q(superseded__isnull=False)), _log(user, week, CORRECTED)
     )
-    shown = {line.key: line for line in found.shown if line.name == "change"}
+    shown = {line.key: line for line in found["shown"] if line.name == "change"}
     for revision in Revision.objects.of(user).filter(pk__in=shown):
         _say_words(shown[revision.pk], revision)
     return found
@@ -188,7 +176,7 @@ def _say_words(line: Line, revision: Revision) -> None:
         line.before, line.after, line.joined = before, after, in_one(before, after)
 
 
-def forgotten_in(user: User, week: Week) -> Lines:
+def forgotten_in(user: User, week: Week) -> dict[str, Any]:
     """Return what was moved to Trash or deleted permanently."""
     later = Revision.objects.filter(
         record_type=OuterRef("record_type"),
@@ -211,7 +199,8 @@ def _log(user: User, week: Week, kinds: tuple[str, ...]) -> QuerySet[Any]:
     return week.of(Activity.objects.of(user)).filter(kind__in=kinds)
 
 
-def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> Lines:
+def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> dict[str, Any]:
+    """Return the newest lines, and how many there are in all and aren't shown."""
     rows = [
         StreamRow(StreamPosition(row.created, rank, row.pk), row)
         for rank, some in enumerate((changes, log))
@@ -219,4 +208,5 @@ def _lines(user: User, changes: QuerySet[Any], log: QuerySet[Any]) -> Lines:
     ]
     rows.sort(key=lambda one: (one.place.at, -one.place.rank, one.place.key), reverse=True)
     shown = activity.in_words(user, rows[:MOST_LINES])
-    return Lines(shown, changes.count() + log.count())
+    total = changes.count() + log.count()
+    return {"shown": shown, "total": total, "more": total - len(shown)}

@@ -182,6 +182,19 @@
     menu.removeAttribute("open");
     menu.querySelector("summary").focus();
   });
+  // On touch screens and phones the checkboxes of rows are there while “Select” is pressed.
+  document.addEventListener("click", ({ target }) => {
+    if (!target.closest("[data-select-rows]")) return;
+    if (!document.body.classList.toggle("selecting")) {
+      document.querySelectorAll("[data-rows] :checked").forEach((one) => (one.checked = false));
+    }
+    showPressed();
+  });
+  const showPressed = () =>
+    document
+      .querySelectorAll("[data-select-rows]")
+      .forEach((one) => one.setAttribute("aria-pressed", document.body.classList.contains("selecting")));
+  document.addEventListener("htmx:afterSettle", showPressed);
   document.addEventListener("change", ({ target }) => {
     if (!target.matches("[data-select-page]")) return;
     const { selectPage } = target.dataset; // what it selects, if not its own table

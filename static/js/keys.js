@@ -165,14 +165,21 @@
   };
 
   const help = () => {
-    const list = dialog.querySelector("[data-keys]");
-    list.querySelectorAll("[data-made]").forEach((row) => row.remove());
-    list.querySelectorAll("[data-when]").forEach((row) => {
+    dialog.querySelectorAll("[data-made]").forEach((row) => row.remove());
+    dialog.querySelectorAll("[data-when]").forEach((row) => {
       row.hidden = !document.querySelector(row.dataset.when);
     });
     const seen = new Set();
     const usable = offered().sort((a, b) => rank(a) - rank(b));
-    list.prepend(...usable.filter(({ dataset: { hotkey } }) => !seen.has(hotkey) && seen.add(hotkey)).map(line));
+    const once = usable.filter(({ dataset: { hotkey } }) => !seen.has(hotkey) && seen.add(hotkey));
+    const groupOf = (element) => {
+      if (element.dataset.hotkey.startsWith("g ")) return "go";
+      return rank(element) ? "everywhere" : "page";
+    };
+    ["page", "everywhere", "go"].forEach((name) => {
+      const some = once.filter((element) => groupOf(element) === name);
+      dialog.querySelector(`[data-keys="${name}"]`).prepend(...some.map(line));
+    });
   };
 
   document.addEventListener("click", (event) => {

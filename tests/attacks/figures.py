@@ -15,6 +15,7 @@ from tests.faults import figures as faults
 BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
 NAME = "attack"
 Count = Callable[..., None]  # the fixture `count`
+OTHERS = "other pages, messages and inputs"
 HEAD = ("Sink", "Attempts", "Refused", "Neutralized", "Run")
 
 
@@ -53,7 +54,8 @@ def lines_of(reports: Iterable[Any]) -> dict[str, Counts]:
 def table(lines: dict[str, Counts]) -> str:
     """Return the figures as a Markdown table, with their sum.
 
-    Sinks of one kind ("kind: detail") share a row, unless an attempt ran.
+    Sinks of one kind ("kind: detail") share a row, and so do all kinds with only one sink, unless an
+    attempt ran.
     """
     lines = _by_kind(lines)
     sums = Counts(*(sum(column) for column in zip(*lines.values(), strict=True)))
@@ -67,6 +69,13 @@ def _by_kind(lines: dict[str, Counts]) -> dict[str, Counts]:
     for sink, counts in lines.items():
         kind = sink if counts.run else sink.split(":")[0]
         kinds.setdefault(kind, {})[sink] = counts
+    single = [
+        name
+        for name, sinks in kinds.items()
+        if len(sinks) == 1 and not any(counts.run for counts in sinks.values())
+    ]
+    if len(single) > 1:
+        kinds[OTHERS] = {sink: one for name in single for sink, one in kinds.pop(name).items()}
     return {
         next(iter(sinks)) if len(sinks) == 1 else f"{kind} ({len(sinks)} sinks)": Counts(
             *(sum(column) for column in zip(*sinks.values(), strict=True))

@@ -97,7 +97,7 @@ class Walk:
 
     def recall(self) -> None:
         """Step 6: search memory."""
-        by_meaning = self.page.locator(".memory-why li", has_text="meaning").first
+        by_meaning = self.page.locator(".memory-score", has_text="meaning").first
         for _ in range(30):  # the upkeep makes the vectors, in its own time
             self.visitor.goto("/memory/?q=when+does+support+end")
             self.page.locator(".memory-why > summary").click()

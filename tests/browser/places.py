@@ -470,7 +470,13 @@ def _fill(visitor: Visitor, section: str, **fields: str) -> None:
     before.wait_for_element_state("hidden")
 
 
+def _choose_other_provider(visitor: Visitor) -> None:
+    """The fields of the model are shown once a provider is selected."""
+    visitor.page.locator("[name=model-kind][value=compatible]").check()
+
+
 def _wrong_model(visitor: Visitor) -> None:
+    _choose_other_provider(visitor)
     _fill(visitor, "model", base_url="me@h/v1?x", secret="typed")
     visitor.page.locator("#connection_model [aria-invalid]").first.wait_for()
 
@@ -478,6 +484,7 @@ def _wrong_model(visitor: Visitor) -> None:
 def _set_up(visitor: Visitor) -> None:
     """Enter the model of the cast's stored test, and a service that doesn't answer."""
     nowhere = "http://127.0.0.1:9"
+    _choose_other_provider(visitor)
     _fill(visitor, "model", base_url=f"{nowhere}/v1", model="llama3.1:8b")
     visitor.page.locator("#connection_model .probe").wait_for()
     visitor.page.locator("#connection_tavily summary").click()

@@ -105,7 +105,7 @@ def test_the_help_lists_the_pages_keys_and_gives_the_focus_back(visitor: Visitor
     visitor.goto("/topics/")
     keys(visitor, "?")
     dialog = visitor.page.locator("dialog[open]")
-    expect(dialog).to_contain_text("Go to Topics")
+    expect(dialog.locator("[data-keys=go]")).to_contain_text("Topics")
     expect(dialog).to_contain_text("New topic")
     keys(visitor, "Escape")
     expect(visitor.page.locator("dialog[open]")).to_have_count(0)

@@ -83,6 +83,7 @@ def test_a_model_is_connected_tested_and_watched_and_two_runs_compared(
     page = alice.page
     alice.goto("/settings/connections/")
     form = page.locator("#connection_model")
+    form.get_by_label("Other (OpenAI-compatible)").check()
     form.locator("[name=model-base_url]").fill(model.base_url)
     form.locator("[name=model-model]").fill("loopback-1")
     form.get_by_role("button", name="Save language model", exact=True).click()
@@ -113,6 +114,7 @@ def test_a_model_that_is_not_there_is_said_and_nothing_typed_is_lost(alice: Visi
     page = alice.page
     alice.goto("/settings/connections/")
     form = page.locator("#connection_model")
+    form.get_by_label("Other (OpenAI-compatible)").check()
     form.locator("[name=model-base_url]").fill("http://alice:hunter22@127.0.0.1:9/v1")
     form.locator("[name=model-model]").fill("loopback-9")
     form.get_by_role("button", name="Save language model", exact=True).click()

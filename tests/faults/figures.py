@@ -41,7 +41,9 @@ def lines_of(reports: Iterable[Any], kind: str = NAME) -> Lines:
 
 
 def table(lines: Lines, head: tuple[str, ...] = HEAD) -> str:
-    """Return the figures as a table in Markdown."""
+    """Return the figures as a table in Markdown, with the last column only if it has a NO."""
+    if all(line[-1] == "yes" for line in lines):
+        head, lines = head[:-1], [line[:-1] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *lines))
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.models import Activity, Conflict, Note, TopicFact, Trust
+from memory.models import Activity, Conflict, Note, Observation, TopicFact, Trust
 from memory.models.errors import InvalidValue
 from memory.services.notes import saving as notes
 from memory.services.observations.saving import write_observation
@@ -91,10 +91,11 @@ def test_both_may_say_of_which_day_they_are(alice: Any):
 
 def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):
     one = observations(alice)
-    conflict_services.record_of(one, "right").change(by=alice.actor, sensitivity="sensitive")  # type: ignore[union-attr]
+    right = Observation.objects.get(pk=one.right_id)
+    right.change(by=alice.actor, sensitivity="sensitive")
     settled(one, "merged", text=MERGED)
 
-    left: Any = conflict_services.record_of(one, "left")
+    left = Observation.objects.get(pk=one.left_id)
     assert (left.content, left.sensitivity, set(left.tags)) == (
         MERGED, "sensitive", {"price", "cells"},
     )  # fmt: skip

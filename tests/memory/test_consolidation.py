@@ -14,10 +14,10 @@ from memory.services.observations.consolidation import (
     LEAST,
     MOST,
     Turn,
-    consolidate,
     lines_in,
     turns_of,
 )
+from tests.memory.observation_stores import consolidate
 from tests.memory.test_observations import found
 
 AGENT = Actor("agent", "claude")

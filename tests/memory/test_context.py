@@ -15,7 +15,6 @@ from memory.models.actors import Actor
 from memory.services.context import identity
 from memory.services.context.layers import (
     MOST_CHARACTERS,
-    NAMES,
     Context,
     build_context,
     system_in_words,
@@ -55,8 +54,8 @@ def test_six_layers_stand_in_their_order(alice: Any):
 
     context = build_context(alice)
 
-    assert tuple(layer.name for layer in context.layers) == NAMES
-    assert NAMES == ("agent", "soul", "environment", "user", "rules", "summaries")
+    names = [layer.name for layer in context.layers]
+    assert names == ["agent", "soul", "environment", "user", "rules", "summaries"]
     places = [context.system.index(f"# {layer.title}\n") for layer in context.layers]
     assert places == sorted(places)
     assert "# Beacon" in context.layer("agent").text

@@ -98,7 +98,6 @@ def test_a_thousand_are_paged_through_in_order_each_once(alice: Any):
     keys = [(one.danger, one.created, one.pk) for one in seen]
     assert len(seen) == 1_000
     assert keys == sorted(keys)
-    assert sum(risks.counts(rows).values()) == 1_000
 
 
 def test_the_first_page_comes_from_the_index(alice: Any):

@@ -71,7 +71,7 @@ def test_a_merged_note_stays_hidden_from_each_of_them(alice: Any):
         rule(alice, "The zebra is expensive.", scope="except:claude"),
         rule(alice, "The zebra is expensive today.", scope="except:cursor"),
     ]
-    made = merge(alice, [one.pk for one in notes], by=alice.actor).note
+    made = merge(alice, [one.pk for one in notes], by=alice.actor)[0]
     assert made.scope == "except:claude:cursor"
 
 

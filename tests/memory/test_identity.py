@@ -21,7 +21,7 @@ from memory.services.context.identity import (
     write_profile,
     write_soul,
 )
-from memory.services.notes.checks import TYPICAL
+from memory.services.notes.saving import TYPICAL
 from memory.services.search import bm25
 
 

@@ -185,11 +185,6 @@ def test_of_five_who_add_one_document_at_once_one_succeeds(alice: Any) -> None:
     assert LibraryDocument.objects.count() == 1
 
 
-def test_a_hits_address_leads_to_its_page(document: Any) -> None:
-    assert library_services.link_of(document.address) == f"/library/{document.pk}/"
-    assert library_services.link_of("https://a.example/") == ""
-
-
 def _add(alice: Any, *texts: str) -> None:
     for text in texts:
         library_services.add_document(alice, text=text, by=alice.actor)

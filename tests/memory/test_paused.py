@@ -115,7 +115,7 @@ def test_maintenance_leaves_it_alone_and_a_merge_with_it_is_paused(alice: Any) -
     perform("pause", one, by=alice.actor)
 
     assert list(old_notes(alice)) == [other]
-    assert merge(alice, [one.pk, other.pk], by=alice.actor).note.paused
+    assert merge(alice, [one.pk, other.pk], by=alice.actor)[0].paused
 
 
 def test_the_note_that_replaces_it_is_paused_too(alice: Any, rule: Note) -> None:

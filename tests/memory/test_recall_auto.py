@@ -102,7 +102,7 @@ def test_what_superseded_a_note_stands_in_for_its_meaning_too(alice: Any) -> Non
 
     [hit] = recall(alice, "car")
     assert (hit.record, hit.replaces) == (new, (old.pk,))
-    assert "closer in meaning" in hit.why.boosts[0]
+    assert "with a similar meaning" in hit.why.boosts[0]
 
 
 @by_both

@@ -130,7 +130,8 @@ def test_an_agent_does_not_overwrite_what_is_locked(alice: Any):
 
 def test_a_deleted_key_can_be_set_anew_and_then_does_not_come_back(alice: Any):
     put(alice, task="first")
-    gone = scratchpad.delete(alice, "task", by=alice.actor)
+    gone = scratchpad.get_entry(alice, "task")
+    gone.trash(by=alice.actor)
     with pytest.raises(NoSuchKey):
         scratchpad.get_entry(alice, "task")
 

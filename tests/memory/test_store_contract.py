@@ -15,7 +15,7 @@ from django.utils import timezone
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, NoSuchKey
 from memory.services.observations.consolidation import Turn
-from memory.services.observations.store import (
+from tests.memory.observation_stores import (
     InMemoryStore,
     ObservationStore,
     PostgresStore,

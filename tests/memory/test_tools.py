@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from memory.agents.tools.registry import REGISTRY, call_tool, register, schema_of, tools_for
 from memory.agents.tools.types import Arguments, MemoryTool, ToolResult
 from memory.models import Activity, Note
-from memory.services.notes.checks import NoteChecks
+from memory.services.notes.saving import NoteChecks
 from tests.memory.tool_cast import call, caller
 
 NAMES = {

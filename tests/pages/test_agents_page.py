@@ -87,11 +87,11 @@ def shown(browser: Client, **asked: str) -> Any:
 
 
 def group(browser: Client, name: str, **asked: str) -> Any:
-    return next(one for one in shown(browser, **asked).groups if one.name == name)
+    return next(one for one in shown(browser, **asked)["groups"] if one.name == name)
 
 
 def left_out(browser: Client, **asked: str) -> dict[str, str]:
-    return {one.text: one.why for one in shown(browser, **asked).left_out}
+    return {one.text: one.why for one in shown(browser, **asked)["left_out"]}
 
 
 @pytest.mark.requirement("R224")
@@ -102,10 +102,10 @@ def test_each_layer_is_shown_with_its_size_and_each_line_with_why(
     preview = answer.context["preview"]
     built = build_context(alice, message="Which fares are cheap?")
 
-    sizes = {one["name"]: one["tokens"] for one in preview.segments}
+    sizes = {one["name"]: one["tokens"] for one in preview["segments"]}
     assert set(sizes) == {one.name for one in built.layers if one.lines} | {"files", "headings"}
-    rows = [line.tokens for group in preview.groups for line in group.lines]
-    assert sum(sizes.values()) == sum(rows) == preview.used == counted(built.text).tokens
+    rows = [line.tokens for group in preview["groups"] for line in group.lines]
+    assert sum(sizes.values()) == sum(rows) == preview["used"] == counted(built.text).tokens
     html = text_of(answer)
     assert "Search results on fares are stale." in html
     assert "similar in wording to the message" in html
@@ -120,7 +120,7 @@ def test_what_is_left_out_is_listed_with_why_and_is_in_no_text(browser: Client, 
     assert left_out(browser, message="passport") == {
         "The passport lies in the safe.": "sensitive, so it’s never included"
     }
-    assert "passport" not in shown(browser).text
+    assert "passport" not in shown(browser)["text"]
     assert "passport" not in browser.get(TEXT).content.decode()
 
 
@@ -174,7 +174,7 @@ def test_a_budget_that_not_even_the_fixed_layers_keep_is_told(browser: Client):
 @pytest.mark.parametrize("budget", ["none", "-1", "0", "1.5", "9" * 40, "٣٠٠", "1e5"])
 def test_a_budget_that_cannot_be_is_explained_and_kept(browser: Client, budget: str):
     answer = browser.get(AGENTS, {"budget": budget})
-    assert answer.context["preview"].most == USUAL_BUDGET
+    assert answer.context["preview"]["most"] == USUAL_BUDGET
     assert "Enter a whole number from 1 to 1,000,000" in text_of(answer)
     assert f'value="{budget[:20]}"' in text_of(answer)
 
@@ -225,7 +225,7 @@ def test_what_came_from_outside_is_marked_in_the_list_and_on_the_bar(browser: Cl
     answer = browser.get(AGENTS)
     assert '<span class="tag warn">external</span>' in text_of(answer)
     assert "external, marked as data" in text_of(answer)
-    sizes = {one["name"]: one["tokens"] for one in answer.context["preview"].segments}
+    sizes = {one["name"]: one["tokens"] for one in answer.context["preview"]["segments"]}
     assert sizes["outside"] > 0
 
 
@@ -257,21 +257,21 @@ def test_a_cleared_checkbox_changes_the_preview_alone(browser: Client, alice: Us
     assert query["without"] == [str(fares.pk)]
     page = browser.get(answer["Location"])
     preview = page.context["preview"]
-    assert "Cite two sources." in preview.text
-    assert "fares are stale" not in preview.text
-    assert preview.saved > 0
-    assert [one.is_kept for one in preview.groups[0].lines if one.pk == str(fares.pk)] == [False]
+    assert "Cite two sources." in preview["text"]
+    assert "fares are stale" not in preview["text"]
+    assert preview["saved"] > 0
+    assert [one.is_kept for one in preview["groups"][0].lines if one.pk == str(fares.pk)] == [False]
     assert "This prompt leaves out 1 memory." in text_of(page)
-    assert "fares are stale" in shown(browser, message="fares").text
+    assert "fares are stale" in shown(browser, message="fares")["text"]
     assert Note.objects.get(pk=fares.pk).version == 1
 
 
 def test_nothing_takes_the_place_of_a_memory_that_is_left_out(browser: Client, alice: User):
     rules = [note(alice, f"Rule number {n}.", kind="rule") for n in range(12)]
-    whole = shown(browser).text
+    whole = shown(browser)["text"]
     gone = next(one for one in rules if one.content in whole)
 
-    less = shown(browser, without=str(gone.pk)).text
+    less = shown(browser, without=str(gone.pk))["text"]
 
     numbers = re.compile(r"Rule number \d+\.")
     assert set(numbers.findall(whole)) - set(numbers.findall(less)) == {gone.content}
@@ -359,7 +359,7 @@ def decide(browser: Client, do: str, agent: str = "claude", **more: Any) -> Any:
 def test_a_pinned_rule_is_in_every_context(browser: Client, alice: User, fares: Note):
     for number in range(12):
         note(alice, f"Trains run on rail {number}.", kind="rule")
-    assert "fares are stale" not in shown(browser, message="Trains on rail").text
+    assert "fares are stale" not in shown(browser, message="Trains on rail")["text"]
 
     page = decide(browser, f"pin:{fares.pk}")
 
@@ -392,9 +392,9 @@ def test_never_hides_it_from_one_agent_and_can_be_undone(
 
     assert "claude can no longer see this memory" in text_of(page)
     assert left_out(browser, agent="claude") == {fares.content: "you excluded it for this agent"}
-    assert fares.content in shown(browser, agent="ask").text
+    assert fares.content in shown(browser, agent="ask")["text"]
     undone(browser, page)
-    assert fares.content in shown(browser, agent="claude").text
+    assert fares.content in shown(browser, agent="claude")["text"]
 
 
 def test_allow_takes_back_only_that_agents_exclusion(

@@ -159,7 +159,7 @@ def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try
     body = save(browser, **mine, version=seen)  # type: ignore[arg-type]
 
     assert "Someone else has changed these settings" in body
-    assert "Endpoint type: vLLM; Base URL: http://theirs/v1; Model: theirs" in body
+    assert "Provider: vLLM; Base URL: http://theirs/v1; Model: theirs" in body
     assert 'value="http://mine/v1"' in body
     assert Connection.objects.get().model == "theirs"
     again = version_in(body, "model")

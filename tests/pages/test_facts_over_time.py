@@ -19,7 +19,8 @@ from beacon_site.text.cleaning import match_key
 from memory.models import Observation, Revision, Topic, TopicFact, Use, User
 from memory.services.topic_memory import FoundFact, replace_facts
 from research.models import Run
-from research.services.reports.facts_over_time import OverTime, Question, over_time, runs_of
+from research.services.reports.compare import choices_of
+from research.services.reports.facts_over_time import OverTime, Question, over_time
 from tests.research.factories import (
     make_fact,
     make_hit,
@@ -86,7 +87,7 @@ def facts(topic: Topic) -> list[TopicFact]:
 
 
 def shown(topic: Topic, until: Any = None, page: int = 1) -> OverTime:
-    return over_time(topic, runs_of(topic), until, page=page)
+    return over_time(topic, choices_of(topic), until, page=page)
 
 
 def row_of(page: OverTime, fact: TopicFact) -> Question:
@@ -243,10 +244,10 @@ def test_a_history_leads_from_the_page_to_the_prompts(
     ).content.decode()
     wanted = [
         "came with version 18", "example.org", "PostgreSQL 18", "Run #1", "Created",
-        "Depends on this fact", "used it in a prompt", "Report for Run #2", "Observation",
+        "Where this fact was used", "used it in a prompt", "Report for Run #2", "Observation",
     ]  # fmt: skip
     places = [text.index(words) for words in wanted]
-    assert text.index("Depends on this fact") < text.index("Report for Run #2")
+    assert text.index("Where this fact was used") < text.index("Report for Run #2")
     assert len(places) == len(wanted)
     assert "1 prompt or answer" in text  # shown before it is marked as wrong
 
@@ -311,7 +312,7 @@ def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
     found(topic, ran(topic, 10), *ten, FoundFact(OLD, known_id=str(old.pk)))
 
     url = reverse("research:topic-facts", args=[topic.slug])
-    lanes = over_time(topic, runs_of(topic))
+    lanes = over_time(topic, choices_of(topic))
     kinds = {block.text: block.kind for one in lanes.questions for block in one.blocks}
     assert (kinds[OLD], kinds[OTHER]) == ("outranked", "gone")
     page = browser.get(url, {"fact": old.pk}).content.decode()

@@ -45,8 +45,10 @@ def address(topic: Topic) -> str:
     return reverse("research:topic-forecast", args=[topic.slug])
 
 
-def test_the_runs_tab_fetches_it_and_links_to_it_without_javascript(browser: Client, topic: Topic):
-    page = text_of(browser.get(reverse("research:topic-runs", args=[topic.slug])))
+def test_the_next_runs_tab_fetches_it_and_links_to_it_without_javascript(
+    browser: Client, topic: Topic
+):
+    page = text_of(browser.get(reverse("research:topic-memory", args=[topic.slug])))
 
     assert f'hx-get="{address(topic)}" hx-trigger="load"' in page
     assert f'<a href="{address(topic)}">Show estimate</a>' in page

@@ -132,7 +132,7 @@ def test_a_key_that_cannot_be_read_any_more_is_named(browser: Client) -> None:
 def test_a_service_that_is_named_but_not_set_up_is_told(browser: Client, settings: Any) -> None:
     settings.BEACON_SEARCH = ["tavily", "library"]
 
-    assert "BEACON_SEARCH names services that aren’t set up: Tavily." in page(browser)
+    assert "BEACON_SEARCH includes services that aren’t set up: Tavily." in page(browser)
 
 
 def asked_last(owner: User, problems: dict[str, str]) -> None:

@@ -141,8 +141,8 @@ def test_of_the_trial_the_newest_run_that_changed_something_stands_open(browser:
 
     trial = tried(browser, run.topic, "prices").context["trial"]
 
-    assert [one.run.number for one in trial.runs] == [3, 2]
-    assert trial.opened == run.pk
+    assert [one["run"].number for one in trial["runs"]] == [3, 2]
+    assert trial["opened"] == run.pk
 
 
 def test_the_trial_over_htmx_gives_the_form_alone(browser: Client, run: Run):

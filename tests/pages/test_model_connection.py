@@ -265,6 +265,21 @@ def test_a_stored_key_does_not_follow_a_change_of_kind_to_another_host(browser: 
     assert "The stored key was entered for another URL" in body
 
 
+def test_the_provider_is_asked_for_first_and_known_from_a_stored_address(browser: Client) -> None:
+    form = ModelForm(row=connections.stored("model"))
+    assert form.asks_for_provider
+    assert "choose-first" in browser.get(PAGE).content.decode()
+
+    save(browser, base_url="http://127.0.0.1:11434/v1", model="m")
+    form = ModelForm(row=connections.stored("model"))
+    assert (form.initial["kind"], form.asks_for_provider) == ("ollama", False)
+    assert "choose-first" not in browser.get(PAGE).content.decode()
+
+
+def test_a_rejected_form_without_a_provider_shows_its_fields(browser: Client) -> None:
+    assert "choose-first" not in save(browser, base_url="http://h/v1", secret=KEY)
+
+
 def test_every_kind_has_its_hint_on_the_page(browser: Client) -> None:
     body = browser.get(PAGE).content.decode()
 

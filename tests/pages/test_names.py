@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from memory.models import NameAlias
 from tests.pages.record_cast import HTMX, note, observation, text_of
@@ -32,8 +34,11 @@ def test_the_list_leads_to_everything_about_a_name(browser: Client, alice: Any) 
     assert "Grafana" in part and "Hetzner" not in part and "<html" not in part
 
     page = text_of(browser.get(ABOUT, {"name": "hetzner"}))
-    for word in ("Notes", "Observations", "Timeline", "Grafana"):
+    for word in ("Notes", "Observations", "Grafana"):
         assert word in page
+    assert "Timeline" not in page  # a single month
+    note(alice, "Hetzner had a sale.", created=timezone.now() - timedelta(days=40))
+    assert "Timeline" in text_of(browser.get(ABOUT, {"name": "hetzner"}))
     assert "<mark>Hetzner</mark>" in page
     only = text_of(browser.get(ABOUT, {"name": "hetzner", "type": "note"}))
     assert "We run" in only and "The price of" not in only

@@ -199,7 +199,7 @@ def test_a_wrong_redirect_leads_nowhere(app: App) -> None:
         for response in (app.asks(redirect_uri=back), app.allowed(redirect_uri=back)):
             assert response.status_code == 400, back
             assert "Location" not in response
-            assert "redirect URI isn’t one that it registered" in response.content.decode()
+            assert "redirect URI isn’t one that the app registered" in response.content.decode()
     assert not ApiToken.objects.exists()
 
 

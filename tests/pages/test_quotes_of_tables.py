@@ -24,11 +24,10 @@ def test_the_rows_around_a_row_are_found_again_with_their_heading():
     shown = delta_rows.shown(ROW, BEFORE, AFTER)
 
     assert shown["before"] == ["Versions at Tidewater"] and shown["after"] == []
-    assert [row.cells[0] for row in shown["rows"]] == [
+    assert [cells[0] for _kind, cells in shown["rows"]] == [
         "Version", "PostgreSQL 18", "PostgreSQL 17", "PostgreSQL 16",
     ]  # fmt: skip
-    assert [row.is_head for row in shown["rows"]] == [True, False, False, False]
-    assert [row.is_quoted for row in shown["rows"]] == [False, False, True, False]
+    assert [kind for kind, _cells in shown["rows"]] == ["head", "row", "quote", "row"]
 
 
 @pytest.mark.parametrize(
@@ -42,10 +41,10 @@ def test_the_rows_around_a_row_are_found_again_with_their_heading():
 )
 def test_cut_rows_are_left_out_and_empty_cells_and_bars_kept(quote, before, after, expected):
     shown = delta_rows.shown(quote, before, after)
-    place = next(at for at, row in enumerate(shown["rows"]) if row.is_quoted)
+    place = [kind for kind, _cells in shown["rows"]].index("quote")
     above, below = shown["rows"][:place], shown["rows"][place + 1 :]
 
-    first = ([row.cells[0] for row in above], [row.cells[0] for row in below])
+    first = ([cells[0] for _kind, cells in above], [cells[0] for _kind, cells in below])
     assert (shown["before"], *first) == expected
 
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 from memory.accounts.archive import exporter
 from memory.accounts.archive.importer import TakingIn, take_in
 from memory.models import Activity, Topic, User
-from research.models import Run, SharedLink
+from research.models import Report, Run, SharedLink
 from research.pages import shares
 from tests.undo import undone
 
@@ -49,6 +49,27 @@ def test_a_reader_sees_where_the_old_sentence_stood_but_no_page_of_ours(link: Sh
 
     assert "as it was then" in shown and 'href="https://old.example/"' in shown
     assert "/library/" not in shown and "/facts/" not in shown
+
+
+def test_a_reader_sees_a_model_s_summary_above_the_changes(link: SharedLink, run: Run):
+    body = "The year in one sentence.\n\n## Findings\n\nMore of it."
+    Report.objects.filter(run=run).update(body=body, is_extractive=False)
+
+    shown = read(link).content.decode()
+
+    places = ["The year in one sentence", '<ul class="delta">', ">Findings</h2>"]
+    assert sorted(places, key=shown.index) == places
+    assert shown.count("The year in one sentence") == 1 and 'id="full-report"' not in shown
+
+
+def test_a_reader_sees_a_report_without_a_model_folded_below_its_changes(
+    link: SharedLink, run: Run
+):
+    Report.objects.filter(run=run).update(is_extractive=True)
+
+    shown = read(link).content.decode()
+
+    assert shown.index('<ul class="delta">') < shown.index('<details class="fold ui full-report"')
 
 
 def test_a_reader_is_not_told_that_what_is_disputed_holds_now(link: SharedLink, run: Run):

@@ -33,10 +33,10 @@ def test_months_without_a_call_stand_between_the_others():
 
     money, tokens = spending_chart.of_months(months)
 
-    assert [pillar.label for pillar in money["pillars"]] == ["Nov", "Dec", "Jan", "Feb"]
-    assert [pillar.height for pillar in money["pillars"]] == [22, 0, 0, spending_chart.HIGH]
-    assert [pillar.year for pillar in tokens["pillars"]] == ["2025", "", "2026", ""]
-    assert [bool(pillar.key) for pillar in money["pillars"]] == [True, False, False, True]
+    assert [pillar["label"] for pillar in money["pillars"]] == ["Nov", "Dec", "Jan", "Feb"]
+    assert [pillar["height"] for pillar in money["pillars"]] == [22, 0, 0, spending_chart.HIGH]
+    assert [pillar["year"] for pillar in tokens["pillars"]] == ["2025", "", "2026", ""]
+    assert [bool(pillar["key"]) for pillar in money["pillars"]] == [True, False, False, True]
 
 
 def test_only_the_last_twelve_months_are_drawn():
@@ -45,7 +45,7 @@ def test_only_the_last_twelve_months_are_drawn():
     money, _tokens = spending_chart.of_months(months)
 
     assert len(money["pillars"]) == spending_chart.MOST_MONTHS
-    assert money["words"] == "Money per month, March 2025 to February 2026"
+    assert money["words"] == "Cost per month, March 2025 to February 2026"
 
 
 def test_an_unknown_price_is_an_open_box_and_never_nothing():
@@ -53,7 +53,7 @@ def test_an_unknown_price_is_an_open_box_and_never_nothing():
         "pillars"
     ]
 
-    assert pillar.is_unknown and pillar.amount == "?" and "unknown" in pillar.words
+    assert pillar["is_unknown"] and pillar["amount"] == "?" and "unknown" in pillar["words"]
 
 
 def test_the_page_draws_both_and_each_pillar_opens_its_month(browser: Client, alice: User):

@@ -352,7 +352,7 @@ def test_lapsed_memory_says_so_and_when(browser: Client, topic: Topic):
     make_run(topic)
     Topic.objects.filter(pk=topic.pk).update(expires_at=timezone.now() - timedelta(days=2))
 
-    body = body_of(browser, HOME + "facts/")
+    body = body_of(browser, HOME + "memory/")
 
     assert "Expired on" in body
     assert "Restore memory" in body
@@ -386,7 +386,7 @@ def test_a_stranger_changes_no_memory_and_nobody_by_get(
 
 @pytest.mark.requirement("R54")
 def test_slots_that_were_missed_are_told_beside_the_tabs(browser: Client, topic: Topic):
-    why = "3 scheduled runs were missed while Beacon was off, so one run caught up"
+    why = "3 scheduled runs were missed while Beacon was off, so Beacon started one run to catch up"
     Activity.log(topic.owner, RESEARCH, "schedule-caught-up", subject=topic, why=why)
 
     assert why in text_of(browser.get(f"/topics/{topic.slug}/runs/"))

@@ -1,11 +1,11 @@
-"""Writes the tables in docs/dev/search-services.md: what a run says for each service and scenario.
+"""Writes the lists in docs/dev/search-services.md: what a run says for each service and scenario.
 
     python -m tests.providers.scenario_table            prints them
     python -m tests.providers.scenario_table --write    writes them into the document
 
 Each service's real adapter sends its loopback server one query by `research.services.runs.search.searching.ask`,
 with up to three attempts (R47).  Unlike in a run, there are no pauses between attempts, and the
-timeout is half a second.  The tables name the real timeout.
+timeout is half a second.  The lists show the real timeout.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ SERPAPI_KEY = "serpapi-secret-0123456789"
 MEANING = {
     "ok": "answers with three results",
     "empty": "answers without results",
-    "unauthorised": "rejects the key; if a service has no keys, a proxy requires a sign-in (401)",
+    "unauthorized": "rejects the key; if a service has no keys, a proxy requires a sign-in (401)",
     "rate": "too many requests (429, with `Retry-After: 7` if the vendor sends it)",
     "quota": "the plan is used up; if a service has no plans, a proxy blocks the request (403)",
     "html": "a web page with status 200",
@@ -181,7 +181,7 @@ def _as_in_a_run(text: str, service: str) -> str:
 
 
 def table(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
-    """Return one table of what most services do, and one per service with what differs."""
+    """Return a list of what most services do, and one for each service that differs."""
     services = [service.name for service in CATALOGUE if service.name not in SENDS_NO_REQUESTS]
     usual = {name: _most_common(name, services, outcomes) for name in SCENARIOS}
     sections = [_section("Most services", usual.items())]
@@ -189,14 +189,14 @@ def table(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
         rows = {name: _cells(service, name, outcomes) for name in SCENARIOS}
         rows = {name: cells for name, cells in rows.items() if cells != usual[name]}
         rows |= {name: _cells(service, name, outcomes) for name in OWN.get(service, {})}
-        sections.append(_section(str(BY_NAME[service].label), rows.items()))
+        if rows:
+            sections.append(_section(str(BY_NAME[service].label), rows.items()))
     return "\n\n".join(sections)
 
 
 def _section(title: str, rows: Iterable[tuple[str, tuple[str, str]]]) -> str:
-    lines = ["| scenario | the run says | attempts |", "|---|---|---|"]
-    lines += [f"| {' | '.join(map(_cell, (name, *cells)))} |" for name, cells in rows]
-    return f"### {title}\n\n" + "\n".join(lines)
+    lines = [f"{name} ({then}): {' '.join(said.split())}" for name, (said, then) in rows]
+    return f"### {title}\n\n```text\n" + "\n".join(lines) + "\n```"
 
 
 def _most_common(
@@ -212,12 +212,8 @@ def _cells(
     return outcome.said.replace(str(BY_NAME[service].label), "SERVICE"), outcome.then
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
 def written(document: str, tables: str) -> str:
-    """Return the document with its tables replaced by these."""
+    """Return the document with its lists replaced by these."""
     before, _begin, rest = document.partition(BEGIN)
     _old, _end, after = rest.partition(END)
     legend = "\n".join(f"- **{name}**: {meaning}" for name, meaning in MEANING.items())
@@ -225,7 +221,7 @@ def written(document: str, tables: str) -> str:
 
 
 def main(arguments: Iterable[str], show: Callable[[str], object] = print) -> None:
-    """Print the tables, or write them into the document."""
+    """Print the lists, or write them into the document."""
     tables = table(measured())
     if "--write" in arguments:
         DOCUMENT.write_text(written(DOCUMENT.read_text(), tables))

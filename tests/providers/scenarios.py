@@ -9,7 +9,7 @@ A service's server is a subclass of `SearchServer` with the vendor's formats:
         @staticmethod
         def result(number, **more): ...         # one result as the vendor writes it
         def answer(self, asked): ...            # the vendor's page of self.results for `asked`
-        def unauthorised(self): return status(401, …)     # only where the vendor has own words
+        def unauthorized(self): return status(401, …)     # only where the vendor has own words
 
 `play(name)` sets the scenario for every request until `forget()`:
 
@@ -36,7 +36,7 @@ from tests.providers.loopback import LoopbackServer, Scene, body_of, status
 SCENARIOS = (
     "ok",
     "empty",
-    "unauthorised",
+    "unauthorized",
     "rate",
     "quota",
     "html",
@@ -88,7 +88,7 @@ class SearchServer(LoopbackServer):
         """Return the vendor's answer from `self.results`, which can be empty."""
         raise NotImplementedError
 
-    def unauthorised(self) -> Scene:
+    def unauthorized(self) -> Scene:
         """A rejected key, or a proxy that requires one."""
         return status(401, "Unauthorized")
 

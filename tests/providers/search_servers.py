@@ -60,7 +60,7 @@ class SerpApiServer(SearchServer):
         """Return what SERPAPI_BASE_URL is set to."""
         return self.origin
 
-    def unauthorised(self) -> Scene:
+    def unauthorized(self) -> Scene:
         return status(401, SERPAPI_REFUSES)
 
     def rate(self) -> Scene:
@@ -118,7 +118,7 @@ class TavilyServer(SearchServer):
             **more,
         }
 
-    def unauthorised(self) -> Scene:
+    def unauthorized(self) -> Scene:
         return told(401, "Unauthorized: missing or invalid API key.")
 
     def rate(self) -> Scene:
@@ -176,7 +176,7 @@ class BraveServer(SearchServer):
             "X-RateLimit-Reset": resets,
         }
 
-    def unauthorised(self) -> Scene:
+    def unauthorized(self) -> Scene:
         detail = "The provided subscription token is invalid."
         return brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", detail, {})
 
@@ -192,7 +192,7 @@ class BraveServer(SearchServer):
         if asked.path != "/res/v1/web/search":
             return json_answer({"error": "Not Found"}, 404)
         if asked.headers.get("x-subscription-token") != self.key:
-            return self.unauthorised()(None)  # type: ignore[arg-type]  # it looks at no request
+            return self.unauthorized()(None)  # type: ignore[arg-type]  # it looks at no request
         count, page = int(asked.get("count", "20")), int(asked.get("offset", "0"))
         shown = list(self.results)[page * count : (page + 1) * count]
         more = len(self.results) > (page + 1) * count

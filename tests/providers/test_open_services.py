@@ -26,7 +26,7 @@ QUERY = "postgres logical replication news 2026"
 OUTCOMES = [
     ("ok", 3),
     ("empty", 0),
-    ("unauthorised", ProviderRejected),
+    ("unauthorized", ProviderRejected),
     ("rate", ProviderUnavailable),
     ("quota", ProviderRejected),
     ("slow", ProviderUnavailable),

@@ -16,7 +16,7 @@ KEYS = (scenario_table.SERPAPI_KEY, TavilyServer.key, BraveServer.key)
 EXPECTED = {
     "ok": (3, 1, False),
     "empty": (0, 1, False),
-    "unauthorised": (0, 1, False),
+    "unauthorized": (0, 1, False),
     "rate": (0, 3, True),
     "quota": (0, 1, False),
     "html": (0, 3, True),

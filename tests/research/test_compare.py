@@ -61,9 +61,9 @@ def ran(topic: Topic, **report: Any) -> Run:
 
 def became(topic: Topic, first: int, last: int) -> dict[str, Entry]:
     """Return what became of each fact, by the words it has in the end."""
-    runs = [one.run for one in compare.choices_of(topic)]
+    runs = compare.choices_of(topic)
     groups = compare.compare_facts(topic, runs, first, last)
-    return {entry.now or entry.before: entry for group in groups for entry in group.entries}
+    return {entry.now or entry.before: entry for group in groups for entry in group["entries"]}
 
 
 def told(entry: Entry) -> list[str]:
@@ -315,9 +315,9 @@ def test_sources_are_told_by_address_though_their_numbers_differ(topic: Topic):
     found = compare.compare_sources(topic, old, new)
 
     (both,) = found["both"]
-    assert (both.title, both.old, both.new) == ("Both", 1, 7)
-    assert [one.title for one in found["only_old"]] == ["Old"]
-    assert [one.title for one in found["only_new"]] == ["New"]
+    assert (both["title"], both["old"], both["new"]) == ("Both", 1, 7)
+    assert [one["title"] for one in found["only_old"]] == ["Old"]
+    assert [one["title"] for one in found["only_new"]] == ["New"]
 
 
 def test_settings_that_differed_are_told_in_words(topic: Topic):

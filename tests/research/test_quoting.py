@@ -31,7 +31,7 @@ def test_the_exact_stored_words_of_a_quote_are_found(quote: str, stands: str):
     span = NormalizedText(STORED).find(quote)
 
     assert span is not None
-    assert STORED[span.start : span.end] == stands.replace("opened in May", "opened in May")
+    assert STORED[span] == stands.replace("opened in May", "opened in May")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_was_cut_from_a_text_is_found_at_a_place_that_says_the_same(
     span = NormalizedText(stored).find(quote)
 
     if span is not None:
-        assert fold(stored[span.start : span.end]) == fold(quote)
+        assert fold(stored[span]) == fold(quote)
     elif len(" ".join(quote.split())) >= 12 and quote.isalpha():
         raise AssertionError(quote)
 

@@ -167,10 +167,10 @@ def test_what_does_not_fit_is_left_out_and_counted(
 
     assert TopicFact.objects.current().count() == 10
     said = capsys.readouterr().out
-    assert "facts longer than 1000 characters: 1" in said
-    assert "facts shorter than 21 characters: 1" in said
-    assert "facts beyond the first 10: 2" in said
-    assert "invalid URLs: 1" in said
+    assert "1 fact is longer than 1000 characters" in said
+    assert "1 fact is shorter than 21 characters" in said
+    assert "2 facts are over the limit of 10" in said
+    assert "1 URL isn’t valid" in said
 
 
 def test_a_server_that_does_not_answer_is_told_without_its_password(alice: User) -> None:

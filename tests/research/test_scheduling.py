@@ -242,12 +242,17 @@ def test_two_beats_that_come_back_at_once_catch_up_once(weekly: Topic):
 
 def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
     off_for(weekly, HOURLY, timedelta(hours=2, minutes=30))
-    notice = topic_list.head_of(topic_list.topics_of(weekly.owner).get(pk=weekly.pk)).notice
+    notice = topic_list.head_of(topic_list.topics_of(weekly.owner).get(pk=weekly.pk))["notice"]
 
-    assert notice is not None and not notice.is_warning
-    assert notice.words == "3 scheduled runs were missed while Beacon was off, so one run caught up"
+    assert notice is not None and not notice["is_warning"]
+    assert (
+        notice["words"]
+        == "3 scheduled runs were missed while Beacon was off, so Beacon started one run to catch up"
+    )
     Activity.objects.update(created=timezone.now() - timedelta(days=8))
-    assert topic_list.head_of(topic_list.topics_of(weekly.owner).get(pk=weekly.pk)).notice is None
+    assert (
+        topic_list.head_of(topic_list.topics_of(weekly.owner).get(pk=weekly.pk))["notice"] is None
+    )
 
 
 def test_the_run_says_what_it_catches_up_with(weekly: Topic):

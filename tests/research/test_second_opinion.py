@@ -182,7 +182,7 @@ def test_a_sensitive_fact_stands_in_no_pair():
     comparison = compared(LATER, CHEAPER)
 
     pairs = writing.doubtful(comparison, comparison.verdicts(), untold={0})
-    assert [pair.place for pair in pairs] == [1]
+    assert [place for _number, place in pairs] == [1]
 
 
 def test_the_least_sure_are_asked_first_and_no_more_than_fit():
@@ -194,7 +194,7 @@ def test_the_least_sure_are_asked_first_and_no_more_than_fit():
     verdicts = comparison.verdicts()
 
     pairs = writing.doubtful(comparison, verdicts)
-    shares = [verdicts[pair.number].share for pair in pairs]
+    shares = [verdicts[number].share for number, _place in pairs]
     assert len(pairs) <= writing.MOST_PAIRS
     assert shares == sorted(shares)
 

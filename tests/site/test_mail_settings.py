@@ -70,8 +70,8 @@ def test_the_same_mail_is_kept_once_and_the_last_come_first(tmp_path: Path, sett
         )
 
     kept = net_mail.last_mails()
-    assert sorted(mail.subject for mail in kept) == ["Mail 1", "Mail 2"]
-    assert kept[0].text.strip() == "words"
+    assert sorted(mail["subject"] for mail in kept) == ["Mail 1", "Mail 2"]
+    assert kept[0]["text"].strip() == "words"
 
 
 def test_no_more_than_the_last_mails_are_kept(tmp_path: Path, settings: Any, monkeypatch: Any):

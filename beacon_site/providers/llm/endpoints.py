@@ -100,7 +100,7 @@ _ALL = (
     ),
     Kind(
         "llamacpp",
-        "llama.cpp (llama-server)",
+        "llama.cpp",
         "http://127.0.0.1:8080/v1",
         path="/v1",
         seconds=LOCAL_SECONDS,
@@ -120,8 +120,8 @@ _ALL = (
     ),
     Kind(
         "compatible",
-        gettext_lazy("Another OpenAI-compatible endpoint"),
-        hint=gettext_lazy("The URL usually ends in /v1."),
+        gettext_lazy("Other (OpenAI-compatible)"),
+        hint=gettext_lazy("For example OpenRouter, Groq, Mistral, or a gateway such as LiteLLM."),
     ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -318,7 +318,7 @@ def distinct(provider: SearchProvider, queries: Sequence[str], options: SearchOp
 # --- cleaning what services return ---
 
 
-LONGEST_URL = 2048  # characters; the fetcher refuses longer ones (reliability.md 2)
+LONGEST_URL = 2048  # characters; the fetcher refuses longer ones
 LONGEST_TITLE = 300
 LONGEST_SNIPPET = 1000
 LARGEST_HTML = 20_000  # characters of markup read for one snippet

@@ -122,7 +122,7 @@ CATALOGUE = (
         vendor_url="https://api.gdeltproject.org",
         url_variable="GDELT_BASE_URL",
         queries_a_run=2,
-        # It refuses often (providers.md 4), so only topics that select it use it.
+        # It refuses many requests, so only topics that select it use it.
         usual=False,
     ),
     SearchService(

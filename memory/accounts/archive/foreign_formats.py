@@ -30,8 +30,7 @@ from memory.accounts.archive.kinds import InvalidLine, parsed
 from memory.accounts.archive.zips import ImportRejected, check_plain, lines, opened
 from memory.models import Activity, Note, Observation, Revision, Trust, User
 from memory.models.errors import InvalidValue
-from memory.services.notes.checks import NoteChecks, listed, usual_stability
-from memory.services.notes.saving import expiry
+from memory.services.notes.saving import NoteChecks, expiry, listed, usual_stability
 from memory.services.observations.saving import single
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file
@@ -414,7 +413,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     }
     checks = NoteChecks()
     fields = {name: checks.one(name, value) for name, value in wanted.items()}
-    # A temporary note without an expiry is imported as it is (decision 12): maintenance merges it.
+    # A temporary note without an expiry is imported as it is: maintenance merges it.
     has_days = fields["stability"] != Note.Stability.VOLATILE or fields["ttl_days"] is not None
     if has_days or kind == Note.Kind.RULE:
         checks.together(fields, by_person=True)  # a person imports it

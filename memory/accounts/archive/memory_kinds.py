@@ -1,7 +1,7 @@
 """Record types of memory in an archive: how each is exported and imported, and why some are left out.
 
 Imported work never starts by itself, citations lead only to the owner's own records, and another
-person's words never count as the owner's, because agents' permissions rely on those (decision 10).
+person's words never count as the owner's, because agents' permissions rely on those.
 """
 
 from __future__ import annotations
@@ -50,12 +50,11 @@ from memory.models.file_format import (
     with_summary,
 )
 from memory.models.notes import MOST_CONTENT
+from memory.models.remembered import record_models
 from memory.services.content.items import MOST_BYTES, check_no_circle, check_size
 from memory.services.files import texts
 from memory.services.files.saving import facts_budget
 from memory.services.files.texts import carried, cleaned
-from memory.services.records import kinds as record_kinds
-from memory.services.records.kinds import named
 from memory.services.review import risks
 from memory.services.review.apply import APPLY
 from memory.services.review.risks import Risk
@@ -178,9 +177,11 @@ def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
         if cite.get("url", "").partition("#")[0] in files:
             places[cite["id"]] = cite["url"]
     for name, wanted in keys.items():
-        model = KINDS[name].model if name in KINDS else record_kinds.models().get(name)
+        model = KINDS[name].model if name in KINDS else record_models().get(name)
         for record in model.objects.filter(owner=owner, pk__in=wanted) if model else ():
-            places[str(record.pk)] = named(record)["url"]
+            places[str(record.pk)] = (
+                KINDS[name].url(record) if name in KINDS else record.get_absolute_url()
+            )
     return places
 
 
@@ -214,7 +215,7 @@ def skip_pending_reflection(reflection: Reflection, _taking_in: Any) -> None:
     """Skip reflections that were still pending in the archive."""
     if reflection.is_unfinished:
         reflection.state = Reflection.State.SKIPPED
-        reflection.why = _("the archive was created before its reflection ran")
+        reflection.why = _("the archive was created before this reflection ran")
         reflection.finished_at = timezone.now()
 
 

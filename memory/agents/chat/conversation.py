@@ -19,13 +19,13 @@ from beacon_site.text.cleaning import clean, in_brief, is_uuid, is_visible, one_
 from beacon_site.text.markdown import FILE, MARK, marks_in
 from beacon_site.text.messages import gettext as _
 from beacon_site.text.messages import grouped
+from memory.agents.tools.types import named
 from memory.models import Agent, MemoryFile, Message, Note, Revision, Session, Trust, User
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.services.files.reading import index_text
 from memory.services.notes.saving import lowest_trust, write_note
 from memory.services.observations.consolidation import source_of
-from memory.services.records.kinds import named
 from memory.services.review import proposals as review_services
 from memory.services.search.kinds import KINDS
 

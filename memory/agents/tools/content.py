@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 from beacon_site.text.cleaning import as_data, clean, shorten
 from beacon_site.text.dates import day_of, moment_of
 from beacon_site.text.messages import grouped
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from memory.models import ContentItem
 from memory.models.errors import InvalidValue
 from memory.models.remembered import OWNER_SCOPE
@@ -31,8 +31,7 @@ from memory.services.content.items import (
     store,
 )
 from memory.services.content.transforms import TRANSFORMS, UNITS, View, transform
-from memory.services.notes.checks import listed
-from memory.services.records.kinds import named
+from memory.services.notes.saving import listed
 from memory.services.review.proposals import check_unreviewed
 
 MOST_ITEMS = 100_000  # of a JSON list

@@ -23,6 +23,7 @@ from memory.agents.tools.types import (
     ToolContext,
     ToolResult,
     held_for_person,
+    named,
     refused,
     why_held,
 )
@@ -45,7 +46,6 @@ from memory.services.files.saving import (
     store,
 )
 from memory.services.files.texts import FileConflict, size_in_words
-from memory.services.records.kinds import named
 from memory.services.review.risks import adds_only_own
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."

@@ -20,6 +20,7 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
+    named,
     refused,
     why_held,
 )
@@ -45,7 +46,6 @@ from memory.services.files.saving import (
     replaced,
 )
 from memory.services.files.texts import MOST_EPISODES, cleaned
-from memory.services.records.kinds import named
 
 MOST_LINES = 999_999
 AROUND = 2  # lines shown on each side of a replacement

@@ -19,6 +19,7 @@ from memory.agents.tools.types import (
     MemoryTool,
     ToolContext,
     ToolResult,
+    named,
     named_source,
     refused,
     reviewed,
@@ -28,8 +29,7 @@ from memory.models import AgentScope, Note, Observation, Session
 from memory.models.errors import InvalidValue
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.services.context import identity
-from memory.services.notes.checks import usual_stability
-from memory.services.notes.saving import supersede, write_note
+from memory.services.notes.saving import supersede, usual_stability, write_note
 from memory.services.observations.consolidation import (
     Turn,
     keep_lines,
@@ -46,7 +46,6 @@ from memory.services.observations.saving import (
     checked_source,
     remember_lines,
 )
-from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 from memory.services.search import ratings
 
@@ -64,10 +63,10 @@ class RememberArguments(Arguments):
         description="log: an event; summary: the result of work; rule: an instruction to follow.",
     )
     tags: list[str] = Field(
-        [], max_length=MOST_TAGS, description="Tags that help to find it later."
+        [], max_length=MOST_TAGS, description="Tags that help you find it later."
     )
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
-        None, description="Default: stable. Set ttl_days for volatile, and omit it for permanent."
+        None, description="Default: stable. volatile requires ttl_days. permanent has none."
     )
     ttl_days: int | None = Field(None, description="Days until it expires. Default: never.")
     confidence: float = Field(1.0, description="From 0 to 1. A rule needs 0.8 or more.")
@@ -108,7 +107,7 @@ class ConsolidateArguments(Arguments):
     session_id: str | None = Field(
         None,
         max_length=100,
-        description="Name of the conversation. Default: a name made from the transcript.",
+        description="Name of the conversation. Default: a name based on the transcript.",
     )
 
 
@@ -345,7 +344,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     left = keep_lines(context.owner, session_id, lines, by=context.by)
     if left.problem:
         return refused("refused", left.problem)
-    return _stored(Remembered(left.observations, left.new), left.new)
+    return _stored(left, left.new)
 
 
 def _check_session(context: ToolContext, session_id: str) -> None:
@@ -436,7 +435,7 @@ def _rate(context: ToolContext, text: str, value: RatingValue, query: str, why: 
     check_unreviewed(context.owner, RATING_REVIEWED_AS, by=context.by, act=act)
     if value != "none":
         ratings.rate(context.owner, query, record, value, by=context.by, reason=why)
-        told = _("Rated. This affects its ranking for the same query.")
+        told = _("Rated. This affects the result’s ranking for the same query.")
     elif (rating := ratings.rating_of(context.owner, query, record)) is not None:
         ratings.clear(rating, by=context.by)
         told = _("Rating cleared.")

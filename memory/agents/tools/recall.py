@@ -14,14 +14,20 @@ from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten, uuid_of
 from beacon_site.text.messages import grouped
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.agents.tools.types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    named,
+    recalled_kind,
+    refused,
+)
 from memory.models import Note, Remembered, Topic, Trust
 from memory.models.as_of import AS_OF_WORDS
-from memory.models.remembered import in_scopes
+from memory.models.remembered import in_scopes, record_models
 from memory.services.context.layers import build_context, context_data
 from memory.services.notes.saving import lowest_trust
-from memory.services.records import kinds as record_kinds
-from memory.services.records.kinds import named, recalled_kind
 from memory.services.search.about import About, Mention, Reader, about
 from memory.services.search.filters import named_topic
 from memory.services.search.kinds import KINDS
@@ -260,7 +266,7 @@ def _found(context: ToolContext, text: str) -> Any:
     key = uuid_of(text.strip().strip("[]").rpartition(":")[2])
     if key is None:
         return None
-    for model in record_kinds.models().values():
+    for model in record_models().values():
         record = model.objects.filter(owner=context.owner, pk=key).first()
         if record is not None:
             return record
@@ -398,7 +404,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
         "aliases": list(found.group.names[1:]),
         "total": found.total,
         "counts": found.counts,
-        "beside": [{"name": one.name, "records": one.records} for one in found.beside],
+        "beside": [{"name": name, "records": n} for name, _key, n in found.beside],
         "items": [_mention_data(one, found) for one in mentions],
         "records": [named(one.record) for one in mentions],
     }
@@ -418,7 +424,7 @@ def _collect_about(context: ToolContext, asked: AboutArguments) -> ToolResult:
     parts += ["\n".join(own)] if own else []
     parts += [as_data("\n".join(outside))] if outside else []
     if found.beside:
-        beside = ", ".join(f"{one.name} ({one.records})" for one in found.beside)
+        beside = ", ".join(f"{name} ({n})" for name, _key, n in found.beside)
         parts += [_("Names in the same records:"), as_data(beside)]
     return ToolResult("\n\n".join(parts), data=data)
 

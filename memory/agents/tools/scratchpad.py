@@ -6,12 +6,11 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site.text.cleaning import as_data, one_line, shorten
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from memory.models import ScratchpadEntry
 from memory.models.errors import NoSuchKey
 from memory.models.remembered import OWNER_SCOPE
 from memory.services import scratchpad
-from memory.services.records.kinds import named
 from memory.services.review.proposals import check_unreviewed
 
 MOST_LISTED = 200

@@ -26,6 +26,7 @@ from memory.services.notes.saving import lowest_trust
 from memory.services.observations.saving import Line, callers_source
 from memory.services.review import proposals as review_services
 from memory.services.review.risks import are_own
+from memory.services.search.kinds import KINDS, RecallKind
 
 LONGEST_SUBAGENT = 40  # characters of a sub-agent's name
 
@@ -82,6 +83,23 @@ class ToolResult:
     is_error: bool = False
     data: dict[str, Any] = field(default_factory=dict)
     full: FullResult | None = None
+
+
+def named(record: Any) -> dict[str, str]:
+    """Return the entry of a record in `data["records"]`."""
+    kind = recalled_kind(record)
+    type, title, url = (
+        (kind.type, kind.title(record), kind.url(record))
+        if kind is not None
+        else (record.record_type(), str(record), record.get_absolute_url())
+    )
+    return {"type": type, "id": str(record.pk), "title": shorten(title, 200), "url": url}
+
+
+def recalled_kind(record: Any) -> RecallKind | None:
+    """Return the type under which recall returns such records; None for those it leaves out."""
+    found = KINDS.get(getattr(record, "SEARCH_TYPE", "") or record.record_type())
+    return found if found is not None and isinstance(record, found.model) else None
 
 
 @dataclass(slots=True)

@@ -163,7 +163,7 @@ class Command(BaseCommand):
                 call_command("migrate", interactive=False, verbosity=0)
                 self.stdout.write(
                     _(
-                        "The backup was created by an older version of Beacon, and its data is now up to date."
+                        "The backup was created by an older version of Beacon, and its data has been updated to this version."
                     )
                 )
             call_command("vectors", stdout=io.StringIO())

@@ -71,7 +71,7 @@ class ConsentForm(LimitToTopics):
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
-    READ = ("read", gettext_lazy("Read: search, read and list"))
+    READ = ("read", gettext_lazy("Read: search and view memory"))
     WRITE = (
         "read write",
         gettext_lazy("Read and write as an agent: risky writes wait for your approval"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -15,7 +16,13 @@ from django.utils.translation import gettext_lazy
 from beacon_site.net.address_guard import problem_of, surplus_in
 from beacon_site.net.errors import ProviderRejected
 from beacon_site.providers.llm.base import DEFAULT_EMBEDDING_MODEL, LlmProfile
-from beacon_site.providers.llm.endpoints import KINDS, address_of, complaint_about, kind_by_address
+from beacon_site.providers.llm.endpoints import (
+    KINDS,
+    Kind,
+    address_of,
+    complaint_about,
+    kind_by_address,
+)
 from beacon_site.providers.search.base import ADDRESS, KEY, SearchService
 from beacon_site.providers.search.serpapi import ENGINE_NAMES, ENGINES
 from memory.models import Connection, User
@@ -165,7 +172,7 @@ class ConnectionForm(forms.Form):
             if name in given and self._is_others(name, given[name])
         ]
         told = _("Someone else has changed these settings. Your changes haven’t been saved yet.")
-        todo = _("Save again to replace theirs with the values below.")
+        todo = _("Save again to replace their changes with the values below.")
         if theirs:
             told = _("%(told)s Their values: %(theirs)s.") % {
                 "told": told,
@@ -353,10 +360,7 @@ JSON_MODES = [
     ("object", gettext_lazy("json_object")),
     ("prompt", gettext_lazy("in the prompt")),
 ]
-KIND_CHOICES = [
-    ("", gettext_lazy("Detect from the URL")),
-    *((kind.name, kind.label) for kind in KINDS.values()),
-]
+KIND_CHOICES = [(kind.name, kind.label) for kind in KINDS.values()]
 # More would be a price per token: the most expensive model costs a few hundred per million.
 DEAREST = Decimal(100_000)
 _NEGATIVE = gettext_lazy(
@@ -433,7 +437,10 @@ class ModelForm(ConnectionForm):
     )
 
     kind = forms.ChoiceField(
-        label=gettext_lazy("Endpoint type"), choices=KIND_CHOICES, required=False
+        label=gettext_lazy("Provider"),
+        choices=KIND_CHOICES,
+        required=False,
+        widget=forms.RadioSelect,
     )
     model = forms.CharField(
         label=gettext_lazy("Model"),
@@ -472,7 +479,9 @@ class ModelForm(ConnectionForm):
         required=False,
         min_value=1024,
         max_value=10_000_000,
-        help_text=gettext_lazy("Leave empty to use the size found by a test, or 32,768."),
+        help_text=gettext_lazy(
+            "Leave empty to use the size that the last test found, or 32,768 if there’s none."
+        ),
     )
     json_mode = forms.ChoiceField(
         label=gettext_lazy("Structured output"),
@@ -486,7 +495,7 @@ class ModelForm(ConnectionForm):
     def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
         super().__init__(connections.MODEL, data, row=row)
         self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
-            "Usually ends in /v1. Leave empty to use the default URL of the selected endpoint type, or OpenAI’s."
+            "Usually ends in /v1. Leave empty to use the provider’s default URL."
         )
         for number in range(connections.MOST_OTHERS):
             for name, field in _other_fields().items():
@@ -508,7 +517,26 @@ class ModelForm(ConnectionForm):
                 "out": other["prices"].get("out"),
             }.items()
         }
-        return super()._initial() | prices | others | {"costs_nothing": is_free}
+        more = {"kind": self._kind(), "costs_nothing": is_free}
+        return super()._initial() | prices | others | more
+
+    def _kind(self) -> str:
+        """Return the stored provider, or the one of the URL; "" if nothing is set up."""
+        url = connections.effective(self.row, "base_url")
+        if stored := self.row.profile.get("kind"):
+            return str(stored)
+        is_set = url or self.stored_secret or connections.effective(self.row, "model")
+        return kind_by_address(url) if is_set or self.fixed else ""
+
+    @property
+    def providers(self) -> Iterator[tuple[forms.boundfield.BoundWidget, Kind]]:
+        """Return the radio button of each provider with what is known about it."""
+        return zip(self["kind"], KINDS.values(), strict=True)
+
+    @property
+    def asks_for_provider(self) -> bool:
+        """Whether the other fields wait until a provider is selected."""
+        return not (self["kind"].value() or self.errors)
 
     @property
     def others(self) -> list[dict[str, forms.BoundField]]:
@@ -575,7 +603,9 @@ class ModelForm(ConnectionForm):
                     self.add_error(f"{prefix}model", _("Enter the model’s name, or clear its row."))
                 continue
             if name == "beacon":  # what apps call the default model (/v1/chat/completions)
-                told = _("“beacon” always means the default model. Rename this one on its server.")
+                told = _(
+                    "The name “beacon” always means the default model. Rename this model on its server."
+                )
                 self.add_error(f"{prefix}model", told)
             elif name in names:
                 self.add_error(f"{prefix}model", _("This model is already listed above."))

@@ -310,6 +310,7 @@ def _card(
         "form": shown,
         "state": state,
         "look": look,
+        "is_ready": look == GOOD,
         "found": connections.last_found(row),
         "is_open": form is not None or result is not None,
         "result": result,

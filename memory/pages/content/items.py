@@ -50,8 +50,8 @@ from memory.pages.shared import filter_bar
 from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, first_day
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
-from memory.services.content.items import USED_IN, Usage, change_all, clear, due
-from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
+from memory.services.content.items import USED_IN, change_all, clear, due
+from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, transform
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
 from memory.services.review.quarantine import reason_of
@@ -311,41 +311,19 @@ MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts toke
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
 
 
-@dataclass(frozen=True, slots=True)
-class ContentView:
-    """A view of the content as the page's form requests it, or the reason why there is none."""
-
-    name: str
-    n: str
-    unit: str
-    q: str
-    view: View | None = None
-    text: str = ""
-    problem: str = ""
-    field: str = ""  # the field with the error
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the page shows only part of the view."""
-        return self.view is not None and len(self.view.text) > len(self.text)
-
-    @property
-    def about(self) -> str:
-        """Return the transform's description."""
-        return str(TRANSFORMS[self.name].about) if self.name in TRANSFORMS else ""
-
-
-def shown_of(item: ContentItem, query: Any) -> ContentView:
-    """Return the requested view; on an error, keep what was typed."""
+def shown_of(item: ContentItem, query: Any) -> dict[str, Any]:
+    """Return the requested view; on an error, the reason, its `field`, and what was typed."""
     usual = "full" if item.size <= USUALLY_WHOLE else "excerpt"
     name, unit = query.get("transform", "") or usual, query.get("unit", "") or CHARACTERS
     n, q = query.get("n", "").strip()[:20], clean(query.get("q", ""))[0].strip()
+    about = str(TRANSFORMS[name].about) if name in TRANSFORMS else ""
+    shown = {"name": name, "n": n, "unit": unit, "q": q, "about": about}
     try:
         view = transform(item.content, name, n=_number(n), q=q, unit=unit)
     except InvalidValue as exc:
-        wrong = next(iter(exc.errors), "")
-        return ContentView(name, n, unit, q, problem=str(exc), field=wrong)
-    return ContentView(name, n, unit, q, view, view.text[:SHOWN])
+        return {**shown, "problem": str(exc), "field": next(iter(exc.errors), "")}
+    is_cut = len(view.text) > SHOWN
+    return {**shown, "view": view, "text": view.text[:SHOWN], "is_cut": is_cut}
 
 
 def _number(typed: str) -> Any:
@@ -355,53 +333,11 @@ def _number(typed: str) -> Any:
     return int(typed) if typed.isascii() and typed.lstrip("-").isdecimal() else typed
 
 
-@dataclass(slots=True)
-class ContentPage:
-    """An item with everything shown about it."""
+def content_page(item: Any) -> dict[str, Any]:
+    """Return the page of `item`, whose owner is loaded.
 
-    item: Any
-    size: Size
-    compact: str
-    citation: str
-    origin: origins.Origin
-    scope: origins.Origin
-    writer: str
-    kept_with: origins.Origin | None
-    kept: str
-    changes: list[Change]
-    uses: list[tuple[origins.Origin, datetime]]
-    more_uses: int
-    used_in: list[Usage]
-    names: list[Any] = field(default_factory=list)  # items that this one lists as related
-    named_by: list[Any] = field(default_factory=list)  # items that list this one
-    snapshots: list[Any] = field(default_factory=list)
-
-    @property
-    def quarantine_reason(self) -> str:
-        """Return why the item is in quarantine; empty if it isn't."""
-        return reason_of(self.item)
-
-    @property
-    def record(self) -> Any:
-        """Return the item, by the name that all records' templates use."""
-        return self.item
-
-    @property
-    def type(self) -> str:
-        """Return the record type, for the URLs of actions."""
-        return str(self.item.record_type())
-
-    @property
-    def trust_means(self) -> str:
-        return str(TRUST_MEANS[Trust(self.item.trust)])
-
-    @property
-    def lock_means(self) -> str:
-        return str(LOCK_MEANS[self.item.lock])
-
-
-def content_page(item: Any) -> ContentPage:
-    """Return the page of `item`, whose owner is loaded."""
+    `names` are the items that this one lists as related, and `named_by` those that list this one.
+    """
     changes = record_history.history_of(item, size=FEW_CHANGES).rows
     first = _first_of(item, changes)
     uses = list(
@@ -412,24 +348,29 @@ def content_page(item: Any) -> ContentPage:
     places = origins.of(
         item.owner, [item.source, item.scope, actor, run, *(use.place for use in uses)]
     )
-    return ContentPage(
-        item=item,
-        size=_size_of(item),
-        compact=compact_form(item, agent=None),
-        citation=citation_line(item),
-        origin=places.get(item.source) or origins.Origin(item.source, item.source),
-        scope=places.get(item.scope) or origins.Origin(item.scope, item.scope),
-        writer=places[actor].words if actor in places else "",
-        kept_with=_kept_with(places.get(run), step),
-        kept=_kept(item),
-        changes=changes,
-        uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
-        more_uses=max(0, len(uses) - FEW_USES),
-        used_in=[usage for told in USED_IN for usage in told(item)],
-        names=_neighbours(item.related_to),
-        named_by=_neighbours(ContentItem.objects.of(item.owner).filter(related_to=item)),
-        snapshots=_snapshots_of(item),
-    )
+    return {
+        "record": item,  # by the name that all records' templates use
+        "type": item.record_type(),  # for the URLs of actions
+        "trust_means": str(TRUST_MEANS[Trust(item.trust)]),
+        "lock_means": str(LOCK_MEANS[item.lock]),
+        "quarantine_reason": reason_of(item),
+        "item": item,
+        "size": _size_of(item),
+        "compact": compact_form(item, agent=None),
+        "citation": citation_line(item),
+        "origin": places.get(item.source) or origins.Origin(item.source, item.source),
+        "scope": places.get(item.scope) or origins.Origin(item.scope, item.scope),
+        "writer": places[actor].words if actor in places else "",
+        "kept_with": _kept_with(places.get(run), step),
+        "kept": _kept(item),
+        "changes": changes,
+        "uses": [(places[use.place], use.created) for use in uses[:FEW_USES]],
+        "more_uses": max(0, len(uses) - FEW_USES),
+        "used_in": [usage for told in USED_IN for usage in told(item)],
+        "names": _neighbours(item.related_to),
+        "named_by": _neighbours(ContentItem.objects.of(item.owner).filter(related_to=item)),
+        "snapshots": _snapshots_of(item),
+    }
 
 
 def _first_of(item: Any, changes: list[Change]) -> Revision | None:
@@ -484,13 +425,13 @@ def _snapshots_of(item: Any) -> list[Any]:
     return [row.snapshot for row in rows[:FEW_SNAPSHOTS]]
 
 
-def choices_of(shown: ContentView) -> dict[str, Any]:
+def choices_of(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices in the view's form."""
     return {
         "transforms": [
-            (one.name, str(one.about), one.name == shown.name) for one in TRANSFORMS.values()
+            (one.name, str(one.about), one.name == shown["name"]) for one in TRANSFORMS.values()
         ],
-        "units": [(unit, unit == shown.unit) for unit in UNITS],
+        "units": [(unit, unit == shown["unit"]) for unit in UNITS],
     }
 
 
@@ -551,8 +492,7 @@ def content_item(request: BeaconRequest, pk: UUID) -> HttpResponse:
     context: dict[str, Any] = {"item": item, "shown": shown, **choices_of(shown)}
     if request.htmx and request.htmx.target == "content_view":
         return render(request, "memory/_content_view.html", context)
-    page = content_page(item)
-    context |= {"page": page, "record": item}
+    context |= {"page": content_page(item), "record": item}
     return render(request, "memory/content_item.html", context)
 
 

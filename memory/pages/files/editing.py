@@ -94,61 +94,39 @@ def standing(owner: User, path: str) -> MemoryFile:
     return file
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """The size of a text, and the other sizes in the same budget.
+def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> dict[str, Any]:
+    """Return the size of `text` in `file`'s place; for a refused save, the size it would have had.
 
     `added` bytes come from the save itself: a summary line, or what others wrote since.
     """
-
-    size: int
-    added: int
-    others: int
-    stored: int
-    budget: Budget
-
-    @property
-    def change(self) -> int:
-        """Return by how many bytes the file would grow."""
-        return self.size - self.stored
-
-    @property
-    def over(self) -> int:
-        """Return how many bytes are too many."""
-        return max(0, self.budget.used - self.budget.most)
-
-
-def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> Meter:
-    """Return the size of `text` in `file`'s place; for a refused save, the size it would have had."""
     typed, others = size_of(cleaned(text).text), 0
     if is_fact(file.path):
         rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
         others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
     most = MOST_FACTS if is_fact(file.path) else MOST_EPISODES
     size = typed if refused is None else refused.have - others
-    return Meter(size, size - typed, others, file.size, Budget(size + others, most))
+    return {
+        "size": size,
+        "added": size - typed,
+        "others": others,  # in the same budget
+        "stored": file.size,
+        "change": size - file.size,
+        "over": max(0, size + others - most),
+        "budget": Budget(size + others, most),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """A preview of a text, with its problems and its diff."""
-
-    sections: list[SafeString]
-    problems: tuple[str, ...]
-    rows: list[text_diff.Row]
-    rows_left: int
-
-
-def preview_of(file: MemoryFile, text: str) -> Preview:
+def preview_of(file: MemoryFile, text: str) -> dict[str, Any]:
+    """Return the text's sections as HTML, its problems, and its diff."""
     text = cleaned(text).text
     problems = (p for one in entries_of(text) for p in one.problems) if month_of(file.path) else ()
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
-    return Preview(
-        [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
-        tuple(problems)[:10],
-        rows[:MOST_ROWS],
-        len(rows[MOST_ROWS:]),
-    )
+    return {
+        "sections": [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
+        "problems": list(problems)[:10],
+        "rows": rows[:MOST_ROWS],
+        "rows_left": len(rows[MOST_ROWS:]),
+    }
 
 
 def _merge_screen(
@@ -222,61 +200,35 @@ PAGE = 200  # sections per page
 Heading = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One section: `under` names the locked section that contains it, if any."""
+def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
+    """Return a page of the file's sections with a heading, each path of headings once.
 
-    anchor: str
-    heading: Heading
-    first_line: int
-    until: int
-    is_locked: bool
-    under: str
-
-    @property
-    def title(self) -> str:
-        """Return the section's own heading."""
-        return self.heading[-1]
-
-    @property
-    def depth(self) -> int:
-        """Return its depth, 1 to 4, which sets its indent in the list."""
-        return min(len(self.heading), 4)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A page of a file's sections; `later` is the start of the next page, 0 if there is none."""
-
-    rows: list[Row]
-    count: int
-    locked: int
-    begin: int
-
-    @property
-    def later(self) -> int:
-        """Return the start of the next page, 0 if this is the last."""
-        end = self.begin + len(self.rows)
-        return end if end < self.count else 0
-
-
-def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> Rows:
-    """Return the file's sections with a heading, each path of headings once."""
+    `later` is the start of the next page, 0 if this is the last.
+    """
     locked = {tuple(path) for path in file.section_locks}
-    found: dict[Heading, Row] = {}
+    found: dict[Heading, dict[str, Any]] = {}
     for one in sections_of(file.content):
         if one.title and one.heading not in found:
-            found[one.heading] = Row(
-                anchor_of(one.heading),
-                one.heading,
-                one.first_line,
-                one.until,
-                one.heading in locked,
-                _above(one.heading, locked),
-            )
+            found[one.heading] = {
+                "anchor": anchor_of(one.heading),
+                "heading": one.heading,
+                "title": one.heading[-1],
+                "depth": min(len(one.heading), 4),  # sets its indent in the list
+                "first_line": one.first_line,
+                "until": one.until,
+                "is_locked": one.heading in locked,
+                "under": _above(one.heading, locked),  # the locked section that contains it
+            }
     rows = list(found.values())
     begin = begin if begin < len(rows) else 0
-    return Rows(rows[begin : begin + PAGE], len(rows), len(locked), begin)
+    end = begin + PAGE
+    return {
+        "rows": rows[begin:end],
+        "count": len(rows),
+        "locked": len(locked),
+        "begin": begin,
+        "later": end if end < len(rows) else 0,
+    }
 
 
 def _above(heading: Sequence[str], locked: set[Heading]) -> str:
@@ -321,6 +273,17 @@ class FileRow:
     @property
     def url(self) -> str:
         return self.file.get_absolute_url()
+
+    @property
+    def folder(self) -> str:
+        """Return where a file of an agent is, without its name."""
+        whole = f"{self.file.mounted_folder}/{self.file.place_in_folder}"
+        return whole.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Return the file's name without its folder."""
+        return self.file.path.rpartition("/")[2]
 
     def says(self, words: Sequence[str]) -> bool:
         """Whether its path and summary contain all the words, which are in lower case."""

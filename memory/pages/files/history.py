@@ -166,38 +166,25 @@ class CompareParams:
         return "side" if self.is_side_by_side else "words" if self.is_by_words else "lines"
 
 
-Columns = list[tuple[text_diff.Row | None, text_diff.Row | None]]
+def compare(file: MemoryFile, asked: CompareParams) -> dict[str, Any]:
+    """Compare two versions; unchanged lines are folded unless all are requested.
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two versions of a file's text: the rows of the diff, and the author and reason of the newer one."""
-
-    asked: CompareParams
-    rows: list[text_diff.Row]
-    columns: Columns
-    rows_left: int
-    lines: int
-    bytes: int
-    last: Change | None
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether both versions have the same text."""
-        return self.lines == 0
-
-
-def compare(file: MemoryFile, asked: CompareParams) -> Comparison:
-    """Compare two versions; unchanged lines are folded unless all are requested."""
+    `last` is the change that made the newer one, and `lines` is how many differ.
+    """
     before, after = (content_at(file, one) or "" for one in (asked.older, asked.newer))
     rows = text_diff.diff(before, after)
     lines = sum(row.kind != "same" for row in rows)
     rows = rows if asked.is_whole else text_diff.folded(rows)
     left = max(0, len(rows) - MOST_ROWS)
     rows = rows[:MOST_ROWS]
-    columns = text_diff.sided(rows) if asked.is_side_by_side else []
-    size = len(after.encode()) - len(before.encode())
-    return Comparison(asked, rows, columns, left, lines, size, _maker(file, asked.newer))
+    return {
+        "rows": rows,
+        "rows_left": left,
+        "columns": text_diff.sided(rows) if asked.is_side_by_side else [],
+        "lines": lines,
+        "bytes": len(after.encode()) - len(before.encode()),
+        "last": _maker(file, asked.newer),
+    }
 
 
 def _maker(file: MemoryFile, version: int) -> Change | None:
@@ -209,34 +196,6 @@ def _maker(file: MemoryFile, version: int) -> Change | None:
 # --- blame -------------------------------------------------------------------------------------
 
 BLAME_LINES = 1_000  # lines per page
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Consecutive lines from one version, with the change that wrote them.
-
-    `revision` is None if the change is no longer stored.  `is_generated` marks the summary line
-    that Beacon generated during a save.
-    """
-
-    version: int
-    lines: list[BlameLine]
-    revision: Revision | None
-    who: str
-    via: origins.Origin | None
-    is_generated: bool = False
-
-    @property
-    def before(self) -> int:
-        """Return the version before the change, 0 if there was none."""
-        return self.version - 1
-
-    @property
-    def is_persons(self) -> bool:
-        """Whether a person wrote the lines."""
-        if self.is_generated:
-            return False
-        return self.revision is not None and self.revision.actor.startswith("human")
 
 
 def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> dict[str, Any]:
@@ -277,7 +236,11 @@ def _generated_line(file: MemoryFile, looked_at: MemoryFile) -> int:
     return 0 if place is None else place + 1
 
 
-def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Group]:
+def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[dict[str, Any]]:
+    """Return consecutive lines from one version with the change that wrote them, if it's still stored.
+
+    `is_generated` marks the summary line that Beacon generated during a save.
+    """
     versions = {one.version for one in lines}
     revisions = {
         one.version: one
@@ -292,7 +255,20 @@ def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Gr
         made = revisions.get(version)
         who = named[made.actor].words if made and made.actor else ""
         via = via_of(made, named) if made else None
-        groups.append(Group(version, list(together), made, who, via, is_generated))
+        groups.append(
+            {
+                "version": version,
+                "before": version - 1,
+                "lines": list(together),
+                "revision": made,
+                "who": who,
+                "via": via,
+                "is_generated": is_generated,
+                "is_persons": made is not None
+                and made.actor.startswith("human")
+                and not is_generated,
+            }
+        )
     return groups
 
 

@@ -526,6 +526,8 @@ def file_page(request: BeaconRequest, path: str) -> HttpResponse:
     context = {"page": page_of(request.user, file), "file": file, "tab": "read"}
     if file.mounted_folder and not request.date.is_past:
         context["commit"] = agent_folders.last_commit(file)
+        folders = MountedFolder.objects.of(request.user)
+        context["folder"] = folders.filter(name=file.mounted_folder).first()
     return render(request, "memory/file.html", context)
 
 

@@ -36,8 +36,7 @@ from memory.models.remembered import Lock
 from memory.models.search_index import Recalled
 from memory.pages.records.listing import NOTES, PAGES, ListQuery, records_wanted
 from memory.pages.shared.undo import offer, undoes
-from memory.services.notes.checks import comma_problem
-from memory.services.notes.saving import PINNED, expiry
+from memory.services.notes.saving import PINNED, comma_problem, expiry
 from memory.services.records.acts import check_may_be_paused
 
 UNDO = "undo"

@@ -37,8 +37,7 @@ from memory.models.remembered import EXCEPT_SCOPE, OWNER_SCOPE, names_excluded
 from memory.pages.shared.double_submit import idempotent_post
 from memory.pages.shared.undo import offer, offer_revision
 from memory.services.notes import saving as notes
-from memory.services.notes.checks import TYPICAL, NoteChecks
-from memory.services.notes.saving import edit_note
+from memory.services.notes.saving import TYPICAL, NoteChecks, edit_note
 from memory.services.observations.saving import edit_observation, write_observation
 from memory.services.records import history as record_history
 from memory.services.review import contradictions

@@ -131,7 +131,6 @@ def query_of(text: str, sort: str = "") -> str:
 
 MOST_EDITED = 1_000  # characters of a query that facets edit
 MOST_TOPICS = 12  # the latest ones; any other can be requested with `topic:`
-SHOWN = ("superseded", "trashed")
 
 
 def facets_of(user: User, listed: ListedKind, text: str) -> list[Facet]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,6 @@ from django.http import Http404
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
@@ -24,7 +23,6 @@ from memory.models import (
     Note,
     Observation,
     Remembered,
-    Revision,
     TopicFact,
     Trust,
     Use,
@@ -33,7 +31,6 @@ from memory.models import (
 )
 from memory.services.notes.saving import chain
 from memory.services.records import history as record_history
-from memory.services.records.history import Change
 from memory.services.records.kinds import kind_of
 from memory.services.review.conflicts import MODELS, words_of
 from memory.services.review.quarantine import reason_of
@@ -78,7 +75,7 @@ class Pair:
 
     @property
     def url(self) -> str:
-        return str(kind_of(self.other.record_type()).address(self.other))
+        return str(self.other.get_absolute_url())
 
 
 def pairs_of(record: Any) -> list[Pair]:
@@ -110,105 +107,6 @@ def _other_side(conflict: Conflict, record: Any) -> tuple[str, Any]:
     if conflict.left_id == record.pk:
         return conflict.right_type, conflict.right_id
     return conflict.left_type, conflict.left_id
-
-
-@dataclass(slots=True)
-class RecordPage:
-    """A record with all its details; `type` is its name in URLs."""
-
-    record: Any
-    type: str
-    html: SafeString
-    is_cut: bool
-    origin: origins.Origin
-    scope: origins.Origin | None
-    first: Revision | None
-    writer: str
-    changes: list[Change]
-    uses: list[tuple[origins.Origin, datetime]]
-    more_uses: int
-    near: list[Any] = field(default_factory=list)
-    chain: list[Any] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
-    fact: TopicFact | None = None  # that a finding repeats, with its source
-
-    @property
-    def quarantine_reason(self) -> str:
-        """Return why the record is in quarantine; empty if it isn't."""
-        return reason_of(self.record)
-
-    @property
-    def kind(self) -> str:
-        """Return the note's kind, or the observation's category."""
-        return str(getattr(self.record, "kind", "") or self.record.category)
-
-    @property
-    def kind_words(self) -> str:
-        """Return the label of the kind or category."""
-        is_note = isinstance(self.record, Note)
-        return str(
-            self.record.get_kind_display() if is_note else self.record.get_category_display()
-        )
-
-    @property
-    def trust_means(self) -> str:
-        return str(TRUST_MEANS[Trust(self.record.trust)])
-
-    @property
-    def lock_means(self) -> str:
-        return str(LOCK_MEANS[self.record.lock])
-
-    @property
-    def expiry(self) -> str:
-        """Return in words how long the record is kept."""
-        return expiry_words(self.record)
-
-    @property
-    def can_be_verified(self) -> bool:
-        """Whether a person can still mark it as verified."""
-        return bool(self.record.trust != Trust.OWNER)
-
-    @property
-    def has_expired(self) -> bool:
-        return isinstance(self.record, Note) and self.record.has_expired()
-
-    @property
-    def heading(self) -> str:
-        """Return the heading above its text: “Rule”, “Finding”."""
-        words = self.kind_words
-        return words[:1].upper() + words[1:]
-
-    @property
-    def list_url(self) -> str:
-        return reverse(f"memory:{self.type}s")
-
-    @property
-    def list_name(self) -> str:
-        return _("Notes") if self.type == "note" else _("Observations")
-
-    @property
-    def few_pairs(self) -> list[Pair]:
-        """Return the contradictions that are shown; the others are in the Inbox."""
-        return self.pairs[:FEW_PAIRS]
-
-    @property
-    def mark(self) -> Mark:
-        return mark_of(self.record)
-
-    @property
-    def history_url(self) -> str:
-        return reverse(f"memory:{self.type}-history", args=[self.record.pk])
-
-    @property
-    def successor(self) -> Any | None:
-        """Return the note that replaced this one, the newest in its chain, if there is one."""
-        standing = self.chain[0] if self.chain else None
-        return standing if standing is not None and standing.pk != self.record.pk else None
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether it is the soul, agent or user note, whose text is edited in Settings."""
-        return isinstance(self.record, Note) and self.record.kind in Note.IDENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +166,15 @@ def expiry_words(record: Remembered, at: datetime | None = None) -> str:
     return ngettext("expires in %(n)d day", "expires in %(n)d days", days) % {"n": days}
 
 
-def page_of(record: Any) -> RecordPage:
-    """Return the page of `record`, whose owner is loaded: at most thirteen queries."""
+def page_of(record: Any) -> dict[str, Any]:
+    """Return the page of `record`, whose owner is loaded: at most thirteen queries.
+
+    `type` is its name in URLs, and `successor` is the newest note in its chain if that replaced it.
+    `few_pairs` are the contradictions that are shown; the others are in the Inbox. A finding has
+    the `fact` that it repeats.
+    """
     owner: User = record.owner
+    is_note = isinstance(record, Note)
     history = record_history.history_of(record, size=FEW_CHANGES)
     first = record_history.revisions_of(record).last() if history.next_cursor else None
     first = first or (history.rows[-1].revision if history.rows else None)
@@ -278,23 +182,41 @@ def page_of(record: Any) -> RecordPage:
     scope = record.scope if record.scope != "owner" else ""
     actor = first.actor if first else ""
     places = origins.of(owner, [record.source, scope, actor, *(use.place for use in uses)])
-    return RecordPage(
-        record=record,
-        type=record.record_type(),
-        html=by_direction(render_markdown(record.content)),
-        is_cut=len(record.content) > LONGEST,
-        origin=places.get(record.source) or origins.Origin(record.source, record.source),
-        scope=places.get(scope),
-        first=first,
-        writer=places[actor].words if actor else "",
-        changes=history.rows,
-        uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
-        more_uses=max(0, len(uses) - FEW_USES),
-        near=_near(record),
-        chain=_chain(record),
-        pairs=pairs_of(record),
-        fact=_fact_of(record),
-    )
+    type, chain, pairs = record.record_type(), _chain(record), pairs_of(record)
+    kind_words = str(record.get_kind_display() if is_note else record.get_category_display())
+    return {
+        "record": record,
+        "type": type,
+        "list_url": reverse(f"memory:{type}s"),
+        "list_name": _("Notes") if is_note else _("Observations"),
+        "history_url": reverse(f"memory:{type}-history", args=[record.pk]),
+        "kind": str(getattr(record, "kind", "") or record.category),
+        "kind_words": kind_words,
+        "heading": kind_words[:1].upper() + kind_words[1:],
+        "html": by_direction(render_markdown(record.content)),
+        "is_cut": len(record.content) > LONGEST,
+        "origin": places.get(record.source) or origins.Origin(record.source, record.source),
+        "scope": places.get(scope),
+        "first": first,
+        "writer": places[actor].words if actor else "",
+        "mark": mark_of(record),
+        "trust_means": str(TRUST_MEANS[Trust(record.trust)]),
+        "lock_means": str(LOCK_MEANS[record.lock]),
+        "quarantine_reason": reason_of(record),
+        "can_be_verified": record.trust != Trust.OWNER,
+        "expiry": expiry_words(record),
+        "has_expired": is_note and record.has_expired(),
+        "is_identity": is_note and record.kind in Note.IDENTITY,
+        "changes": history.rows,
+        "uses": [(places[use.place], use.created) for use in uses[:FEW_USES]],
+        "more_uses": max(0, len(uses) - FEW_USES),
+        "near": _near(record),
+        "chain": chain,
+        "successor": chain[0] if chain and chain[0].pk != record.pk else None,
+        "pairs": pairs,
+        "few_pairs": pairs[:FEW_PAIRS],
+        "fact": _fact_of(record),
+    }
 
 
 def _fact_of(record: Any) -> TopicFact | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django.contrib import messages
@@ -26,16 +27,6 @@ from memory.pages.shared.undo import act, offer, undoes
 LONGEST_QUERY = 12_000  # characters of a query string; a search field takes 10,000
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """A view as a list shows it; `pk` is None for a built-in one."""
-
-    name: str
-    query: str
-    pk: int | None = None
-    is_open: bool = False
-
-
 BUILT_IN = {
     "notes": (
         (gettext_lazy("expiring this week"), "is:expiring", "expires"),
@@ -48,16 +39,15 @@ BUILT_IN = {
 }
 
 
-def views_of(user: User, page: str, query: str = "") -> list[View]:
-    """Return the views of a page, built-in ones first: one query."""
-    given = [
-        View(str(name), urlencode({"q": text} | ({"sort": sort} if sort else {})))
+def views_of(user: User, page: str, query: str = "") -> list[dict[str, Any]]:
+    """Return the views of a page, built-in ones first, which have no `pk`: one query."""
+    views: list[dict[str, Any]] = [
+        {"name": name, "query": urlencode({"q": text} | ({"sort": sort} if sort else {}))}
         for name, text, sort in BUILT_IN.get(page, ())
     ]
-    saved = SavedView.objects.of(user).filter(page=page)
-    found = [*given, *(View(view.name, view.query, view.pk) for view in saved)]
+    views += SavedView.objects.of(user).filter(page=page).values("name", "query", "pk")
     now = _plain(query)
-    return [View(one.name, one.query, one.pk, _plain(one.query) == now) for one in found]
+    return [view | {"is_open": _plain(view["query"]) == now} for view in views]
 
 
 def with_views(user: User, bar: FilterBar) -> FilterBar:

@@ -33,7 +33,7 @@ from beacon_site.web.responses import (
 )
 from memory.models import BulkAct, Note, Observation, Remembered, Revision
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, StaleWrite
-from memory.models.remembered import Lock
+from memory.models.remembered import Lock, record_models
 from memory.pages.records import bulk, saved_views
 from memory.pages.records import listing as record_listing
 from memory.pages.records import record as record_page
@@ -62,7 +62,6 @@ from memory.services.records import history as record_history
 from memory.services.records import kinds as record_kinds
 from memory.services.records import traces
 from memory.services.records import trash as trash_listing
-from memory.services.records.kinds import kind_of, models
 from memory.services.search.bm25_sql import language_of
 from memory.services.search.names import known_in
 from memory.services.search.query import MOST_TEXT
@@ -95,7 +94,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
         context |= {"content": proposal.content, "proposal": proposal}
     elif posted:
         try:
-            made = merging.merge(
+            made, _proposal = merging.merge(
                 request.user,
                 ids,
                 by=request.actor,
@@ -107,7 +106,7 @@ def merge(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             context["problem"] = str(exc)
         else:
-            return _merged(request, made.note, len(notes))
+            return _merged(request, made, len(notes))
     template = "memory/_notes_merge.html" if request.htmx else "memory/notes_merge.html"
     return render(request, template, context)
 
@@ -162,18 +161,18 @@ def _record(request: BeaconRequest, type: str, pk: UUID) -> Any:
 @vary_on_headers("HX-Request", "HX-Target")
 def record(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
     """Show a record as a page, or as the panel beside a list."""
-    page = record_page.page_of(_record(request, type, pk))
+    found = _record(request, type, pk)
     asked = request.GET.get("panel") == "1" or request.htmx.target in PANELS
     in_panel = bool(request.htmx) and asked
     template = "memory/_record_panel.html" if in_panel else "memory/record.html"
     context = {
-        "page": page,
-        "record": page.record,
+        "page": record_page.page_of(found),
+        "record": found,
         "in_panel": in_panel,
         "here": record_page.list_of(request),
     }
-    if not in_panel and page.record.trashed_at is None:
-        context["names"] = names_of(page.record)
+    if not in_panel and found.trashed_at is None:
+        context["names"] = names_of(found)
     return render(request, template, context)
 
 
@@ -216,16 +215,16 @@ OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
 
 
 def _record_to_change(request: BeaconRequest, type: str, pk: UUID, *, act: str = "restore") -> Any:
-    model = record_kinds.models().get(type)
+    model = record_models().get(type)
     if model is None or act not in OWN_PAGES.get(type, (act,)):
         raise Http404
     return own_or_404(request, model.objects.of(request.user), pk)
 
 
 def page_of(record: Any) -> str:
-    """Return the URL of the record's own page, or of Trash for one without a page."""
-    has_page = hasattr(record, "get_absolute_url")
-    return str(record.get_absolute_url()) if has_page else reverse("memory:trash")
+    """Return the URL of the record's own page, or of Trash for one that has no page there."""
+    is_shown = record.trashed_at is None or record.record_type() in record_page.TYPES
+    return str(record.get_absolute_url()) if is_shown else reverse("memory:trash")
 
 
 @require_POST
@@ -482,16 +481,13 @@ def _row(request: BeaconRequest, listed: ListedKind, pk: UUID) -> HttpResponse:
 @login_required
 def record_open(request: BeaconRequest, kind: str, pk: uuid.UUID) -> HttpResponse:
     """Redirect to the page of one of the person's records."""
-    model = models().get(kind)
+    model = record_models().get(kind)
     if model is None:
         raise Http404
     record = get_object_or_404(model.objects.of(request.user), pk=pk)
     if record.trashed_at is not None:
         return redirect(f"{reverse('memory:trash')}?{urlencode({'type': kind})}")
-    address = kind_of(kind).address(record)
-    if not address:
-        raise Http404
-    return redirect(address)
+    return redirect(record)
 
 
 MOST_NAMES = 12

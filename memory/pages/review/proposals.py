@@ -455,7 +455,7 @@ def act_now(found: Preview) -> str:
         "merge": _("replaces the notes it merges"),
         "trash": _("will be moved to Trash"),
         "restore": _("will be restored from Trash"),
-        "vouch": _("is already stored and will be assigned to you"),
+        "vouch": _("is already stored and will be treated as your own"),
     }[act]
 
 

@@ -316,7 +316,9 @@ def _undo_decision(request: BeaconRequest, key: datetime) -> str:
     number, problems = review_acts.restore_state(request.user, key, by=request.actor)
     if not number:
         why = " ".join(problems[: review_acts.MOST_TOLD])
-        raise MemoryRefused(why or _("The proposals have since been decided again."))
+        raise MemoryRefused(
+            why or _("These proposals have changed since then, so your change couldn’t be undone.")
+        )
     words = ngettext("Proposal reopened.", "%(n)d proposals reopened.", number)
     messages.success(request, words % {"n": number})
     if problems:

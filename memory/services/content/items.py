@@ -21,7 +21,7 @@ from memory.models import Activity, ContentItem, Lock, Revision, Sensitivity, To
 from memory.models.actors import MAINTENANCE, Actor
 from memory.models.content import ContentQuerySet
 from memory.models.errors import InvalidValue
-from memory.services.notes.checks import NoteChecks, listed
+from memory.services.notes.saving import NoteChecks, listed
 
 _AT_ONCE = 500
 
@@ -37,7 +37,7 @@ def checked_scope(scope: str) -> str:
 def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> int:
     """Move everything in this scope to Trash, and return how many items (R117).
 
-    `restore_state` undoes it, given the time `at` (default: now). Raises InvalidValue for an invalid
+    They get the same time `at` (default: now). Raises InvalidValue for an invalid
     scope, and Locked if `by` can't move one of the items, and then nothing is moved.
     """
     scope, at = checked_scope(scope), at or timezone.now()
@@ -46,12 +46,6 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
     if moved:
         Activity.log(owner, by, "content-cleared", label=scope, items=moved, at=at.isoformat())
     return moved
-
-
-def restore_state(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
-    """Restore what `clear` moved to Trash at that time, and return how many items."""
-    gone = ContentItem.objects.of(owner).filter(scope=checked_scope(scope), trashed_at=at)
-    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from Trash"))
 
 
 def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why: str) -> int:

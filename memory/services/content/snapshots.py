@@ -129,7 +129,7 @@ def restore_snapshot(
     Without `scope`, or with the snapshot's own, the scope then contains exactly the snapshot's
     items with their IDs and old values, and newer items move to Trash. In another `scope`, new
     items are added to the existing ones, with the same relations among each other. Items that a
-    person has since moved to Trash stay there, unless a person restores the snapshot (decision 9).
+    person has since moved to Trash stay there, unless a person restores the snapshot.
     Raises Locked if `by` can't change one of them, and then nothing is changed.
     """
     into = checked_scope(scope) if scope else snapshot.scope

@@ -24,8 +24,7 @@ from beacon_site.text.messages import grouped
 from memory.models import Note, Revision, User, origins
 from memory.models.actors import SYSTEM, Actor
 from memory.models.errors import InvalidValue, StaleWrite
-from memory.services.notes.checks import NoteChecks
-from memory.services.notes.saving import supersede, write_note
+from memory.services.notes.saving import NoteChecks, supersede, write_note
 
 _PERSONALITY, _STYLE = "## Personality", "## Speaking style"
 LONGEST_NAME = 80

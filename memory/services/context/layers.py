@@ -218,7 +218,6 @@ CHARACTERS, TOKENS = "characters", "tokens"  # what a budget counts
 LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
 LONGEST_NOTE = 2_000  # characters of a rule or a summary
 
-NAMES = ("agent", "soul", "environment", "user", "rules", "summaries")  # R216: in this order
 _TITLES = {
     "agent": _lazy("Who you are"),
     "soul": _lazy("How you think and act"),

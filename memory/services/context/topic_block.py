@@ -1,7 +1,7 @@
 """The part of a prompt with what Beacon knows about a topic: observations, lessons and its purpose.
 
 Sensitive or quarantined observations are never included. Those from the web are included only for
-the topic that found them, because no one has reviewed them for other topics (decision 10).
+the topic that found them, because no one has reviewed them for other topics.
 """
 
 from __future__ import annotations

@@ -476,7 +476,7 @@ def _look(folder: MountedFolder, copy: Copy) -> tuple[bool, str]:
 def _deleted_there(folder: MountedFolder, copy: Copy, file: MemoryFile) -> bool:
     """Move a file to Trash that was deleted on disk. A locked one is written again."""
     try:
-        file.trash(by=actor_of(folder), why=_("deleted in the folder"))
+        file.trash(by=actor_of(folder), why=_("file deleted from its folder"))
     except Locked:
         copy.mark(digest="", stamp="")
         return True
@@ -539,7 +539,7 @@ def _saved(folder: MountedFolder, copy: Copy) -> bool:
 def _keep(copy: Copy, text: str) -> None:
     """Keep the text on disk as a draft. If there is another draft, it stays on disk only."""
     with suppress(DraftTaken):
-        note = _("edited in the folder")
+        note = _("file edited in its folder")
         keep_draft(copy.owner, copy.path, text, note=note, seen=copy.row.version, window=uuid4())
 
 

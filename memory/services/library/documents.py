@@ -13,7 +13,6 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.db.models.functions import Left
-from django.urls import reverse
 from django.utils.text import capfirst
 
 from beacon_site.net.charsets import HTML, MARKDOWN, PLAIN
@@ -168,13 +167,6 @@ def text_of(owner: User, address: str) -> WebPage:
         content_type=document.media_type,
         bytes_read=document.size,
     )
-
-
-def link_of(address: str) -> str:
-    """Return the page for a document's URL, or "" if it isn't one."""
-    named = ADDRESS.fullmatch(address)
-    pk = uuid_of(named.group(1)) if named else None
-    return reverse("memory:library-document", args=[pk]) if pk else ""
 
 
 @dataclass(slots=True)

@@ -124,7 +124,7 @@ def _recorded(
     call: ModelCall, profile: LlmProfile, most: Usage, meter: Meter | None
 ) -> Iterator[Callable[[Usage, str], None]]:
     usage, key = most, profile.api_key
-    call.error = _("cancelled because its caller was stopped")
+    call.error = _("cancelled because the task that made the call was stopped")
     call.failure = ModelCall.Failure.LEFT
     began = time.monotonic()
 

@@ -248,8 +248,7 @@ def _profile_for(topic: Topic | None, purpose: str) -> LlmProfile | None:
 
 # --- other models at the same endpoint ---
 
-# The tasks for which another model can be used, and the task of each purpose of a call.
-TASKS = ("plan", "read", "write", "judge", "answer")
+# The task of each purpose of a call, for which another model can be used.
 TASK_OF = {
     "plan": "plan",
     "track": "read",

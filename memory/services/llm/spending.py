@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -139,17 +139,6 @@ class Month:
         return f"{self.first:%Y-%m}"
 
 
-@dataclass(slots=True)
-class Detail:
-    """One month in detail: by topic, model and so on, the largest spender first."""
-
-    by_model: list[Line] = field(default_factory=list)
-    by_purpose: list[Line] = field(default_factory=list)
-    by_topic: list[Line] = field(default_factory=list)
-    by_person: list[Line] = field(default_factory=list)
-    runs: list[Line] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One monthly limit: how much of it is used, in words and as a percentage."""
@@ -260,8 +249,8 @@ def within(calls: Calls, month: Month, viewer: User) -> Calls:
     return calls.filter(created__gte=began, created__lt=ended)
 
 
-def detail(calls: Calls, *, whose: User | None) -> Detail:
-    """Return one month's calls broken down, with two queries.
+def detail(calls: Calls, *, whose: User | None) -> dict[str, list[Line]]:
+    """Return one month's calls by model, topic and so on, the largest spender first: two queries.
 
     If `whose` is None, all accounts' calls are included, by account instead of by topic, because
     topics are private.
@@ -277,18 +266,15 @@ def detail(calls: Calls, *, whose: User | None) -> Detail:
             "topic__trashed_at",
         ).annotate(**_SUMS)
     )
-    found = Detail(
-        by_model=_lines(rows, lambda row: Line(row["model"], UsageTotals.of(row))),
-        by_purpose=_lines(
+    found = {
+        "by_model": _lines(rows, lambda row: Line(row["model"], UsageTotals.of(row))),
+        "by_purpose": _lines(
             rows, lambda row: Line(ModelCall.aim_of(row["purpose"]), UsageTotals.of(row))
         ),
-    )
+    }
     if whose is None:
-        found.by_person = _lines(rows, _person)
-    else:
-        found.by_topic = _lines(rows, _topic)
-        found.runs = list(_runs(calls))
-    return found
+        return found | {"by_person": _lines(rows, _person)}
+    return found | {"by_topic": _lines(rows, _topic), "runs": list(_runs(calls))}
 
 
 def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:

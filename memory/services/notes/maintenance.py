@@ -4,7 +4,7 @@ Data flow: `maintain(owner)` -> `prune_expired` -> the old volatile notes, in ba
 one sensitivity -> `merging.merge` of each (a model's text, or the texts one after the other) -> a
 line in Activity that counts both.
 
-Notes that a person pinned, edited or locked are left unchanged (decision 9).
+Notes that a person pinned, edited or locked are left unchanged.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def maintain(
 def _merge(owner: User, batch: list[Note], at: datetime, done: Upkeep) -> None:
     """Merge one batch. If a note was changed in the meantime, the batch is left for the next run."""
     try:
-        merged = merge(
+        _note, text = merge(
             owner,
             [note.pk for note in batch],
             by=MAINTENANCE,
@@ -207,9 +207,9 @@ def _merge(owner: User, batch: list[Note], at: datetime, done: Upkeep) -> None:
         return
     done.merged += len(batch)
     done.summaries += 1
-    done.by_model += merged.is_by_model
-    if merged.warning:
-        done.warnings.append(merged.warning)
+    done.by_model += text.is_by_model
+    if text.warning:
+        done.warnings.append(text.warning)
 
 
 def owners_in_need(at: datetime | None = None) -> list[Any]:

@@ -26,8 +26,7 @@ from memory.models.errors import InvalidValue, StaleWrite
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.models.remembered import OWNER_SCOPE, names_excluded, scope_excluding
 from memory.services.llm.asking import BudgetReached, MonthMeter, ask_model
-from memory.services.notes.checks import NoteChecks
-from memory.services.notes.saving import insert, lowest_trust, point_at
+from memory.services.notes.saving import NoteChecks, insert, lowest_trust, point_at
 
 LEAST, MOST = 2, 20  # notes in one manual merge
 _MOST_ASKED = 24_000  # characters of notes that a model is given to merge
@@ -44,15 +43,6 @@ class Proposal:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """The summary note, the author of its text, and any problem."""
-
-    note: Note
-    is_by_model: bool = False
-    warning: str = ""
-
-
 def merge(
     owner: User,
     ids: Iterable[Any],
@@ -63,8 +53,10 @@ def merge(
     why: str = "",
     at: datetime | None = None,
     trust: str = Trust.OWNER,
-) -> Merged:
+) -> tuple[Note, Proposal]:
     """Merge at least two active notes into one summary note, which supersedes them (R198).
+
+    Return the note, and the proposal that its text is from.
 
     It has the strictest sensitivity and lock, the union of tags and evidence, and the lowest trust
     and confidence. It is stable, so it stays until deleted (R199). `trust` limits the summary's
@@ -98,7 +90,7 @@ def merge(
         for note in notes:
             point_at(note, merged, by=by, why=why or _("merged"), source=str(by))
         insert(merged, by=by)
-    return Merged(merged, proposal.is_by_model, proposal.warning)
+    return merged, proposal
 
 
 def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:

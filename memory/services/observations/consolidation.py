@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -19,11 +19,11 @@ from django.utils.translation import gettext as _
 from beacon_site.text.cleaning import clean, cut, width
 from beacon_site.text.injection import injection_reason
 from beacon_site.text.markdown import without_marks
-from memory.models import Activity, Message, Observation, Session, Trust
+from memory.models import Activity, Message, Session, Trust
 from memory.models.actors import Actor
 from memory.models.errors import MemoryRefused
 from memory.services.notes.saving import lowest_trust
-from memory.services.observations.saving import Line, remember_lines
+from memory.services.observations.saving import Line, Remembered, remember_lines
 
 logger = structlog.get_logger(__name__)
 
@@ -50,15 +50,6 @@ class Turn:
 
     role: str
     content: str
-
-
-@dataclass(slots=True)
-class ConsolidationResult:
-    """The result of consolidating: the observations, which of them are new, and any problem."""
-
-    observations: list[Observation] = field(default_factory=list)
-    new: list[Observation] = field(default_factory=list)
-    problem: str = ""
 
 
 def source_of(session_id: object) -> str:
@@ -120,34 +111,19 @@ def _category(text: str) -> str:
     return "insight" if _INSIGHT.search(text) else ""
 
 
-def consolidate(
-    owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor
-) -> ConsolidationResult:
-    """Store the observations from a session's transcript (R104). Fails as `keep_lines` does.
-
-    The person's messages have the trust of `by`, which limits that of the other side.
-    """
-    user = Trust.OWNER if by.is_person else Trust.AGENT
-    lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))
-    return keep_lines(owner, session_id, lines, by=by)
-
-
-def keep_lines(
-    owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor
-) -> ConsolidationResult:
+def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor) -> Remembered:
     """Store the lines that `lines_in` found in a session's transcript.
 
     Never raises for rejected text or database errors: `problem` describes the error, and Activity
     has it as a warning (R110).
     """
     if not lines:
-        return ConsolidationResult()
+        return Remembered()
     try:
         with transaction.atomic():
-            stored = remember_lines(owner, lines, by=by, source=source_of(session_id))
+            return remember_lines(owner, lines, by=by, source=source_of(session_id))
     except (MemoryRefused, DatabaseError) as exc:
-        return ConsolidationResult(problem=_failed(owner, session_id, exc, by))
-    return ConsolidationResult(stored.observations, stored.new)
+        return Remembered(problem=_failed(owner, session_id, exc, by))
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:

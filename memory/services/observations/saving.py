@@ -22,7 +22,7 @@ from beacon_site.text.terms import query_terms
 from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.models.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM, Actor
 from memory.models.errors import InvalidValue, StaleWrite
-from memory.services.notes.checks import NoteChecks
+from memory.services.notes.saving import NoteChecks
 from memory.services.search import bm25
 from memory.services.search.bm25_sql import language_of
 
@@ -137,10 +137,14 @@ _REPEATED = ("run:", "session:")
 
 @dataclass(slots=True)
 class Remembered:
-    """The result for a batch: an observation per line, in order, and which of them are new."""
+    """The result for a batch: an observation per line, in order, and which of them are new.
+
+    `problem` says why a session's observations couldn't be stored.
+    """
 
     observations: list[Observation] = field(default_factory=list)
     new: list[Observation] = field(default_factory=list)
+    problem: str = ""
 
 
 def remember_lines(
@@ -422,14 +426,6 @@ def _checked(line: Line, place: int) -> Line:
         step_name=step_name,
         step_type=step_type,
     )
-
-
-def checked_category(category: str) -> str:
-    """Return the category. Raises InvalidValue with the valid ones for an unknown one."""
-    checks = NoteChecks()
-    known = checks.choice("category", category, Observation.Category.values)
-    checks.raise_refused()
-    return known
 
 
 def checked_source(source: str) -> str:

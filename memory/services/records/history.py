@@ -18,9 +18,8 @@ from memory.models import Remembered, Revision, User, origins
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
 from memory.models.history import as_json
-from memory.models.remembered import Lock
+from memory.models.remembered import Lock, record_models
 from memory.services.records.kinds import kind_of
-from memory.services.records.kinds import models as record_models
 
 PAGE = 25
 # A page of large texts with changes on every line would be megabytes, so longer diffs are cut.
@@ -198,41 +197,32 @@ def _sections(old: Any, new: Any) -> str:
 # --- comparison ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two versions of one record: a diff of their text, and the other differences in words."""
-
-    older: int
-    newer: int
-    rows: list[text_diff.Row]
-    said: list[str]
-    rows_left: int = 0
-
-    @property
-    def has_same_words(self) -> bool:
-        """Whether both versions have the same text."""
-        return all(row.kind in ("same", "gap") for row in self.rows)
-
-    @property
-    def is_alike(self) -> bool:
-        return not self.said and self.has_same_words
-
-
 def fields_at(record: Remembered, version: int) -> dict[str, Any]:
     """Return the revised fields at `version` as JSON."""
     return {**record.as_json(), **state_at(record, version)}
 
 
-def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) -> Comparison:
-    """Compare two versions; without `whole`, unchanged lines are collapsed."""
+def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) -> dict[str, Any]:
+    """Compare two versions: a diff of their text, and the other differences in words.
+
+    Without `whole`, unchanged lines are collapsed.
+    """
     says = SAYS.get(record.record_type(), "content")
     before, after = fields_at(record, older), fields_at(record, newer)
     rows = text_diff.diff(str(before.get(says) or ""), str(after.get(says) or ""))
     changed = {name for name in after if before.get(name) != after[name]} - {says}
     said = said_of(record, before, after, changed)
     rows = rows if whole else text_diff.folded(rows)
-    left = max(0, len(rows) - MOST_COMPARED)
-    return Comparison(older, newer, rows[:MOST_COMPARED], said, left)
+    has_same_words = all(row.kind in ("same", "gap") for row in rows)
+    return {
+        "older": older,
+        "newer": newer,
+        "rows": rows[:MOST_COMPARED],
+        "rows_left": max(0, len(rows) - MOST_COMPARED),
+        "said": said,
+        "has_same_words": has_same_words,
+        "is_alike": has_same_words and not said,
+    }
 
 
 def words_at(record: Remembered, version: int) -> str:

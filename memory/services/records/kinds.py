@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlencode
 
-from django.apps import apps
 from django.db.models import Count, F, IntegerField, Model, Value
-from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from beacon_site.text.cleaning import shorten
 from memory.models import Message, Remembered, Section, SnapshotItem
 from memory.models.actors import Actor
+from memory.models.remembered import record_models
 from memory.services.content.items import relate
 from memory.services.files import section_restore
 from memory.services.files.saving import restore_state as put_file_back
 from memory.services.notes.saving import check_put_back
-from memory.services.search.kinds import KINDS, RecallKind
 
 Along = Mapping[Any, Sequence[str]]
 
@@ -64,7 +58,6 @@ def count_dependents(wanted: Iterable[tuple[Dependents, Sequence[Any]]]) -> dict
 # --- kinds ---
 
 Move = Callable[[Any, Actor], object]
-Address = Callable[[Any], str]
 PutBack = Callable[[Any, dict[str, Any], Actor, str], object]
 
 
@@ -84,11 +77,6 @@ def _none_along(ids: Sequence[Any]) -> Along:
     return {}
 
 
-def _address(record: Any) -> str:
-    """Return the URL of the record; a type without pages leads to Trash or nowhere."""
-    return record.get_absolute_url() if hasattr(record, "get_absolute_url") else ""
-
-
 def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -> None:
     record.change(by=by, why=why, **fields)
 
@@ -97,7 +85,7 @@ def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -
 class RecordKind:
     """The names of a type of record, and its special rules.
 
-    `address` returns the URL of a record outside Trash, or "".  `restore_state` restores field values (never
+    `restore_state` restores field values (never
     `trashed_at`).  All rules raise MemoryRefused if they forbid something.  `more` returns fields that are
     in revisions but not in the row (a topic's settings).  `purge_page` names the page for permanent
     deletion if it isn't the usual one; it takes the ID.  `many` counts records: "3 notes".  `derived`
@@ -110,7 +98,6 @@ class RecordKind:
     restore: Move = _restore
     restore_state: PutBack = _put_back
     more: Callable[[Any], dict[str, Any]] = _nothing_more
-    address: Address = _address
     purge_page: str = ""
     many: Any = None  # an ngettext_lazy with %(n)s, for which the stubs have no type
     derived: tuple[str, ...] = ()
@@ -142,7 +129,7 @@ def _observation_back(observation: Any, fields: dict[str, Any], by: Actor, why: 
 
 
 def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Restore a note by its own rules; a person's restore counts as a person's edit (decision 9)."""
+    """Restore a note by its own rules; a person's restore counts as a person's edit."""
     check_put_back(note, fields, by=by)
     if "content" in fields and by.is_person:
         fields = fields | {"edited_by_person": True}
@@ -163,11 +150,6 @@ def _content_back(item: Any, fields: dict[str, Any], by: Actor, why: str) -> Non
         relate(item, related, by=by, why=why)
 
 
-def _scratchpad_address(entry: Any) -> str:
-    asked = urlencode({"scope": entry.scope, "q": entry.key})
-    return f"{reverse('memory:scratchpad')}?{asked}"
-
-
 _ITEMS = ngettext_lazy("%(n)s item", "%(n)s items", "n")
 _SECTIONS = ngettext_lazy("%(n)s section", "%(n)s sections", "n")
 _MESSAGES = ngettext_lazy("%(n)s message", "%(n)s messages", "n")
@@ -182,7 +164,6 @@ _KINDS: dict[str, RecordKind] = {
     ),
     "scratchpadentry": RecordKind(
         _("scratchpad entry"),
-        address=_scratchpad_address,
         many=ngettext_lazy("%(n)s scratchpad entry", "%(n)s scratchpad entries", "n"),
     ),
     "librarydocument": RecordKind(
@@ -227,16 +208,9 @@ def register(record_type: str, kind: RecordKind) -> None:
     _KINDS[record_type] = kind
 
 
-@cache  # a page of Activity calls this 300 times
-def models() -> Mapping[str, type[Remembered]]:
-    """Return the models of records by record type, without parts of records."""
-    found = (model for model in apps.get_models() if issubclass(model, Remembered))
-    return MappingProxyType({one.record_type(): one for one in found if not one.IS_PART})
-
-
 def kind_of(record_type: str) -> RecordKind:
     """Return the kind of a record type, or the default for an unknown one."""
-    model = models().get(record_type)
+    model = record_models().get(record_type)
     known = _KINDS.get(record_type)
     return known or RecordKind(str(model._meta.verbose_name) if model else record_type)
 
@@ -249,21 +223,5 @@ def number_in_words(record_type: str, number: int) -> str:
 
 def nouns() -> dict[str, str]:
     """Return the record types with their names, sorted by name."""
-    named = {record_type: str(kind_of(record_type).noun) for record_type in models()}
+    named = {record_type: str(kind_of(record_type).noun) for record_type in record_models()}
     return dict(sorted(named.items(), key=lambda item: item[1]))
-
-
-def named(record: Any) -> dict[str, str]:
-    """Return the entry of a record in `data["records"]`."""
-    record_type, recalled = record.record_type(), recalled_kind(record)
-    if recalled is not None:
-        record_type, title, url = recalled.type, recalled.title(record), recalled.url(record)
-    else:
-        title, url = str(record), kind_of(record_type).address(record)
-    return {"type": record_type, "id": str(record.pk), "title": shorten(title, 200), "url": url}
-
-
-def recalled_kind(record: Any) -> RecallKind | None:
-    """Return the type under which recall returns such records; None for those it leaves out."""
-    found = KINDS.get(getattr(record, "SEARCH_TYPE", "") or record.record_type())
-    return found if found is not None and isinstance(record, found.model) else None

@@ -32,7 +32,6 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
 from django.db.models import Count, Q, Sum, TextField, Value
 from django.db.models.functions import Cast, Coalesce
-from django.urls import reverse
 
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.messages import gettext as _
@@ -587,7 +586,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
             rows = rows.exclude(pk=record.file_id)
         same = rows.filter(traces.find(column, ids=False, rare=False))
         found += [
-            (f"{one._meta.verbose_name}: {shorten(one_line(str(one)), 80)}", _address(one))
+            (f"{one._meta.verbose_name}: {shorten(one_line(str(one)), 80)}", one.get_absolute_url())
             for one in same.order_by("-created")[:MOST_LISTED]
         ]
     for staying in STAYING:
@@ -605,9 +604,3 @@ def _only_in_topic(topic: Topic) -> list[str]:
         if terms and not holding.exists():
             found.append(word)
     return found
-
-
-def _address(record: Any) -> str:
-    if hasattr(record, "get_absolute_url"):
-        return str(record.get_absolute_url())
-    return reverse("memory:record-open", args=[record.record_type(), record.pk])

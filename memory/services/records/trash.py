@@ -7,6 +7,7 @@ last revision of each has its title and who deleted it.  Two queries, however mu
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -47,13 +48,12 @@ from memory.models import (
 )
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, MemoryRefused
-from memory.models.remembered import TRASH_DAYS, in_scopes
+from memory.models.remembered import TRASH_DAYS, in_scopes, record_models
 from memory.services.records import acts as record_acts
 from memory.services.records import history as record_history
 from memory.services.records import kinds as trash_along
 from memory.services.records import traces
 from memory.services.records.kinds import kind_of
-from memory.services.records.kinds import models as record_models
 
 PAGE = 50
 WHO = ("you", "others")
@@ -331,15 +331,6 @@ def counts(user: User, chosen: SelectedRecords | None = None) -> dict[str, int]:
     return {row["record_type"]: row["number"] for row in counted if row["number"]}
 
 
-@dataclass(slots=True)
-class EmptyTrashResult:
-    """The result of emptying Trash: how many were deleted, how many couldn't be, how many are left."""
-
-    gone: int = 0
-    kept: int = 0
-    left: int = 0
-
-
 def word() -> str:
     """Return the word to type for emptying Trash."""
     return _("empty")
@@ -353,9 +344,9 @@ def empty(
     seconds: float = EMPTY_SECONDS,
     older_than: int = 0,
     chosen: SelectedRecords | None = None,
-) -> EmptyTrashResult:
+) -> Counter[str]:
     """Permanently delete records in Trash, for at most `seconds`: all, the selected, or the older
-    ones.
+    ones. Return how many are `gone`, had to be `kept`, or are `left` for the next time.
 
     `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  Records deleted in
     the meantime stay.
@@ -364,7 +355,7 @@ def empty(
         problem = _("That doesn’t match. Type “%(word)s” to confirm.")
         problem %= {"word": word()}
         raise InvalidValue(problem, errors={"word": [problem]})
-    until, done = time.monotonic() + seconds, EmptyTrashResult()
+    until, done = time.monotonic() + seconds, Counter[str]()
     before = timezone.now() - timedelta(days=older_than)
     for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
         rows = rows.filter(trashed_at__lte=before)
@@ -376,18 +367,15 @@ def empty(
 
 
 def _empty(
-    rows: QuerySet[Any], keys: Sequence[UUID], by: Actor, until: float, done: EmptyTrashResult
+    rows: QuerySet[Any], keys: Sequence[UUID], by: Actor, until: float, done: Counter[str]
 ) -> None:
     """Purge a few records, whose copies are searched for together."""
     if time.monotonic() > until:
-        done.left += len(keys)
+        done["left"] += len(keys)
         return
     with traces.together():
         for pk in keys:
-            if _purge(rows, pk, by):
-                done.gone += 1
-            else:
-                done.kept += 1
+            done["gone" if _purge(rows, pk, by) else "kept"] += 1
 
 
 def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:

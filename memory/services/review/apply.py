@@ -19,8 +19,7 @@ from memory.services.files.saving import SaveResult, append_to, save_file
 from memory.services.files.texts import FileConflict
 from memory.services.notes import merging
 from memory.services.notes import saving as notes
-from memory.services.notes.checks import NoteChecks, usual_stability
-from memory.services.notes.saving import chain
+from memory.services.notes.saving import NoteChecks, chain, usual_stability
 from memory.services.observations.saving import Line, checked, remember_lines
 
 # Values of `act` in a proposal's `after`, if it neither creates nor replaces a note.
@@ -283,7 +282,7 @@ def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
 def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyResult:
     versions = _merged_versions(wanted)
     try:
-        merged = merging.merge(
+        merged, _proposal = merging.merge(
             proposal.owner,
             versions,
             by=by,
@@ -296,7 +295,7 @@ def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> ApplyRes
             "One of these notes changed after the merge was proposed. Nothing was merged. Reject the proposal, or merge the notes yourself."
         )
         raise InvalidValue(problem) from exc
-    return ApplyResult(merged.note, others=tuple(merged.note.supersedes.all()))
+    return ApplyResult(merged, others=tuple(merged.supersedes.all()))
 
 
 def _trash(proposal: Proposal, by: Actor) -> ApplyResult:

@@ -27,7 +27,6 @@ from memory.models import (
     MemoryFile,
     Note,
     Observation,
-    Remembered,
     Revision,
     Section,
     Sensitivity,
@@ -376,12 +375,12 @@ def _merge(act: _Resolution) -> list[Any]:
         problem = _("Enter the text of the merged record.")
         raise InvalidValue(problem, errors={"text": [problem]})
     if isinstance(left, Note) and isinstance(right, Note):
-        merged = merging.merge(
+        merged, _proposal = merging.merge(
             act.row.owner, [left.pk, right.pk], by=act.by, content=act.text,
             versions={side.pk: side.version for side in act.sides},
             why=_("merged to resolve a conflict"),
         )  # fmt: skip
-        return [merged.note.pk, left.pk, right.pk]
+        return [merged.pk, left.pk, right.pk]
     why = _("merged to resolve a conflict")
     if isinstance(right, TopicFact):  # not marked as wrong, since the merged text replaces it
         right.change(why=why, **act.told, **_RETIRED)
@@ -477,16 +476,6 @@ def resolve_missing_sides(owner: User | None = None) -> int:
         rows = rows.of(owner)
     gone = rows.exclude(pk__in=Conflict.objects.standing().values("pk")).select_related("owner")
     return Conflict.resolve_automatically(gone[:1_000], by=MAINTENANCE)
-
-
-def record_of(conflict: Conflict, side: str) -> Remembered | None:
-    """Return the record of a side (`left` or `right`), also from the trash."""
-    model = MODELS.get(getattr(conflict, f"{side}_type"))
-    rows = model.objects.of(conflict.owner) if model else None
-    found: Remembered | None = (
-        rows.filter(pk=getattr(conflict, f"{side}_id")).first() if rows else None
-    )
-    return found
 
 
 # --- undo ---

@@ -1,4 +1,4 @@
-"""Review of agents' writes: stored immediately, or held until a person decides (decision 10).
+"""Review of agents' writes: stored immediately, or held until a person decides.
 
 `why_held` says whether a write of a tool or the reflector is held.  `hold` stores it as a Proposal, which
 agents never read.  A person's `accept` applies it as their own write (`memory.services.review.apply`), and `reject`
@@ -35,7 +35,7 @@ from memory.models.actors import MAINTENANCE, Actor
 from memory.models.errors import InvalidValue, LimitReached, Locked, MemoryRefused
 from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
-from memory.services.notes.checks import LONGEST_SCOPE
+from memory.services.notes.saving import LONGEST_SCOPE
 from memory.services.review import risks
 from memory.services.review.apply import APPLY, MERGE, ApplyResult, MergeConflict, lines_of
 from memory.services.review.risks import HoldReasons, Risk, Write, found_risks

@@ -103,10 +103,6 @@ class QuarantineRow:
         return [*found, (text[at:end], False), ("…" if end < len(text) else "", False)]
 
 
-def count(owner: User) -> int:
-    return sum(_rows(owner, model).count() for model in MODELS.values())
-
-
 def _rows(owner: User, model: Any) -> Any:
     rows = model.objects.of(owner).live().filter(trust=Trust.QUARANTINED).order_by()
     return rows.filter(superseded_by=None) if model is Note else rows
@@ -153,7 +149,7 @@ def _row(record: Any, named: Any) -> QuarantineRow:
         record,
         record.record_type(),
         str(kind.noun),
-        kind.address(record),
+        record.get_absolute_url(),
         why,
         str(text),
         named.get(record.source),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
@@ -38,7 +38,7 @@ from memory.models import (
 from memory.models.actors import REFLECTOR, RESEARCH, Actor
 from memory.models.file_format import UPDATED, by_rule, line_of
 from memory.models.proposals import Danger
-from memory.services.records import kinds as record_kinds
+from memory.models.remembered import record_models
 
 SAID = "said"  # a sentence without a code, from callers outside this package
 
@@ -471,7 +471,7 @@ def _kind(proposal: Proposal) -> str:
 
 
 def _target(proposal: Proposal) -> Remembered | None:
-    model = record_kinds.models().get(proposal.record_type)
+    model = record_models().get(proposal.record_type)
     if model is None or proposal.target_id is None:
         return None
     found: Remembered | None = (
@@ -497,12 +497,6 @@ def _trust(proposal: Proposal) -> str:
 def needs_own_decision(proposal: Proposal) -> bool:
     """Whether it is too dangerous to be accepted in bulk."""
     return proposal.danger in NEEDS_OWN_DECISION
-
-
-def counts(rows: QuerySet[Any]) -> dict[int, int]:
-    """Return the number of proposals by danger; one query."""
-    found = rows.order_by().values_list("danger").annotate(n=Count("pk"))
-    return dict(found)
 
 
 def worst_waiting(owner: User) -> Proposal | None:
@@ -542,7 +536,7 @@ def _behind(rows: QuerySet[Any], cursor: str) -> QuerySet[Any]:
     return rows.filter(Q(danger__gte=danger) & (Q(danger__gt=danger) | later))
 
 
-# --- the owner's own words in a conversation (decision 10) ---
+# --- the owner's own words in a conversation ---
 
 LEAST = 3  # letters and digits; fewer would be in every message
 # “- Name: Alice”: the agent can choose one word, the rest is the owner's.

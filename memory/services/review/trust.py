@@ -1,4 +1,4 @@
-"""The trust of what an agent has read, which limits what it writes next (decision 10).
+"""The trust of what an agent has read, which limits what it writes next.
 
 It is stored in the agent's row, since each call of a program can reach another process, by MCP or REST.
 So text from a page can't be stored as the agent's own words a minute later.  `memory.api.auth.Caller`

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
@@ -54,30 +54,13 @@ class Mention:
     record: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A name in the same records; `records` is in how many of those that were read."""
-
-    name: str
-    key: str
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Two names beside it that are in the same records; by key."""
-
-    one: str
-    other: str
-    records: int
-
-
 @dataclass(slots=True)
 class About:
     """Everything about a name.
 
     `read` is the number of records, the newest ones, that `beside` and `links` come from, and `trusts`
-    are theirs.
+    are theirs. `beside` has the names in the same records, each with its key and in how many of them
+    it is, and `links` the keys of each two of those that are in the same records.
     """
 
     group: Group
@@ -86,14 +69,13 @@ class About:
     months: list[tuple[date, int]] = field(default_factory=list)  # those with records, in order
     mentions: list[Mention] = field(default_factory=list)
     next: str | None = None
-    beside: list[Beside] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
+    beside: list[tuple[str, str, int]] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
     read: int = 0
     trusts: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """The entries of one type that contain the name: a condition on `e`, and its parameters."""
 
     type: str
@@ -292,10 +274,10 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     for target, label in known.values():
         labels.setdefault(target, label)
     best = sorted(near, key=lambda key: (-near[key], key))[:MOST_NEAR]
-    found.beside = [Beside(labels[key], key, near[key]) for key in best]
+    found.beside = [(labels[key], key, near[key]) for key in best]
     found.links = [
-        Link(one, other, number)
-        for (one, other), number in sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
+        (one, other)
+        for (one, other), _number in sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
         if one in best and other in best
     ]
 

@@ -18,10 +18,10 @@ import math
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -43,8 +43,8 @@ _ZETA = 1.64493406685
 Row = tuple[uuid.UUID, float, list[bool]]  # record, score, which of the terms it contains
 
 
-@dataclass(frozen=True, slots=True)
-class TermFigures:
+# Tuples, because a search creates hundreds of them.
+class TermFigures(NamedTuple):
     """How many documents contain a term, how often at most, and the length of the shortest."""
 
     documents: int
@@ -52,8 +52,7 @@ class TermFigures:
     shortest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(NamedTuple):
     """The documents that contain a term at least so often, and the most that it adds to a score.
 
     The bound applies to those of them that don't reach the next level.
@@ -373,8 +372,7 @@ class Space:
         return self.length / self.documents if self.documents else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """One entry found: its raw score, and which of the query's terms it contains."""
 
     record_id: uuid.UUID
@@ -435,7 +433,7 @@ def _correct(
             was = space.terms.get(lexeme)
             if sign < 0:
                 if was is not None:
-                    space.terms[lexeme] = replace(was, documents=was.documents - count)
+                    space.terms[lexeme] = was._replace(documents=was.documents - count)
                 continue
             most = _most_times(lexeme, by_lexeme)
             known = was or TermFigures(0, 1, least)

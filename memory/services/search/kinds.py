@@ -29,7 +29,7 @@ def _title(record: Any) -> str:
 
 
 def _url(record: Any) -> str:
-    return str(record.get_absolute_url()) if hasattr(record, "get_absolute_url") else ""
+    return str(record.get_absolute_url())
 
 
 def _content(record: Any) -> str:

@@ -571,6 +571,6 @@ def _boosts(answer: Answer, one: Candidate, labelled: str) -> Iterable[str]:
     if WORDS in one.stands_in_for:
         yield _("replaces a record that contains these words")
     elif MEANING in one.stands_in_for:
-        yield _("replaces a record that is closer in meaning")
+        yield _("replaces a record with a similar meaning")
     if rated := answer.rated.get(one.key[1]):
         yield rated.boost

@@ -11,7 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from django.apps import apps
@@ -250,8 +250,7 @@ Sql = tuple[str, Params]
 Statement = Callable[[Sql, Params, Sequence[float]], Sql]
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbor:
+class Neighbor(NamedTuple):
     """A record and its distance from the question: L2 between unit vectors, 0 to 2."""
 
     type: str

@@ -19,6 +19,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beacon_site.text.cleaning import clean, one_line, plain, shorten, width
@@ -147,11 +148,36 @@ def _facts(texts: list[str]) -> tuple[list[FoundFact], list[str]]:
     short = len(said) - long - len(fit)
     more = max(0, len(fit) - TopicFact.MOST_CURRENT)
     words = [
-        (long, _("facts longer than %(most)d characters: %(n)d")),
-        (short, _("facts shorter than %(least)d characters: %(n)d")),
-        (more, _("facts beyond the first 10: %(n)d")),
+        (
+            long,
+            ngettext(
+                "%(n)d fact is longer than %(most)d characters",
+                "%(n)d facts are longer than %(most)d characters",
+                long,
+            ),
+        ),
+        (
+            short,
+            ngettext(
+                "%(n)d fact is shorter than %(least)d characters",
+                "%(n)d facts are shorter than %(least)d characters",
+                short,
+            ),
+        ),
+        (
+            more,
+            ngettext(
+                "%(n)d fact is over the limit of %(limit)d",
+                "%(n)d facts are over the limit of %(limit)d",
+                more,
+            ),
+        ),
     ]
-    limits = {"most": TopicFact.MOST_LENGTH, "least": TopicFact.LEAST_WIDTH}
+    limits = {
+        "most": TopicFact.MOST_LENGTH,
+        "least": TopicFact.LEAST_WIDTH,
+        "limit": TopicFact.MOST_CURRENT,
+    }
     left_out = [text % {"n": n, **limits} for n, text in words if n]
     return [FoundFact(text) for text in fit[: TopicFact.MOST_CURRENT]], left_out
 
@@ -164,10 +190,16 @@ def _is_address(url: str) -> bool:
 def _left_out_urls(given: list[str], taken: list[str]) -> list[str]:
     left_out = []
     if wrong := len(given) - len(taken):
-        left_out.append(_("invalid URLs: %(n)d") % {"n": wrong})
+        text = ngettext("%(n)d URL isn’t valid", "%(n)d URLs aren’t valid", wrong)
+        left_out.append(text % {"n": wrong})
     more = len(set(taken)) - settings.BEACON_SEEN_URLS
     if more > 0:
-        left_out.append(_("URLs beyond BEACON_SEEN_URLS: %(n)d") % {"n": more})
+        text = ngettext(
+            "%(n)d URL is over the limit (BEACON_SEEN_URLS)",
+            "%(n)d URLs are over the limit (BEACON_SEEN_URLS)",
+            more,
+        )
+        left_out.append(text % {"n": more})
     return left_out
 
 
@@ -184,7 +216,7 @@ def _in_words(title: str, memory: AgentMemory, facts: int, urls: int, left_out: 
         "urls": min(urls, settings.BEACON_SEEN_URLS),
         "runs": memory.runCount,
     }
-    words = _("“%(topic)s”: facts: %(facts)d, seen URLs: %(urls)d, runs: %(runs)d") % told
+    words = _("“%(topic)s” (facts: %(facts)d, seen URLs: %(urls)d, runs: %(runs)d)") % told
     if left_out:
         words += "; " + _("skipped: %(what)s") % {"what": ", ".join(left_out)}
     return words

@@ -129,8 +129,7 @@ class Budget:
 
 
 NORMAL = DEPTHS[TopicSettings.Reading.NORMAL]
-# design.md 4: 15 minutes for quick, 45 for deep. The depth of reading sets pages and tokens. A deep
-# run adds tokens for its tracks.
+# The depth of reading sets pages and tokens. A deep run adds tokens for its tracks.
 DEFAULTS = {
     "quick": Budget(tokens=NORMAL.tokens, pages=NORMAL.pages, minutes=15),
     "deep": Budget(tokens=NORMAL.tokens + TRACKS_TOKENS, pages=NORMAL.pages, minutes=45),

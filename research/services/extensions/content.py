@@ -105,7 +105,6 @@ def register_recall_kinds() -> None:
             Report,
             _reports,
             title=lambda report: str(report.title),
-            url=lambda report: reverse("research:run", args=[report.run.topic.slug, report.run_id]),
             of_topic=True,
             topic_path="run__topic",
             prose=lambda report: report_text.without_notes(report.body),

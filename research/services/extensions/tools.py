@@ -19,9 +19,8 @@ from beacon_site import health
 from beacon_site.text.cleaning import as_data, clean, one_line, shorten
 from beacon_site.text.messages import grouped
 from memory.agents.tools import registry as tools
-from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, refused
+from memory.agents.tools.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from memory.models import Sensitivity, Topic, Trust
-from memory.services.records.kinds import named
 from memory.services.search.filters import named_topic
 from research.models import Report, Run, RunAlreadyActive
 from research.services.runs.execution import starting
@@ -40,7 +39,7 @@ class TopicArguments(Arguments):
     topic: str = Field(
         min_length=1,
         max_length=500,
-        description="The topic, in plain language. If one with this title or slug exists, this "
+        description="The topic, in plain language. If a topic with this title or slug exists, this "
         "starts its next run, which reports what changed.",
     )
     objective: str = Field(

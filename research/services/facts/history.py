@@ -30,12 +30,7 @@ from research.models import DeltaItem, Hit, Run
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A run of words. `kind` is same, ins or del."""
-
-    kind: str
-    words: str
+Piece = tuple[str, str]  # "same", "ins" or "del", and a run of words
 
 
 @dataclass(slots=True)
@@ -70,7 +65,7 @@ def _change(revision: Revision, runs: dict[Any, Run]) -> Change:
     number = revision.source.removeprefix("run:")
     run = runs.get(int(number)) if number.isdecimal() else None
     if not before:
-        words = [Piece("same", str(after.get("text", "")))]
+        words = [("same", str(after.get("text", "")))]
         return Change(revision, run, [_("created")], words)
     has_text = "text" in before and before["text"] != after.get("text")
     words = word_diff(str(before["text"]), str(after["text"])) if has_text else []
@@ -107,12 +102,12 @@ def word_diff(before: str, after: str) -> list[Piece]:
     pieces: list[Piece] = []
     for what, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":
-            pieces.append(Piece("same", "".join(old[a:b])))
+            pieces.append(("same", "".join(old[a:b])))
             continue
         if a < b:
-            pieces.append(Piece("del", "".join(old[a:b])))
+            pieces.append(("del", "".join(old[a:b])))
         if c < d:
-            pieces.append(Piece("ins", "".join(new[c:d])))
+            pieces.append(("ins", "".join(new[c:d])))
     return pieces
 
 
@@ -229,11 +224,13 @@ BETWEEN = 0.5  # a person's change between Run #4 and Run #5 is at 4.5
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """One saved run: its id, number, and when it was saved."""
+    """One saved run: its id, number, when it was saved, and whether its report was read."""
 
     pk: int
     number: int
     at: datetime
+    is_read: bool = False
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ word. The items come from outside and are data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.net.errors import ProviderError
-from beacon_site.providers.llm.base import Answer, Message
+from beacon_site.providers.llm.base import Message
 from beacon_site.text.cleaning import clean, for_prompt, one_line, shorten
 from beacon_site.text.injection import injection_reason
 from memory.models import Topic
@@ -41,7 +41,6 @@ MOST_ITEMS = 60  # per model call; more calls follow one after the other
 MOST_EXAMPLES = 20  # the latest examples
 LONGEST_WHY = 300
 TOKENS_AN_ITEM = 60
-Ask = Callable[..., Answer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,46 +259,18 @@ RUNS = 5
 MOST = 120  # the latest changes
 
 
-@dataclass(slots=True)
-class TriedRun:
-    """One run's changes as the intent would filter them."""
+def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> dict[str, Any]:
+    """Return how `intent` would filter the topic's last runs, in two queries.
 
-    run: Run
-    told: list[tuple[DeltaItem, Verdict]] = field(default_factory=list)
-    withheld: list[tuple[DeltaItem, Verdict]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The effect of an intent on the last runs."""
-
-    runs: Sequence[TriedRun]
-    warning: str
-    by: str
-    is_empty: bool  # the intent is empty, so everything is reported
-
-    @property
-    def opened(self) -> int:
-        """Return the newest run with changes, which is shown expanded, or 0."""
-        return next((one.run.pk for one in self.runs if one.told or one.withheld), 0)
-
-    @property
-    def told(self) -> int:
-        """Return how many changes would be reported."""
-        return sum(len(run.told) for run in self.runs)
-
-    @property
-    def withheld(self) -> int:
-        """Return how many would be filtered out."""
-        return sum(len(run.withheld) for run in self.runs)
-
-
-def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial:
-    """Return how `intent` would filter the topic's last runs, in two queries."""
+    `opened` is the newest run with changes, which is shown expanded, and `is_empty` says that there
+    is no intent, so that everything is reported.
+    """
     saved = Run.objects.filter(topic=topic, is_baseline=False).exclude(number=None)
-    runs = {run.pk: TriedRun(run) for run in saved.order_by("-number")[:RUNS]}
+    runs: dict[int, dict[str, Any]] = {
+        run.pk: {"run": run, "told": [], "withheld": []} for run in saved.order_by("-number")[:RUNS]
+    }
     for one in runs.values():
-        one.run.topic = topic
+        one["run"].topic = topic
     listed = DeltaItem.objects.filter(run__in=runs, status__in=DeltaItem.LISTED).supported()
     items = list(listed.order_by("-run__number", "position")[:MOST])
     verdicts, warning, judge = weigh(
@@ -313,9 +284,17 @@ def tried(topic: Topic, intent: str, also: Sequence[str], *, by: Actor) -> Trial
         meter=MonthMeter(topic.owner),
     )
     for item, verdict in zip(items, verdicts, strict=True):
-        row = runs[item.run_id]
-        (row.told if verdict.tell else row.withheld).append((item, verdict))
-    return Trial(list(runs.values()), warning, judge, not intent.strip())
+        runs[item.run_id]["told" if verdict.tell else "withheld"].append((item, verdict))
+    rows = list(runs.values())
+    return {
+        "runs": rows,
+        "told": sum(len(row["told"]) for row in rows),
+        "withheld": sum(len(row["withheld"]) for row in rows),
+        "opened": next((row["run"].pk for row in rows if row["told"] or row["withheld"]), 0),
+        "warning": warning,
+        "by": judge,
+        "is_empty": not intent.strip(),
+    }
 
 
 # --- the rule, without a model ---

@@ -89,15 +89,6 @@ _RULE = re.compile(r":?-+:?")
 _HEADING = re.compile(r"(?:^|(?<=\s))#{1,6}\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One row of a table. `is_quoted` marks the quote itself."""
-
-    cells: list[str]
-    is_quoted: bool = False
-    is_head: bool = False
-
-
 def cells_of(quote: str) -> list[str]:
     """Return the cells of a quote if it is a row of a Markdown table, otherwise []."""
     quote = quote.strip()
@@ -113,7 +104,10 @@ def in_words(quote: str) -> str:
 
 
 def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
-    """Return the lines before and after a quote, and the rows of its table, for a template."""
+    """Return the lines before and after a quote, and the rows of its table, for a template.
+
+    Each row is its kind ("head", "quote" or "row") and its cells.
+    """
     cells = cells_of(quote)
     if not cells:
         return {
@@ -124,9 +118,9 @@ def shown(quote: str, before: str = "", after: str = "") -> dict[str, Any]:
     above, before = _rows_at_end(before, len(cells))
     below, after = _rows_at_start(after, len(cells))
     rule = next((place for place, row in enumerate(above) if all(map(_RULE.fullmatch, row))), 0)
-    rows = [TableRow(row, is_head=bool(rule)) for row in above[:rule]]
-    rows += [TableRow(row) for row in above[rule + bool(rule) :]]
-    rows += [TableRow(cells, is_quoted=True), *map(TableRow, below)]
+    rows = [("head", row) for row in above[:rule]]
+    rows += [("row", row) for row in above[rule + bool(rule) :]]
+    rows += [("quote", cells), *(("row", row) for row in below)]
     # Before the table, only its heading helps. Text after it is about something else.
     above_table = ["…"] if "|" in before else _lines(before)[-1:]
     return {"before": above_table, "rows": rows, "after": []}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from beacon_site.text.messages import grouped
 from memory.agents import reflection
 from memory.models import Topic
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
-from research.models.reports import Remark, source_lines
+from research.models.reports import source_lines
 from research.models.runs import RunQuerySet
 from research.services.reports.delta_rows import (
     DeltaRow,
@@ -43,7 +43,6 @@ from research.services.runs.presenters import manifest_rows
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.sentences import (
-    ReportSentence,
     SentenceNotes,
     said_of,
     sentences_of,
@@ -107,11 +106,11 @@ def article_for_others(run: Run) -> dict[str, Any]:
     quiet or were withheld, warnings, costs, the author, and the owner's documents. The body is as it
     was written: a report template can add some of these.
     """
-    found = article(run, reader=report_sentences.STRANGER)
+    found = _with_lead(article(run, reader=report_sentences.STRANGER))
     if found["changed"].unasked and found["quiet_text"]:
         # The number of withheld changes is private.
         found["quiet_text"] = _("Nothing new to report.")
-    shown = ("report", "quiet_text", "body", "body_rest", "contents")
+    shown = ("report", "quiet_text", "lead", "body", "body_rest", "contents")
     return {name: found[name] for name in shown} | {
         "run": run,
         "listed": [row_for_others(row) for row in found["changed"].listed],
@@ -140,8 +139,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     It takes eight queries, one more for a deep run, one more if a reflection changed something, and
     two more if the topic watches parts of pages.
     """
-    found = article(run)
-    found |= _with_lead(found)
+    found = _with_lead(article(run))
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
     found_hits = list(run.hits.defer("snippet"))
     hits = _groups(found_hits, None if in_full else MOST_HITS)
@@ -176,18 +174,18 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
 
 
 def _with_lead(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the body without its first paragraph, which the page shows above the changes.
+    """Return the context with the body's first paragraph as `lead`, which pages show above the changes.
 
     A report written without a model begins with its first changes, so it has no such summary.
     """
     report, body = found["report"], found["body"]
     first, end, rest = body.partition("</p>")
     if not report.delta or report.places_changes or report.is_extractive:
-        return {"lead": ""}
+        return found | {"lead": ""}
     if not end or not re.match("<p[ >]", first):
-        return {"lead": ""}
+        return found | {"lead": ""}
     # Safe HTML was cut after a paragraph.
-    return {"lead": mark_safe(first + end), "body": mark_safe(rest.lstrip())}  # noqa: S308  (see above)  # nosec B308, B703
+    return found | {"lead": mark_safe(first + end), "body": mark_safe(rest.lstrip())}  # noqa: S308  (see above)  # nosec B308, B703
 
 
 def _follow_ups(steps: Iterable[Any]) -> list[Any]:
@@ -407,51 +405,31 @@ WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceRow:
-    """One sentence with its evidence and a person's remark."""
+def sentence_rows(report: Report) -> list[dict[str, Any]]:
+    """Return each sentence with its evidence and people's remarks, in two queries.
 
-    sentence: ReportSentence
-    sources: list[SourceRow]
-    is_unsupported: bool
-    why: Any
-    counted: str
-    remarks: Sequence[tuple[Remark, str]] = field(default_factory=list)
-
-    @property
-    def quote(self) -> Quote | None:
-        """Return the quote that proves it, a verified one if it has any."""
-        mine = [q for source in self.sources for q in source.quotes if q.key == self.sentence.key]
-        return next((quote for quote in mine if quote.found), mine[0] if mine else None)
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether a person vouches for it."""
-        return any(remark.kind == "checked" for remark, _words in self.remarks)
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether a person said that it is wrong."""
-        return any(remark.kind == "corrected" for remark, _words in self.remarks)
-
-
-def sentence_rows(report: Report) -> list[SentenceRow]:
-    """Return the rows of the report's list of sentences, in two queries."""
+    `quote` proves it, a verified one if it has any.
+    """
     said = said_of(report)
     by_number = {source.n: source for source in sources_of(report)}
     rows = []
     for sentence in sentences_of(report):
         check = said.checks.get(sentence.key, {})
         remarks = said.remarks.get(sentence.key, [])
+        sources = [by_number[n] for n in sentence.citations if n in by_number]
+        quotes = [q for source in sources for q in source.quotes if q.key == sentence.key]
         rows.append(
-            SentenceRow(
-                sentence=sentence,
-                sources=[by_number[n] for n in sentence.citations if n in by_number],
-                is_unsupported=bool(check) and not check.get("supported"),
-                why=WHY.get(check.get("why", ""), ""),
-                counted=sources_in_words(check),
-                remarks=[(remark, said.words_of(remark)) for remark in remarks],
-            )
+            {
+                "sentence": sentence,
+                "sources": sources,
+                "quote": next((one for one in quotes if one.found), quotes[0] if quotes else None),
+                "is_unsupported": bool(check) and not check.get("supported"),
+                "why": WHY.get(check.get("why", ""), ""),
+                "counted": sources_in_words(check),
+                "remarks": [(remark, said.words_of(remark)) for remark in remarks],
+                "is_checked": any(one.kind == "checked" for one in remarks),
+                "is_corrected": any(one.kind == "corrected" for one in remarks),
+            }
         )
     return rows
 

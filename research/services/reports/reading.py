@@ -363,7 +363,6 @@ class Line:
     note_url: str = ""
     cited: SafeString | str = ""
     facts_of: SafeString | str = ""  # the facts about the source and the quote
-    quote_state: SafeString | str = ""
     shows_quote: bool = False  # the source's words differ from the sentence, so they add something
     conflict: Conflict | None = None  # an open one with another fact of the topic
 
@@ -966,18 +965,18 @@ class _Margins:
             "agent": _("agent"),
             "quarantined": format_html('<span class="tag warn">! {}</span>', _("quarantined")),
         }
-        self._external = _("external")
         self._states = {
-            "verified": format_html('<span class="ok">{}</span>', _("quote verified ✓")),
+            "verified": format_html('<span class="ok">{}</span>', _("verified ✓")),
             "snippet": format_html("<span>{}</span>", _("from the search result")),
             "missing": format_html(
                 '<span><span class="tag warn">! {}</span></span>', _("quote not found")
             ),
         }
         self._saved_page = _("saved page")
-        self._sources: dict[int, tuple[SafeString, list[SafeString]]] = {}
+        self._sources: dict[tuple[int, bool], tuple[SafeString, list[SafeString]]] = {}
 
     def fill(self, lines: Iterable[Line]) -> None:
+        last: SourceRow | None = None
         for line in lines:
             quote = line.quote
             line.kind = self._kind_of(line)
@@ -988,18 +987,18 @@ class _Margins:
             if quote is not None:
                 key = report_text.sentence_key(quote.quote) if quote.quote else line.key
                 line.shows_quote = key != line.key
-                line.quote_state = self._state_of(line, quote)
             parts: list[SafeString] = []
             if line.source is not None:
-                line.cited, of_source = self._source(line.source)
+                line.cited, of_source = self._source(line.source, is_same=line.source is last)
+                last = line.source
                 parts += of_source
                 if line.others:
                     more = ngettext("%(n)s more source", "%(n)s more sources", line.others)
                     parts.append(format_html("<span>{}</span>", more % {"n": line.others}))
             elif line.by_person:
                 parts.append(format_html("<span>{}</span>", _("written or edited by you")))
-            if line.quote_state and not line.shows_quote:
-                parts.append(SafeString(line.quote_state))  # nosec B703
+            if quote is not None:
+                parts.append(self._state_of(line, quote))
             said = [line.confirmed, *line.trail] if line.confirmed else line.trail
             parts += [format_html("<span>{}</span>", one) for one in said]
             if line.checked:
@@ -1023,22 +1022,29 @@ class _Margins:
         state = self._states["verified"]
         if not quote.page:
             return state
-        return format_html('{} <a href="{}">{}</a>', state, quote.page, self._saved_page)
+        return format_html('<a href="{}" title="{}">{}</a>', quote.page, self._saved_page, state)
 
-    def _source(self, source: SourceRow) -> tuple[SafeString, list[SafeString]]:
-        """Return the source's number and link, and its domain, day and trust."""
-        if source.n not in self._sources:
-            link = render_to_string(
-                "research/_link.html", {"link": source.link, "text": source.title}
-            )
+    def _source(self, source: SourceRow, *, is_same: bool) -> tuple[SafeString, list[SafeString]]:
+        """Return the source's number and link, and its domain, day and unusual trust.
+
+        Below a line with the same source, only its number and domain are repeated.
+        """
+        key = source.n, is_same
+        if key not in self._sources:
+            text = source.domain if is_same else source.title
+            link = render_to_string("research/_link.html", {"link": source.link, "text": text})
             cited = format_html(
                 '<a class="n" href="#source-{}">{}</a> {}', source.n, source.n, link
             )
-            parts = [format_html("<span>{}</span>", source.domain)]
-            if day := source.published_at:
-                form = '<time datetime="{}">{}</time>'
-                parts.append(format_html(form, f"{day:%Y-%m-%d}", date_format(day, "j M Y")))
-            trust = self._trust.get(source.trust, self._external)
+            parts = [] if is_same else self._about(source)
+            self._sources[key] = cited, parts
+        return self._sources[key]
+
+    def _about(self, source: SourceRow) -> list[SafeString]:
+        parts = [format_html("<span>{}</span>", source.domain)]
+        if day := source.published_at:
+            form = '<time datetime="{}">{}</time>'
+            parts.append(format_html(form, f"{day:%Y-%m-%d}", date_format(day, "j M Y")))
+        if trust := self._trust.get(source.trust):  # most sources are external
             parts.append(format_html("<span>{}</span>", trust))
-            self._sources[source.n] = cited, parts
-        return self._sources[source.n]
+        return parts

@@ -30,7 +30,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import TopicFact, User
-from research.models import DeltaItem, Report, Run, TopicNews
+from research.models import DeltaItem, Report, TopicNews
 from research.models.reports import ReportQuerySet
 from research.services.runs.reporting.merged_deltas import Merged, merge
 
@@ -248,13 +248,6 @@ def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaI
         for item in items.order_by("run", "position"):
             found[item.run_id].append(item)
     return found
-
-
-def between(topic: Any, first: int, last: int) -> list[Merged]:
-    """Merge the deltas of the runs after `first` up to `last`, in one query."""
-    runs = Run.objects.kept().filter(topic=topic, number__gt=first, number__lte=last)
-    items = DeltaItem.objects.filter(run__in=runs, withheld="").select_related("run")
-    return merge(items.order_by("run__number", "position"))
 
 
 # --- read marks and unread counts ---

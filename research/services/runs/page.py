@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -210,19 +209,6 @@ MOST_HITS = 80  # for a run in progress; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
 
 
-@dataclass(slots=True)
-class QueryRow:
-    """One query with each service's results, and how many were new."""
-
-    query: str
-    hits: int = 0
-    new: int = 0
-    known: int = 0
-    is_answered: bool = False
-    services: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-
 def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     """Return the context of `_run_live.html` for a run without a report.
 
@@ -284,23 +270,23 @@ def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -
 
 def _queries(
     stored: dict[str, dict[str, Any]], hits: Iterable[Hit], *, is_told: bool
-) -> list[QueryRow]:
+) -> list[dict[str, Any]]:
+    """Return each query with its results, and how many were new and known."""
     planned = stored.get("plan", {}).get("queries", [])
-    rows = {query: QueryRow(query) for query in planned}
+    rows: dict[str, dict[str, Any]] = {query: {"query": query} for query in planned}
     places = {query: place for place, query in enumerate(planned)}
     asked = stored.get("search", {}).get("asked", [])
     said: set[tuple[str, str]] = set()
     for entry in sorted(asked, key=lambda entry: places.get(entry["query"], len(places))):
-        row = rows.setdefault(entry["query"], QueryRow(entry["query"]))
-        row.is_answered = True
-        row.hits += entry["hits"]
-        row.services.append(searching.label_of(entry["service"]))
+        row = rows.setdefault(entry["query"], {"query": entry["query"]})
+        row["hits"] = row.get("hits", 0) + entry["hits"]
+        row.setdefault("services", []).append(searching.label_of(entry["service"]))
         if entry["problem"]:
-            row.problems.append(_page_problem(entry, said))
+            row.setdefault("problems", []).append(_page_problem(entry, said))
     if is_told:
         new, known = _by_query(hits, Hit.State.NEW), _by_query(hits, Hit.State.KNOWN)
-        for row in rows.values():
-            row.new, row.known = new[row.query], known[row.query]
+        for query, row in rows.items():
+            row |= {"new": new[query], "known": known[query]}
     return list(rows.values())
 
 

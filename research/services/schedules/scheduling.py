@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise, takewhile
 from typing import Any
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from cron_descriptor import Options, get_description
 from cronsim import CronSimError
 from django.conf import settings
@@ -44,17 +44,8 @@ def missed_in_words(count: int) -> str:
     ) % {"count": count}
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A recent problem with a topic's schedule: a skipped, late or unreadable run."""
-
-    at: datetime
-    words: str
-    is_warning: bool
-
-
-def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
-    """Return a schedule's last problem from the value that `lately` added to its topic, if any."""
+def last_notice(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a schedule's last problem, a skipped, late or unreadable run, from the value that `lately` added to its topic, if any."""
     if told is None:
         return None
     line = Activity(kind=told["kind"], is_warning=told["is_warning"], detail=told["detail"])
@@ -64,7 +55,7 @@ def last_notice(told: Mapping[str, Any] | None) -> Notice | None:
         words = _("A scheduled run was skipped: %(why)s") % {"why": words}
     elif line.kind == UNREADABLE:
         words = _("The schedule can’t be read: %(why)s") % {"why": words}
-    return Notice(line.created, words, line.is_warning)
+    return {"at": line.created, "words": words, "is_warning": line.is_warning}
 
 
 def lately(topic: Any) -> Any:
@@ -206,7 +197,7 @@ def longest_gap(schedule: Schedule, after: datetime) -> timedelta:
 
 
 def memory_lifetime(topic: Topic) -> timedelta:
-    """Return how long the topic's working memory is kept after a save (decision 1).
+    """Return how long the topic's working memory is kept after a save.
 
     This is BEACON_TOPIC_TTL_SECONDS or twice the schedule's longest gap, whichever is longer, even
     if paused. A topic that runs once per quarter must find its memory alive.
@@ -328,6 +319,8 @@ def start_due(at: datetime | None = None) -> list[Run]:
     for schedule in due.order_by("next_run_at")[:_AT_ONCE]:
         try:
             run = _take(schedule, at)
+        except SoftTimeLimitExceeded:
+            raise
         except Exception as exc:
             # One topic with broken rows must not block the others.
             logger.exception("schedule failed", topic=schedule.topic.slug)
@@ -392,7 +385,7 @@ def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
         _skipped(schedule, slot, str(exc), warning=True)
         return None
     if missed:
-        words = _("%(slots)s while Beacon was off, so one run caught up")
+        words = _("%(slots)s while Beacon was off, so Beacon started one run to catch up")
         words %= {"slots": missed_in_words(missed)}
         Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
     run.wake_after_commit()

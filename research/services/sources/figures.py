@@ -45,17 +45,12 @@ NONE = "none"
 TOPIC, ALL = "topic", "all"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleChange:
-    """A rule as stored, and the one it replaced (or `none`)."""
-
-    place: str
-    act: str
-    before: str
-
-
-def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> RuleChange:
+def set_rule(
+    topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor
+) -> tuple[str, str]:
     """Set a place's rule, starting with the next run. `none` removes the rule of that scope.
+
+    Return the place as stored, and its rule before (or `none`).
 
     Raises InvalidValue for an invalid place or rule, or one that contradicts another, and
     LimitReached.
@@ -65,14 +60,14 @@ def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Acto
         raise InvalidValue(_("Unknown action “%(act)s”. Choose one of: %(known)s.") % told)
     place = place_from(place)
     if scope == ALL:
-        return _set_everywhere(topic.owner, place, act, by)
+        return place, _set_everywhere(topic.owner, place, act, by)
     with transaction.atomic():
         held = Topic.objects.select_for_update().get(pk=topic.pk)
         settings = topic_editing.settings_of(held)
         before = act_here(settings, place)
         if before != act:
             topic_editing.edit_topic(held, by=by, wanted=_wanted(settings, place, before, act))
-    return RuleChange(place, act, before)
+    return place, before
 
 
 def act_here(settings: TopicSettings, place: str) -> str:
@@ -105,7 +100,7 @@ def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[
 # --- for all topics ---
 
 
-def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> RuleChange:
+def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> str:
     refused = RefusedSource.objects.filter(owner=owner, kind=RefusedSource.Kind.DOMAIN, name=place)
     rules = SourceRule.objects.filter(owner=owner, place=place)
     with transaction.atomic():
@@ -114,7 +109,7 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> RuleChange:
         kept = rules.values_list("act", flat=True).first()
         before = str(Act.BLOCK) if refused.exists() else str(kept or NONE)
         if before == act:
-            return RuleChange(place, act, before)
+            return before
         for one in refused:
             blocking.allow(one, by=by)
         rules.delete()
@@ -126,7 +121,7 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> RuleChange:
                 raise LimitReached(problem % {"most": SourceRule.MOST})
             SourceRule.objects.create(owner=owner, place=place, act=act)
         Activity.log(owner, by, "source-rule", label=place, act=act, before=before)
-    return RuleChange(place, act, before)
+    return before
 
 
 # --- Figures ---
@@ -404,17 +399,6 @@ class SourcesFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column's heading: its label, the URL that sorts by it, and its current order."""
-
-    name: str
-    label: Any
-    about: Any
-    query: str
-    order: str  # value of aria-sort; empty if another column is sorted
-
-
-@dataclass(frozen=True, slots=True)
 class DeskRow:
     """One domain or page with its figures and its rules."""
 
@@ -530,11 +514,20 @@ def question(wanted: SourcesFilter, rules: Rules) -> Question:
     )
 
 
-def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> Sequence[Column]:
-    """Return the columns that have a value in a row, and the one that rows are sorted by."""
+def columns(wanted: SourcesFilter, rows: Sequence[DeskRow]) -> list[dict[str, Any]]:
+    """Return the columns that have a value in a row, and the one that rows are sorted by.
+
+    `query` sorts by the column, and `order` is the value of aria-sort for the one that is sorted.
+    """
     way = "descending" if wanted.falling else "ascending"
     return [
-        Column(name, label, about, wanted.sorted_by(name), way if name == wanted.sort else "")
+        {
+            "name": name,
+            "label": label,
+            "about": about,
+            "query": wanted.sorted_by(name),
+            "order": way if name == wanted.sort else "",
+        }
         for name, (label, about) in COLUMNS.items()
         if name == "last_at"
         or name == wanted.sort != "cited"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -218,7 +217,6 @@ def register_record_moves() -> None:
             restore=lambda topic, by: topic_editing.restore_topic(topic, by=by),
             restore_state=_topic_back,
             more=topic_editing.state_of,
-            address=lambda topic: reverse("research:topic", args=[topic.slug]),
             purge_page="research:topic-purge",
             hanging=(
                 Dependents(models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
@@ -233,7 +231,6 @@ def register_record_moves() -> None:
             many=ngettext_lazy("%(n)s topic fact", "%(n)s topic facts", "n"),
             restore=lambda fact, by: fact_editing.restore_fact(fact, by=by),
             restore_state=_fact_back,
-            address=lambda fact: reverse("research:fact-history", args=[fact.topic.slug, fact.pk]),
         ),
     )
     _register_runs()
@@ -258,9 +255,6 @@ def _register_runs() -> None:
             trash=lambda report, by: trash.trash_run(report, by=by),
             restore=lambda report, by: trash.restore_run(report, by=by),
             along=trash.trashed_labels,
-            address=lambda report: reverse(
-                "research:run", args=[report.run.topic.slug, report.run_id]
-            ),
         ),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any
@@ -403,14 +402,6 @@ def _title_error(exc: InvalidValue) -> ValidationError:
     return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open topic")))
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A folded part of the form."""
-
-    words: str
-    is_wrong: bool
-
-
 _MOST_READABLE = 10**12
 
 
@@ -771,11 +762,11 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
     # --- what a folded section says ---
 
     @cached_property
-    def sections(self) -> dict[str, Section]:
+    def sections(self) -> dict[str, dict[str, Any]]:
         """Return the folded sections: their values in words, and whether one of them is wrong."""
         return {name: self._section(name, fields) for name, fields in _SECTIONS.items()}
 
-    def _section(self, name: str, fields: Sequence[str]) -> Section:
+    def _section(self, name: str, fields: Sequence[str]) -> dict[str, Any]:
         said = {each: self._said(each) for each in fields if each in self.fields}
         values = {each: words for each, words in said.items() if words}
         labelled = [
@@ -801,7 +792,8 @@ class TopicForm(AsksAboutSecrets, IntentFields, ScheduleForm, MonthFields):
             )
         elif name == "told":
             words = values.get("intent") or _("every change")
-        return Section(words[:1].upper() + words[1:], any(self.errors.get(each) for each in fields))
+        is_wrong = any(self.errors.get(each) for each in fields)
+        return {"words": words[:1].upper() + words[1:], "is_wrong": is_wrong}
 
     def _chosen(self, name: str) -> Any:
         kinds: dict[str, Any] = {

@@ -21,7 +21,7 @@ from beacon_site.text.values import numbers
 from research.claims import duplicates
 from research.claims.duplicates import Origins, shingles
 from research.claims.matching import match
-from research.claims.quoting import NormalizedText, Span, around, fold
+from research.claims.quoting import NormalizedText, around, fold
 from research.claims.terms import terms
 from research.models import Hit, Run
 from research.services.runs.context.outputs import CitedSource
@@ -42,7 +42,7 @@ class QuoteLocation:
     """
 
     quote: str
-    span: Span | None
+    span: slice | None
     before: str = ""
     after: str = ""
 
@@ -53,7 +53,7 @@ class QuoteLocation:
 
     def as_json(self) -> dict[str, Any]:
         """Return what a report's list of sources stores about it."""
-        place = {"start": self.span.start, "end": self.span.end} if self.span else {}
+        place = {"start": self.span.start, "end": self.span.stop} if self.span else {}
         words = {"before": self.before, "after": self.after} if self.span else {}
         return {"quote": self.quote, "found": True, "in_snippet": self.in_snippet, **place, **words}
 
@@ -124,11 +124,9 @@ class CitedPage:
         if span is not None:
             stored = self.read.stored
             before, after = around(stored, span)
-            return QuoteLocation(one_line(stored[span.start : span.end]), span, before, after)
+            return QuoteLocation(one_line(stored[span]), span, before, after)
         span = self.said.find(quote)
-        return (
-            QuoteLocation(one_line(self.said.stored[span.start : span.end]), None) if span else None
-        )
+        return QuoteLocation(one_line(self.said.stored[span]), None) if span else None
 
     def could_support(self, sentence: str) -> bool:
         """Whether the page has the numbers of a sentence and half of its terms."""

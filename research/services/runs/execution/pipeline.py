@@ -157,7 +157,7 @@ def _execute(run: Run) -> None:
 def run_follow_up(step_id: int) -> bool:
     """Carry out one follow-up of a saved run. Return False if it is taken or done.
 
-    It is retried twice (decision 7). An unexpected error counts as an attempt and is re-raised.
+    It is retried twice. An unexpected error counts as an attempt and is re-raised.
     """
     step = Step.objects.claim(step_id)
     if step is None:

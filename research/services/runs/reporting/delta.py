@@ -1,6 +1,6 @@
 """Compare a run's findings with known facts, and store what changed as delta items.
 
-Rules decide, even if a model writes the prose (providers.md 3). A model is asked only where the
+Rules decide, even if a model writes the prose. A model is asked only where the
 rules are unsure. Data flow: findings -> `compare` with current and retired facts
 (`research.claims.linking` judges each, then `writing.opinions` if used) -> delta items by status.
 """
@@ -307,7 +307,7 @@ def _add_citations(change: Change, again: Statement) -> None:
 
 
 def heading(schedule: Schedule | None, previous_number: int) -> str:
-    """Return the section's heading by how often the topic runs (decision 11)."""
+    """Return the section's heading by how often the topic runs."""
     preset = schedule.preset if schedule is not None else Schedule.Preset.NONE
     return {
         Schedule.Preset.NONE: _("What Changed Since Last Week"),

@@ -118,7 +118,7 @@ def without_sections(markdown: str, titles: set[str]) -> str:
 
 
 def without_delta(markdown: str, heading: str) -> str:
-    """Return a body without a delta section that a model wrote into it (decision 11)."""
+    """Return a body without a delta section that a model wrote into it."""
     titles = {heading, "What Changed Since Last Week", "What Changed", "What's New", "Changes"}
     return without_sections(markdown, titles)
 

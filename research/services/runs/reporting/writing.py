@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -100,12 +100,7 @@ class Relations(BaseModel):
     relations: list[Relation] = Field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A found sentence, by its number, and the fact at `place`."""
-
-    number: int
-    place: int
+Pair = tuple[int, int]  # a found sentence, by its number, and the place of a fact
 
 
 def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
@@ -165,7 +160,7 @@ def opinions(
     }
     _warn_of_rest(len(pairs) - len(said), len(said) - len(taken), warn)
     by = f"model {shorten(one_line(clean(answer.model)[0]), 180)}"
-    return {pairs[number].number: verdict for number, verdict in taken.items()}, by
+    return {pairs[number][0]: verdict for number, verdict in taken.items()}, by
 
 
 # --- questions ---
@@ -185,7 +180,7 @@ def doubtful(
             continue
         texts = (comparison.told(comparison.known + number).text, comparison.told(place).text)
         if not injection_reason("\n".join(texts)):
-            found.append((verdict.share, Pair(number, place)))
+            found.append((verdict.share, (number, place)))
     found.sort(key=lambda one: one[0])
     return [pair for _share, pair in found[:MOST_PAIRS]]
 
@@ -196,10 +191,10 @@ def _is_doubtful(verdict: Verdict) -> bool:
 
 def _messages(comparison: Comparison, pairs: Mapping[int, Pair], about: str) -> list[Message]:
     shown = []
-    for number, pair in pairs.items():
-        fact = comparison.told(pair.place)
-        found = comparison.told(comparison.known + pair.number)
-        shown.append((number, _shown(fact), _shown(found)))
+    for question, (number, place) in pairs.items():
+        fact = comparison.told(place)
+        found = comparison.told(comparison.known + number)
+        shown.append((question, _shown(fact), _shown(found)))
     context = {"topic": for_prompt(one_line(about)), "pairs": shown}
     return [
         Message("system", render_to_string("prompts/compare_system.txt", context)),
@@ -238,14 +233,14 @@ def _may_be(relation: str, comparison: Comparison, verdicts: Sequence[Verdict], 
     "Same" is rejected if the amounts differ, and "no fact" if the sentence mentions a fact.
     """
     if relation == "same":
-        return not comparison.tells_other_value(pair.number, pair.place)
-    return relation != "no fact" or verdicts[pair.number].status in ("new", "noise")
+        return not comparison.tells_other_value(*pair)
+    return relation != "no fact" or verdicts[pair[0]].status in ("new", "noise")
 
 
 def _verdict(relation: str, pair: Pair) -> Verdict:
     status = STATUS[relation]
     # A model's answer has no share, so its change is never certain and both facts stay.
-    return Verdict(status, pair.place if status not in ("new", "noise") else -1, share=0.0)
+    return Verdict(status, pair[1] if status not in ("new", "noise") else -1, share=0.0)
 
 
 def _failed(count: int, why: str) -> str:

@@ -1,6 +1,6 @@
 """Follow-up steps after a run is saved: observations, reflection and the summary note.
 
-Each runs independently and can be repeated. A failure is only a warning (decision 7).
+Each runs independently and can be repeated. A failure is only a warning.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def reflect(work: RunContext) -> StepResult:
 
 
 def actions_of(work: RunContext) -> int:
-    """Return how many actions a run took: searches, pages read, tools called (decision 7)."""
+    """Return how many actions a run took: searches, pages read, tools called."""
     asked = work.output("search").get("asked", [])
     # pages are already counted as read
     called = work.run.tool_calls.exclude(tool="open_page").count()

@@ -131,7 +131,7 @@ def _note_affected(run: Run, topic: Topic) -> None:
             affected.note(run, topic)
     except SoftTimeLimitExceeded:
         raise
-    except Exception:
+    except Exception:  # the report is worth more than its note about the owner's memory
         logger.exception("affected lines not stored", run=run.pk)
 
 
@@ -487,7 +487,7 @@ def _manifest(work: RunContext, written: _StepOutputs) -> dict[str, Any]:
 
 
 def _create_follow_ups(work: RunContext, kinds: list[StepKind]) -> None:
-    """Create a row for each follow-up. The tick finds waiting ones (decision 7)."""
+    """Create a row for each follow-up. The tick finds waiting ones."""
     Step.objects.bulk_create(
         [
             Step(run=work.run, name=kind.name, position=100 + place, is_follow_up=True)

@@ -1,6 +1,6 @@
-"""The interface of an observation store (seed 001), and its two stores: in memory, and in Postgres.
+"""The interface of an observation store (seed 001): Beacon's services, and a reference in memory.
 
-tests/memory/test_store_contract.py checks that both behave the same.
+test_store_contract.py checks that both behave the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ from memory.models import Observation, Trust
 from memory.models.actors import Actor
 from memory.models.errors import InvalidValue, NoSuchKey
 from memory.services import scratchpad
-from memory.services.observations import consolidation
-from memory.services.observations.consolidation import Turn, lines_in, source_of
+from memory.services.notes.saving import NoteChecks
+from memory.services.observations.consolidation import (
+    Turn,
+    keep_lines,
+    lines_in,
+    source_of,
+    trust_in_answers,
+)
 from memory.services.observations.saving import (
     EXPLICIT,
     Line,
+    Remembered,
     batch,
     checked,
-    checked_category,
     checked_source,
     remember_lines,
     single,
@@ -162,6 +168,13 @@ class ObservationStore(Protocol):
         ...
 
 
+def checked_category(category: str) -> str:
+    checks = NoteChecks()
+    known = checks.choice("category", category, Observation.Category.values)
+    checks.raise_refused()
+    return known
+
+
 class StoreClosed(RuntimeError):
     def __init__(self) -> None:
         super().__init__("The store is closed. Open another one.")
@@ -206,7 +219,7 @@ class RankedStore:
         raise NotImplementedError
 
 
-# --- a store in memory, for tests and experiments ---
+# --- the reference ---
 #
 # It ranks with the same terms and formula as Postgres (memory/services/search/bm25.py).
 
@@ -390,11 +403,18 @@ def _any_case(text: str) -> str:
     return "".join(big if len(big := char.upper()) == 1 else char for char in text)
 
 
-# --- a store in Postgres ---
+# --- the services ---
+
+
+def consolidate(owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor) -> Remembered:
+    """Store the observations from a transcript, whose person's messages have the trust of `by`."""
+    user = Trust.OWNER if by.is_person else Trust.AGENT
+    lines = lines_in(turns, user=user, assistant=trust_in_answers(user, Trust.AGENT))
+    return keep_lines(owner, session_id, lines, by=by)
 
 
 class PostgresStore(RankedStore):
-    """The observations and scratchpad of `owner`. `by` is the writer."""
+    """What `by` does with the observations and scratchpad of `owner`, through the services."""
 
     def __init__(self, owner: Any, by: Actor) -> None:
         self._owner = owner
@@ -464,7 +484,7 @@ class PostgresStore(RankedStore):
         return [ScratchpadHit(entry.key, entry.value) for entry in found]
 
     def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
-        left = consolidation.consolidate(self._mine(), session_id, turns, by=self._by)
+        left = consolidate(self._mine(), session_id, turns, by=self._by)
         return [str(one.pk) for one in left.observations]
 
     def close(self) -> None:
