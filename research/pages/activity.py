@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -612,9 +612,6 @@ def _activity_page(
     parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
     lines = [line for part in parts for line in part]
     _link_actors(lines, query)
-    firsts = [one if isinstance(one, Line) else one.first for one in entries]
-    for before, line in pairwise(firsts):
-        line.is_by_the_same = (before.agent, day_of(before.at)) == (line.agent, day_of(line.at))
     exported = query.copy()
     if is_agents:
         exported["actor"] = wanted.actor
