@@ -314,7 +314,6 @@ class Line:
     is_sentence: bool = False  # what it is about is said, or is its label
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
     tool: str = ""  # the name of the tool that was called
-    is_by_the_same: bool = False  # as the line before
     by_them: str = ""  # the query that lists everything by this actor
     before: str = ""  # on the week's page, the text before the change, and after it
     after: str = ""
