@@ -270,7 +270,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        chosen = [("", gettext_lazy("use the browser’s language")), *settings.LANGUAGES]
+        chosen = [("", gettext_lazy("Use the browser’s language")), *settings.LANGUAGES]
         self.fields["page_language"].choices = chosen  # type: ignore[attr-defined]
         if len(settings.LANGUAGES) == 1:
             del self.fields["page_language"]
