@@ -47,21 +47,13 @@ _LOOPBACK = frozenset({"", "localhost", "127.0.0.1", "::1"})
 ANY_NUMBER = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """How a variable is read: its allowed values and its default."""
-
-    takes: str
-    default: str
-
-
-# Every variable that the settings read, for docs/reference/settings.md
-READ: dict[str, Read] = {}
+# The allowed values and the default of every variable that the settings read, for docs/reference/settings.md
+READ: dict[str, tuple[str, str]] = {}
 
 
 def _given(name: str, takes: str, default: str = "") -> str:
     """Return the variable's value, and record how it was first read."""
-    READ.setdefault(name, Read(takes, default))
+    READ.setdefault(name, (takes, default))
     return os.environ.get(name, "").strip()
 
 

@@ -434,6 +434,16 @@ class Part:
         gap = "" if not self.theirs or self.theirs.endswith("\n") else "\n"
         return self.theirs + gap + self.mine
 
+    @property
+    def mine_marked(self) -> list[Piece]:
+        """Return my side; its pieces of kind `new` aren't in the base."""
+        return [piece for piece in words(self.base, self.mine) if piece.kind != "old"]
+
+    @property
+    def theirs_marked(self) -> list[Piece]:
+        """Return their side; its pieces of kind `new` aren't in the base."""
+        return [piece for piece in words(self.base, self.theirs) if piece.kind != "old"]
+
 
 @dataclass(frozen=True, slots=True)
 class Merge:

@@ -270,7 +270,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        chosen = [("", gettext_lazy("use the browser’s language")), *settings.LANGUAGES]
+        chosen = [("", gettext_lazy("Use the browser’s language")), *settings.LANGUAGES]
         self.fields["page_language"].choices = chosen  # type: ignore[attr-defined]
         if len(settings.LANGUAGES) == 1:
             del self.fields["page_language"]
@@ -481,5 +481,5 @@ class AgentForm(_OfAgent, _TakesRefusals):
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {
-            "compaction_prompt": forms.Textarea(attrs={"rows": 4, "maxlength": LONGEST_PROMPT}),
+            "compaction_prompt": forms.Textarea(attrs={"rows": 8, "maxlength": LONGEST_PROMPT}),
         }

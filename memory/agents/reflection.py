@@ -196,15 +196,6 @@ FOR_CALLS = 10  # a tenth of the window is kept free for calls and their results
 _RESERVE = 400  # tokens for the prompt around the texts
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """The first messages, the files included in them in full, and the maximum length of an answer."""
-
-    messages: list[Message]
-    files: list[MemoryFile]
-    max_tokens: int
-
-
 def build(
     owner: User,
     *,
@@ -213,10 +204,11 @@ def build(
     history: Sequence[Message],
     window: int,
     tools: Sequence[Tool],
-) -> Prompt:
+) -> tuple[list[Message], list[MemoryFile], int]:
     """Return the reflector's prompt for a model with a window of so many tokens.
 
-    It leaves room for an answer and for the results of tool calls.
+    Those are the first messages, the files that are in them in full, and the maximum length of an
+    answer. It leaves room for an answer and for the results of tool calls.
     """
     files = [file for file in reading.files_of(owner) if not _is_sensitive(file)]
     facts = [MemoryFile.objects.get(pk=file.pk) for file in files if is_fact(file.path)]
@@ -235,7 +227,7 @@ def build(
         "result": for_prompt(result) or "-",
     }
     user = Message("user", render_to_string("prompts/reflect_user.txt", context))
-    return Prompt([system, user], facts, most_answer)
+    return [system, user], facts, most_answer
 
 
 def _is_sensitive(file: MemoryFile) -> bool:
@@ -423,7 +415,7 @@ def _by_model(
     if model is None:
         return None
     reflection.by = MODEL
-    prompt = build(
+    first, files, most = build(
         context.owner,
         task=task,
         result=result,
@@ -432,8 +424,8 @@ def _by_model(
         tools=registry.tools_for(TOOLS),
     )
     # Its writes are based on the versions that it saw, and derive from them too.
-    context.read(prompt.files)
-    context.seen.update({file.path: file.version for file in prompt.files})
+    context.read(files)
+    context.seen.update({file.path: file.version for file in files})
     reflection.calls = []
 
     def keep(call: CallRecord) -> None:
@@ -442,14 +434,14 @@ def _by_model(
 
     return run_loop(
         "reflect",
-        prompt.messages,
+        first,
         context=context,
         tools=TOOLS,
         rounds=ROUNDS,
         source=context.source,
         topic=context.topic,
         meter=meter,
-        max_tokens=prompt.max_tokens,
+        max_tokens=most,
         on_call=keep,
     )
 

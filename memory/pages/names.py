@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -29,10 +28,6 @@ from memory.services.search.kinds import KINDS
 
 MOST_SHOWN = 200  # names of the list
 MOST_MONTHS = 12
-LONGEST_LABEL = 15  # characters on the map
-WIDTH, HEIGHT = 280, 290  # of the map, whose labels need most of the width
-MOST_LINES = 12  # between two of its names; more can't be told apart
-ACROSS, DOWN = 40, 112  # of its ellipse
 TYPES: dict[str, str | Promise] = {
     "note": gettext_lazy("Notes"),
     "observation": gettext_lazy("Observations"),
@@ -96,7 +91,7 @@ def about_page(request: BeaconRequest) -> HttpResponse:
         "months": months,
         "earlier": sum(number for _day, number in found.months)
         - sum(number for _day, number, _width in months),
-        "map": map_of(found),
+        "beside": [(name, about_url(name), number) for name, _key, number in found.beside],
         "older_url": about_url(
             found.group.name, **({"type": types[0]} if types else {}), cursor=found.next or ""
         ),
@@ -113,45 +108,6 @@ def _tabs(found: About, types: Sequence[str]) -> list[tuple[str, int, str, bool]
         label = str(TYPES.get(type, type))
         tabs.append((label, number, about_url(name, type=type), type in types))
     return tabs
-
-
-# --- map ---
-
-
-def map_of(found: About) -> dict[str, Any] | None:
-    """Return the map, with the names on an ellipse; None if there are no names beside it.
-
-    Places are in a drawing of WIDTH x HEIGHT, and `lines` are between two names.
-    """
-    if not found.beside:
-        return None
-    most = max(number for _name, _key, number in found.beside)
-    spots: dict[str, dict[str, Any]] = {}
-    for place, (name, key, number) in enumerate(found.beside):
-        angle = 2 * math.pi * place / len(found.beside) - math.pi / 2
-        across, down = math.cos(angle), math.sin(angle)
-        label = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
-        x, y = round(WIDTH / 2 + ACROSS * across), round(HEIGHT / 2 + DOWN * down)
-        anchor = "middle" if abs(across) < 0.2 else "start" if across > 0 else "end"
-        below = 4 if anchor != "middle" else 19 if y > HEIGHT / 2 else -10
-        spots[key] = {
-            "name": name, "label": label, "url": about_url(name), "records": number,
-            "x": x, "y": y, "anchor": anchor, "label_y": y + below,
-            "label_x": x + {"start": 9, "end": -9, "middle": 0}[anchor],
-            "width": round(1 + 3 * number / most, 1),  # of the line to the middle
-        }  # fmt: skip
-    lines = [
-        (one["x"], one["y"], other["x"], other["y"])
-        for one, other in ((spots[a], spots[b]) for a, b in found.links[:MOST_LINES])
-    ]
-    return {
-        "spots": list(spots.values()),
-        "lines": lines,
-        "width": WIDTH,
-        "height": HEIGHT,
-        "x": WIDTH // 2,
-        "y": HEIGHT // 2,
-    }
 
 
 # --- merging and splitting ---

@@ -31,7 +31,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.text.cleaning import cell, csv_line, in_brief, plain
 from beacon_site.text.dates import in_utc
-from beacon_site.text.diff import Row, diff, folded
+from beacon_site.text.diff import diff, folded
 from beacon_site.text.messages import grouped
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back
@@ -70,22 +70,6 @@ MOST_FIRST = 8_000  # characters of a value in a new record
 _SHORT = 80  # characters of a value that is shown on one line
 
 
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    """One field: its name, and either two short values or the differing lines of a text."""
-
-    name: str
-    old: str = ""
-    new: str = ""
-    rows: Sequence[Row] = ()
-    rows_left: int = 0
-    said: str = ""
-
-    @property
-    def is_text(self) -> bool:
-        return bool(self.rows)
-
-
 def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     """Return the values a record was created with, without the defaults of its type.
 
@@ -104,7 +88,8 @@ def first_values(revision: Revision) -> list[tuple[str, str, bool]]:
     return found
 
 
-def changes_of(revision: Revision) -> list[FieldChange]:
+def changes_of(revision: Revision) -> list[dict[str, Any]]:
+    """Return each changed field: two short values, or the differing lines of a text."""
     fields = _fields(revision)
     return [
         _change(
@@ -129,16 +114,15 @@ def _is_long(text: str) -> bool:
     return len(text) > _SHORT or "\n" in text
 
 
-def _change(name: str, before: str, after: str) -> FieldChange:
+def _change(name: str, before: str, after: str) -> dict[str, Any]:
     if not _is_long(before) and not _is_long(after):
-        return FieldChange(name, before, after)
+        return {"name": name, "old": before, "new": after}
     if max(len(before), len(after)) > MOST_COMPARED:
         said = _("Too long to compare: %(old)s characters before, %(new)s after.")
-        return FieldChange(
-            name, said=said % {"old": grouped(len(before)), "new": grouped(len(after))}
-        )
+        told = {"old": grouped(len(before)), "new": grouped(len(after))}
+        return {"name": name, "said": said % told}
     rows = folded(diff(before, after))
-    return FieldChange(name, rows=rows[:MOST_ROWS], rows_left=max(0, len(rows) - MOST_ROWS))
+    return {"name": name, "rows": rows[:MOST_ROWS], "rows_left": max(0, len(rows) - MOST_ROWS)}
 
 
 def _text(field: Any, value: Any) -> str:

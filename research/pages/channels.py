@@ -171,8 +171,8 @@ class TopicNoticesForm(forms.Form):
     own = forms.TypedChoiceField(
         label=_REPORTS,
         choices=[
-            ("", gettext_lazy("Use the channel settings")),
-            ("1", gettext_lazy("Only these")),
+            ("", gettext_lazy("As set for each channel")),
+            ("1", gettext_lazy("Choose for this topic")),
         ],
         coerce=bool,
         required=False,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -44,16 +43,6 @@ MOST_ENTRIES = 30
 
 class FeedOver(Exception):
     """The URL was valid once, but the feed has been revoked."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeedTarget:
-    """What a URL leads to: the feed, its reports, and a fingerprint of its state."""
-
-    feed: Feed
-    runs: list[Run]
-    etag: str
-    modified: datetime
 
 
 def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> Feed:
@@ -99,8 +88,11 @@ def resume(feed: Feed, *, by: Actor) -> bool:
     return True
 
 
-def found_by(token: str) -> FeedTarget | None:
-    """Return what a URL leads to, or None if it was never issued. Raises FeedOver."""
+def found_by(token: str) -> tuple[Feed, list[Run], str, datetime] | None:
+    """Return the feed of a URL, its reports, their ETag, and when they changed last.
+
+    None if the URL was never issued. Raises FeedOver.
+    """
     key = Feed.key_of(token)
     feed = Feed.objects.select_related("owner", "topic").filter(pk=key).first() if key else None
     if feed is None:
@@ -118,7 +110,7 @@ def found_by(token: str) -> FeedTarget | None:
         (str(feed.pk), feed.with_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
     )
     modified = max((run.report.updated for run in runs), default=feed.created)
-    return FeedTarget(feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified)
+    return feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified
 
 
 def _runs(feed: Feed) -> list[Run]:
@@ -159,8 +151,7 @@ def _since_read(runs: list[Run]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def as_atom(found: FeedTarget) -> str:
-    feed = found.feed
+def as_atom(feed: Feed, runs: list[Run], modified: datetime) -> str:
     title = (
         _("What changed: %(topic)s") % {"topic": feed.topic} if feed.topic else _("What changed")
     )
@@ -173,8 +164,8 @@ def as_atom(found: FeedTarget) -> str:
         feed_url=feed.address,
         feed_guid=feed.pk.urn,
     )
-    items, since = digests.items_of(found.runs), _since_read(found.runs)
-    for run in found.runs:
+    items, since = digests.items_of(runs), _since_read(runs)
+    for run in runs:
         report: Report = run.report
         listed = items.get(run.pk, ([], 0))[0]
         context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
@@ -188,8 +179,8 @@ def as_atom(found: FeedTarget) -> str:
             pubdate=report.created,
             updateddate=max(report.updated, report.created),
         )
-    made.feed["updated"] = found.modified
-    made.latest_post_date = lambda: found.modified.astimezone(UTC)  # type: ignore[method-assign]
+    made.feed["updated"] = modified
+    made.latest_post_date = lambda: modified.astimezone(UTC)  # type: ignore[method-assign]
     return str(made.writeString("utf-8"))
 
 
@@ -236,13 +227,14 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
         return HttpResponse(status=410)
     if found is None:
         raise Http404
-    modified = int(found.modified.timestamp())
-    answer = get_conditional_response(request, etag=found.etag, last_modified=modified)
+    feed, runs, etag, modified = found
+    seconds = int(modified.timestamp())
+    answer = get_conditional_response(request, etag=etag, last_modified=seconds)
     if answer is None:
-        atom = as_atom(found)
+        atom = as_atom(feed, runs, modified)
         answer = HttpResponse(atom, content_type="application/atom+xml; charset=utf-8")
-    answer["ETag"] = found.etag
-    answer["Last-Modified"] = http_date(modified)
+    answer["ETag"] = etag
+    answer["Last-Modified"] = http_date(seconds)
     answer["Cache-Control"] = "private, no-cache"
     answer["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     answer["Referrer-Policy"] = "no-referrer"

@@ -45,6 +45,7 @@ from research.services.facts import history as fact_history
 from research.services.facts.history import SavedRun
 from research.services.intent import weighing
 from research.services.reports import facts_over_time
+from research.services.reports.compare import choices_of
 from research.services.runs.execution.starting import NotNow, start_recheck
 from research.services.topics import facts as fact_rows
 
@@ -176,7 +177,7 @@ def _shown(request: BeaconRequest, topic: Any) -> HttpResponse:
     if isinstance(date, HttpResponse):
         return date
     request.date = date
-    runs = facts_over_time.runs_of(topic)
+    runs = choices_of(topic)
     if "slot" in request.GET:
         slot = number_of(request.GET["slot"], len(runs))
         asked = [(name, value) for name, value in date.others if name != "slot"]

@@ -201,41 +201,6 @@ def _urgency(row: Unread) -> tuple[bool, ...]:
 # --- current runs ---
 
 
-@dataclass(slots=True)
-class Going:
-    """One unfinished run: what it is doing, and its progress."""
-
-    run: Run
-    step: presenters.StepRow | None = None
-    place: int = 0
-
-    @property
-    def detail(self) -> str:
-        """Describe what the run is doing."""
-        if self.step is None:
-            return run_page.waiting_words(self.run) or _("starting")
-        return self.step.detail or self.step.label
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for the person to review its plan."""
-        return self.run.waiting_since is not None
-
-    @property
-    def done(self) -> int:
-        """Return the progress, in pages if they are counted, otherwise in steps."""
-        return self.step.done if self.step is not None and self.step.all else self.place
-
-    @property
-    def all(self) -> int:
-        """Return the total, in the unit of `done`."""
-        return (
-            self.step.all
-            if self.step is not None and self.step.all
-            else len(pipeline.steps_of_run(self.run, judges=judging.judges_run(self.run)))
-        )
-
-
 _STEP_NOW = (
     Step.objects.filter(run=OuterRef("pk"), state=Step.State.RUNNING, is_follow_up=False)
     .order_by("-position", "-part")
@@ -243,30 +208,47 @@ _STEP_NOW = (
 )
 
 
-def unfinished_runs(user: User) -> list[Going]:
-    """Return the person's unfinished runs, each with its current step, in one query."""
+def unfinished_runs(user: User) -> list[dict[str, Any]]:
+    """Return the person's unfinished runs, each with what it is doing, in one query."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
     runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
     # Runs that wait for the person come first, because only a review lets them continue.
-    rows = [
-        Going(run)
-        for run in runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
-    ]
-    for row in rows:
-        if told := getattr(row.run, "step_now", None):
-            told |= {name: from_column(told[name]) for name in ("detail", "warning")}
-            step = Step(run=row.run, state=Step.State.RUNNING, **told)
-            row.step, row.place = presenters.step_rows(row.run, [step])[0], step.position
-    return rows
+    first = runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
+    return [_going(run) for run in first]
 
 
-def running_context(rows: list[Going]) -> dict[str, Any]:
+def _going(run: Any) -> dict[str, Any]:
+    """Return what a run is doing, and its progress in pages if they are counted, else in steps."""
+    step, place = None, 0
+    if told := run.step_now:
+        told |= {name: from_column(told[name]) for name in ("detail", "warning")}
+        now = Step(run=run, state=Step.State.RUNNING, **told)
+        step, place = presenters.step_rows(run, [now])[0], now.position
+    if step is None:
+        detail = run_page.waiting_words(run) or _("starting")
+    else:
+        detail = step.detail or step.label
+    if step is not None and step.all:
+        done, number = step.done, step.all
+    else:
+        steps = pipeline.steps_of_run(run, judges=judging.judges_run(run))
+        done, number = place, len(steps)
+    return {
+        "run": run,
+        "detail": detail,
+        "waits": run.waiting_since is not None,  # for the person to review its plan
+        "done": done,
+        "all": number,
+    }
+
+
+def running_context(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"running": rows, "signature": signature(rows)}
 
 
-def signature(rows: list[Going]) -> str:
+def signature(rows: list[dict[str, Any]]) -> str:
     """Return the key that a poll compares to detect changes: `<run>.<progress>` of each run."""
-    return "-".join(f"{row.run.pk}.{row.run.progress}" for row in rows)
+    return "-".join(f"{row['run'].pk}.{row['run'].progress}" for row in rows)
 
 
 def same_runs(one: str, other: str) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ipaddress
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,69 +57,62 @@ _SEARCHES = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A metric's description and labels."""
-
-    told: str
-    labels: tuple[str, ...] = ()
-
-
-# Prometheus and docs/reference/metrics.md show these descriptions.
-FIGURES = {
-    "info": Figure("The running version.", ("version",)),
-    "database_up": Figure("Whether the database responds: 1 or 0."),
-    "redis_up": Figure("Whether Redis responds: 1 or 0."),
-    "data_folder_up": Figure("Whether the data folder is readable: 1 or 0."),
-    "database_bytes": Figure("Size of the database."),
-    "data_folder_free_bytes": Figure("Free space on the disk of the data folder."),
-    "process_age_seconds": Figure(
+# Each metric's description, which Prometheus and docs/reference/metrics.md show, and its labels.
+FIGURES: dict[str, tuple[str, ...]] = {
+    "info": ("The running version.", "version"),
+    "database_up": ("Whether the database responds: 1 or 0.",),
+    "redis_up": ("Whether Redis responds: 1 or 0.",),
+    "data_folder_up": ("Whether the data folder is readable: 1 or 0.",),
+    "database_bytes": ("Size of the database.",),
+    "data_folder_free_bytes": ("Free space on the disk of the data folder.",),
+    "process_age_seconds": (
         "Seconds since a process of this kind (worker, upkeep, beat) last reported. Missing if none ever has.",
-        ("kind",),
+        "kind",
     ),
-    "queue_messages": Figure("Messages that no worker has picked up.", ("queue",)),
-    "queue_messages_taken": Figure("Messages that workers are processing."),
-    "runs": Figure("Stored runs, by state.", ("state",)),
-    "runs_ended_last_hour": Figure("Runs that ended within the last hour, by state.", ("state",)),
-    "runs_ready": Figure("Queued runs that are due."),
-    "runs_ready_oldest_seconds": Figure(
-        "Seconds that the oldest queued run has waited, or 0 if there are none."
+    "queue_messages": ("Messages that no worker has picked up.", "queue"),
+    "queue_messages_taken": ("Messages that workers are processing.",),
+    "runs": ("Stored runs, by state.", "state"),
+    "runs_ended_last_hour": ("Runs that ended within the last hour, by state.", "state"),
+    "runs_ready": ("Queued runs that are due.",),
+    "runs_ready_oldest_seconds": (
+        "Seconds that the oldest queued run has waited, or 0 if there are none.",
     ),
-    "runs_waiting_for_a_person": Figure("Runs waiting for a person to review their plan."),
-    "runs_stalled": Figure(
-        "Runs in progress with an expired lease, which means their worker is lost."
-    ),
-    "follow_ups": Figure("Follow-up steps of runs, by state.", ("state",)),
-    "deliveries": Figure("Stored messages to channels, by state.", ("state",)),
-    "deliveries_oldest_open_seconds": Figure("Age in seconds of the oldest unsent message."),
-    "model_calls_last_hour": Figure(
+    "runs_waiting_for_a_person": ("Runs waiting for a person to review their plan.",),
+    "runs_stalled": ("Runs in progress with an expired lease, which means their worker is lost.",),
+    "follow_ups": ("Follow-up steps of runs, by state.", "state"),
+    "deliveries": ("Stored messages to channels, by state.", "state"),
+    "deliveries_oldest_open_seconds": ("Age in seconds of the oldest unsent message.",),
+    "model_calls_last_hour": (
         "Model calls within the last hour, by outcome: answered, or the type of failure.",
-        ("model", "outcome"),
+        "model",
+        "outcome",
     ),
-    "model_tokens_last_hour": Figure(
-        "Tokens used by model calls within the last hour: prompt or completion.", ("model", "kind")
+    "model_tokens_last_hour": (
+        "Tokens used by model calls within the last hour: prompt or completion.",
+        "model",
+        "kind",
     ),
-    "model_seconds_last_hour": Figure(
-        "Total seconds of model calls within the last hour.", ("model",)
-    ),
-    "model_money_month": Figure(
+    "model_seconds_last_hour": ("Total seconds of model calls within the last hour.", "model"),
+    "model_money_month": (
         "Cost of model calls since the start of the month (UTC), in the currency of the prices.",
-        ("model",),
+        "model",
     ),
-    "model_calls_unpriced_month": Figure(
-        "Model calls since the start of the month whose cost is unknown.", ("model",)
+    "model_calls_unpriced_month": (
+        "Model calls since the start of the month whose cost is unknown.",
+        "model",
     ),
-    "search_queries_last_hour": Figure(
+    "search_queries_last_hour": (
         "Search queries of current runs and of runs that ended within the last hour, by outcome.",
-        ("service", "outcome"),
+        "service",
+        "outcome",
     ),
-    "embeddings_due": Figure("Records waiting for embeddings."),
+    "embeddings_due": ("Records waiting for embeddings.",),
 }
 
 
 def _gauge(name: str, values: Values) -> GaugeMetricFamily:
-    figure = FIGURES[name]
-    made = GaugeMetricFamily(f"beacon_{name}", figure.told, labels=figure.labels)
+    about, *labels = FIGURES[name]
+    made = GaugeMetricFamily(f"beacon_{name}", about, labels=labels)
     for key, value in values.items():
         made.add_metric(list(key), float(value))
     return made

@@ -199,7 +199,7 @@ def _further(words: str) -> list[Row]:
         Row(
             _("Search memory for “%(words)s”") % {"words": words},
             f"{reverse('memory:recall')}?{query}",
-            "recall",
+            "search",
         ),
         Row(_("Ask “%(words)s”") % {"words": words}, f"{reverse('memory:ask')}?{query}", "ask"),
     ]

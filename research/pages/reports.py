@@ -257,18 +257,18 @@ def report_sentences_page(request: BeaconRequest, slug: str, run_id: int) -> Htt
     """List the report's sentences, with their support and actions."""
     report = _report(request, slug, run_id)
     rows = [
-        row for row in report_page.sentence_rows(report) if row.sentence.text != str(EXTRACTIVE)
+        row for row in report_page.sentence_rows(report) if row["sentence"].text != str(EXTRACTIVE)
     ]
     wanted = request.GET.get("show", "")
-    left = [row.sentence.key for row in rows if not (row.is_checked or row.is_corrected)]
+    left = [row["sentence"].key for row in rows if not (row["is_checked"] or row["is_corrected"])]
     context: dict[str, Any] = {
         "report": report,
         "run": report.run,
         "topic": report.run.topic,
-        "rows": [row for row in rows if wanted != "unsupported" or row.is_unsupported],
+        "rows": [row for row in rows if wanted != "unsupported" or row["is_unsupported"]],
         "all_count": len(rows),
-        "quoted": sum(row.quote is not None and row.quote.found for row in rows),
-        "bad_count": sum(row.is_unsupported for row in rows),
+        "quoted": sum(row["quote"] is not None and row["quote"].found for row in rows),
+        "bad_count": sum(row["is_unsupported"] for row in rows),
         "checked": len(rows) - len(left),
         "next_key": left[0] if left else "",
         "wanted": wanted,

@@ -84,16 +84,6 @@ class CostTotal:
         return words
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One topic on one day: its first run, and how many. Rechecks are separate entries."""
-
-    topic: Any
-    at: datetime
-    times: int = 1
-    is_recheck: bool = False
-
-
 @dataclass(slots=True)
 class Day:
     """One day of the grid. `is_other` marks days that only fill a week."""
@@ -101,10 +91,11 @@ class Day:
     day: date
     is_other: bool = False
     is_today: bool = False
-    entries: list[Entry] = field(default_factory=list)
+    # Each topic's first run and how many, with rechecks apart.
+    entries: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def shown(self) -> list[Entry]:
+    def shown(self) -> list[dict[str, Any]]:
         """Return the entries that fit into a cell."""
         return self.entries[:MOST_A_DAY]
 
@@ -124,21 +115,6 @@ class Week:
     @property
     def first(self) -> date:
         return self.days[0].day
-
-
-@dataclass(slots=True)
-class Row:
-    """One schedule: its description, next run, and cost over 30 days."""
-
-    schedule: Schedule
-    words: str
-    forecast: Forecast
-    a_month: int
-
-    @property
-    def cost(self) -> str:
-        """Return the cost over 30 days."""
-        return self.forecast.times(self.a_month)
 
 
 # --- the month ---
@@ -185,10 +161,14 @@ def context(user: User, key: str) -> dict[str, Any]:
     slots = {one.pk: scheduling.slots_until(one, since, until) for one in running}
     weeks = _weeks(days, schedules, slots, forecasts, since, until)
     rows = [
-        Row(one, scheduling.in_words(one, seen_from=user.time_zone), forecasts[one.pk], number)
+        {
+            "schedule": one,
+            "words": scheduling.in_words(one, seen_from=user.time_zone),
+            "a_month": (number := scheduling.runs_a_month(one, now)),
+            "cost": forecasts[one.pk].times(number),  # over 30 days
+        }
         for one in schedules
         if one.preset != Schedule.Preset.NONE
-        for number in [scheduling.runs_a_month(one, now)]
     ]
     this_month = {pk: [slot for slot in some if slot < month_end] for pk, some in slots.items()}
     total = CostTotal()
@@ -210,8 +190,8 @@ def context(user: User, key: str) -> dict[str, Any]:
         "total": total,
         "is_free": not any(one.has_model for one in forecasts.values()),
         "clashes": _clashes(running, this_month),
-        "rows": [row for row in rows if not row.schedule.paused],
-        "paused": [row for row in rows if row.schedule.paused],
+        "rows": [row for row in rows if not row["schedule"].paused],
+        "paused": [row for row in rows if row["schedule"].paused],
         "missed": _missed(user),
         "weekdays": names[turn:] + names[:turn],
     }
@@ -264,13 +244,13 @@ def _weeks(
             if day not in by_day:
                 continue
             week, cell = by_day[day]
-            cell.entries.append(Entry(one.topic, moments[0], len(moments)))
+            cell.entries.append({"topic": one.topic, "at": moments[0], "times": len(moments)})
             for _moment in moments:
                 week.sum.add(forecasts[one.pk])
         _add_recheck(one, by_day, since, until)
     for week in weeks:
         for cell in week.days:
-            cell.entries.sort(key=lambda entry: (entry.at, entry.topic.title))
+            cell.entries.sort(key=lambda entry: (entry["at"], entry["topic"].title))
     return weeks
 
 
@@ -285,7 +265,8 @@ def _add_recheck(
         at = next_first(schedule, at)
     day = timezone.localtime(at).date()
     if at < until and day in by_day:
-        by_day[day][1].entries.append(Entry(schedule.topic, at, is_recheck=True))
+        entry = {"topic": schedule.topic, "at": at, "times": 1, "is_recheck": True}
+        by_day[day][1].entries.append(entry)
 
 
 # --- conflicts ---

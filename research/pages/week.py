@@ -121,15 +121,15 @@ def week(request: BeaconRequest) -> HttpResponse:
     return render(request, "research/week.html", context)
 
 
-def _summary(told: digests.Content, corrected: int, forgotten: int) -> str:
-    """Return “3 changes in 2 topics · 4 corrections · 2 forgotten”."""
-    parts = [] if told.is_empty else [told.line]
+def _summary(told: digests.Content, corrected: int, forgotten: int) -> list[tuple[str, str]]:
+    """Return “3 changes in 2 topics”, “4 corrections” and “2 forgotten”, each with the ID of its section."""
+    parts = [] if told.is_empty else [(told.line, "learned")]
     if corrected:
         words = ngettext("%(n)d correction", "%(n)d corrections", corrected)
-        parts.append(words % {"n": corrected})
+        parts.append((words % {"n": corrected}, "corrected"))
     if forgotten:
-        parts.append(_("%(n)d forgotten") % {"n": forgotten})
-    return " · ".join(parts)
+        parts.append((_("%(n)d forgotten") % {"n": forgotten}, "forgotten"))
+    return parts
 
 
 def remembered_in(user: User, week: Week) -> list[tuple[str, str]]:

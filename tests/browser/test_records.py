@@ -71,7 +71,7 @@ def test_where_both_changed_one_place_a_side_is_chosen(visit: Visit, newcomer: s
 
     second.page.locator(CONTENT).fill(TEXT.replace("nine", "ten"))
     second.press("Save")
-    second.page.locator(".merge-hunk").get_by_label("Theirs", exact=True).check()
+    second.page.locator(".merge-hunk").get_by_label("Current", exact=True).check()
     second.press("Merge with these choices")
 
     expect(second.page.locator(CONTENT)).to_have_value(TEXT.replace("nine", "eight"))

@@ -19,7 +19,8 @@ from beacon_site.text.cleaning import match_key
 from memory.models import Observation, Revision, Topic, TopicFact, Use, User
 from memory.services.topic_memory import FoundFact, replace_facts
 from research.models import Run
-from research.services.reports.facts_over_time import OverTime, Question, over_time, runs_of
+from research.services.reports.compare import choices_of
+from research.services.reports.facts_over_time import OverTime, Question, over_time
 from tests.research.factories import (
     make_fact,
     make_hit,
@@ -86,7 +87,7 @@ def facts(topic: Topic) -> list[TopicFact]:
 
 
 def shown(topic: Topic, until: Any = None, page: int = 1) -> OverTime:
-    return over_time(topic, runs_of(topic), until, page=page)
+    return over_time(topic, choices_of(topic), until, page=page)
 
 
 def row_of(page: OverTime, fact: TopicFact) -> Question:
@@ -311,7 +312,7 @@ def test_a_fact_that_ten_others_outranked_is_not_called_replaced(
     found(topic, ran(topic, 10), *ten, FoundFact(OLD, known_id=str(old.pk)))
 
     url = reverse("research:topic-facts", args=[topic.slug])
-    lanes = over_time(topic, runs_of(topic))
+    lanes = over_time(topic, choices_of(topic))
     kinds = {block.text: block.kind for one in lanes.questions for block in one.blocks}
     assert (kinds[OLD], kinds[OTHER]) == ("outranked", "gone")
     page = browser.get(url, {"fact": old.pk}).content.decode()

@@ -36,7 +36,9 @@ def now(owner: Any) -> MemoryFile:
 
 
 def anchor(owner: Any, *heading: str) -> str:
-    return next(r.anchor for r in sections_to_lock(now(owner))["rows"] if r.heading == heading)
+    return next(
+        r["anchor"] for r in sections_to_lock(now(owner))["rows"] if r["heading"] == heading
+    )
 
 
 @pytest.mark.requirement("R226")

@@ -76,15 +76,16 @@ def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note)
     assert '<span class="memory-kind">Log</span>' in html
     assert "Why these?" in html
     assert "<mark>pilot</mark> <mark>line</mark>" in html
-    assert "matched word stems:" in html
+    assert "Matched words, without their endings:" in html
     assert reverse("memory:note", args=[note.pk]) in html
     assert "&lt;b&gt;cells" in html
 
 
 def test_before_anything_is_remembered_it_says_how_to_begin(browser: Client):
     html = browser.get(RECALL).content.decode()
-    assert "category:lesson" in html
-    assert reverse("memory:remember") in html
+    assert "You haven’t written anything yet" in html
+    assert f'action="{reverse("memory:remember")}"' in html
+    assert "nothing yet" not in html  # the empty files of a new account
 
 
 def test_over_htmx_the_hits_alone_answer(browser: Client, note: Note):

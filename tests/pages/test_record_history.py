@@ -35,7 +35,7 @@ def test_it_says_who_changed_what_when_and_why(browser: Client, edited: Any) -> 
     html = text_of(browser.get(history(edited)))
     assert "they were renewed" in html
     assert "Text changed" in html
-    assert "added the tag desk, removed the tag air" in html
+    assert "added the tag “desk”, removed the tag “air”" in html
     assert "confidence changed from 1.0 to 0.5" in html.lower()
     assert "stale</del>" in html
 
@@ -44,7 +44,7 @@ def test_any_two_versions_are_held_against_each_other(browser: Client, edited: A
     html = text_of(browser.get(history(edited), {"from": "3", "to": "1"}))
     assert "Version 1 compared with version 3" in html
     assert "fresh</ins>" in html
-    assert "added the tag desk, removed the tag air" in html
+    assert "added the tag “desk”, removed the tag “air”" in html
 
 
 def test_lines_may_be_seen_instead_of_words(browser: Client, edited: Any) -> None:

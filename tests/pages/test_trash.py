@@ -226,8 +226,10 @@ def test_it_is_searched_by_words_and_by_who_moved_it(browser: Client, alice: Use
 def test_a_row_says_how_long_it_has_and_what_comes_along(browser: Client, alice: User):
     run = make_second_run(make_topic(alice, "Batteries"))
     run_trash.trash_run(run.report, by=alice.actor, why="a hoax")
+    old = trashed_note(alice, "An old note.")
+    Note.objects.filter(pk=old.pk).update(trashed_at=timezone.now() - timedelta(days=5))
     html = " ".join(browser.get(TRASH).content.decode().split())
-    assert "30 days left" in html and "kept until" in html
+    assert "25 days left" in html and "30 days left" not in html and "kept until" in html
     assert "1 topic fact" in html
     assert "a hoax" in html
     assert "1 more item was deleted with a run" in html

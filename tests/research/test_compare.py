@@ -61,9 +61,9 @@ def ran(topic: Topic, **report: Any) -> Run:
 
 def became(topic: Topic, first: int, last: int) -> dict[str, Entry]:
     """Return what became of each fact, by the words it has in the end."""
-    runs = [one.run for one in compare.choices_of(topic)]
+    runs = compare.choices_of(topic)
     groups = compare.compare_facts(topic, runs, first, last)
-    return {entry.now or entry.before: entry for group in groups for entry in group.entries}
+    return {entry.now or entry.before: entry for group in groups for entry in group["entries"]}
 
 
 def told(entry: Entry) -> list[str]:

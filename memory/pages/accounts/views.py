@@ -307,10 +307,10 @@ def people_list(request: BeaconRequest) -> HttpResponse:
     form = InvitationForm(request.POST or None)
     link = ""
     if request.method == "POST" and form.is_valid():
-        with submission(request) as submitted:
-            wanted = form.cleaned_data | {"instead_of": submitted.previous}
+        with submission(request) as (previous, remember):
+            wanted = form.cleaned_data | {"instead_of": previous}
             invitation, token = people.invite(by=request.user, **wanted)
-            submitted.remember(str(invitation.pk))
+            remember(str(invitation.pk))
         link = settings.BEACON_URL + reverse("memory:invitation", args=[token])
         form = InvitationForm()
         more = {"form": form, "link": link, "invitation": invitation}
@@ -559,17 +559,17 @@ def token_list(request: BeaconRequest) -> HttpResponse:
     form = _form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            with submission(request) as submitted:
+            with submission(request) as (previous, remember):
                 token, text = tokens.issue_instead(
                     request.user,
-                    instead_of=submitted.previous,
+                    instead_of=previous,
                     name=form.cleaned_data["name"],
                     scopes=form.wanted_scopes,
                     expires_at=form.expires_at,
                     topics=form.wanted_topics,
                     by=request.actor,
                 )
-                submitted.remember(str(token.pk))
+                remember(str(token.pk))
         except InvalidValue as exc:
             form.take(exc)
         else:

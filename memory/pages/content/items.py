@@ -51,7 +51,7 @@ from memory.pages.shared.filter_bar import Choice, Facet, FilterBar, day_facet, 
 from memory.pages.shared.undo import exact_moment, offer, undoes
 from memory.services.content.compaction import citation_line, compact_form
 from memory.services.content.items import USED_IN, change_all, clear, due
-from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
+from memory.services.content.transforms import CHARACTERS, TRANSFORMS, UNITS, transform
 from memory.services.records import history as record_history
 from memory.services.records.history import Change
 from memory.services.review.quarantine import reason_of
@@ -311,41 +311,19 @@ MOST_CHARACTERS_COUNTED = 1_000_000  # characters up to which a page counts toke
 FEW_CHANGES, FEW_USES, FEW_NEIGHBOURS, FEW_SNAPSHOTS = 5, 8, 20, 10
 
 
-@dataclass(frozen=True, slots=True)
-class ContentView:
-    """A view of the content as the page's form requests it, or the reason why there is none."""
-
-    name: str
-    n: str
-    unit: str
-    q: str
-    view: View | None = None
-    text: str = ""
-    problem: str = ""
-    field: str = ""  # the field with the error
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the page shows only part of the view."""
-        return self.view is not None and len(self.view.text) > len(self.text)
-
-    @property
-    def about(self) -> str:
-        """Return the transform's description."""
-        return str(TRANSFORMS[self.name].about) if self.name in TRANSFORMS else ""
-
-
-def shown_of(item: ContentItem, query: Any) -> ContentView:
-    """Return the requested view; on an error, keep what was typed."""
+def shown_of(item: ContentItem, query: Any) -> dict[str, Any]:
+    """Return the requested view; on an error, the reason, its `field`, and what was typed."""
     usual = "full" if item.size <= USUALLY_WHOLE else "excerpt"
     name, unit = query.get("transform", "") or usual, query.get("unit", "") or CHARACTERS
     n, q = query.get("n", "").strip()[:20], clean(query.get("q", ""))[0].strip()
+    about = str(TRANSFORMS[name].about) if name in TRANSFORMS else ""
+    shown = {"name": name, "n": n, "unit": unit, "q": q, "about": about}
     try:
         view = transform(item.content, name, n=_number(n), q=q, unit=unit)
     except InvalidValue as exc:
-        wrong = next(iter(exc.errors), "")
-        return ContentView(name, n, unit, q, problem=str(exc), field=wrong)
-    return ContentView(name, n, unit, q, view, view.text[:SHOWN])
+        return {**shown, "problem": str(exc), "field": next(iter(exc.errors), "")}
+    is_cut = len(view.text) > SHOWN
+    return {**shown, "view": view, "text": view.text[:SHOWN], "is_cut": is_cut}
 
 
 def _number(typed: str) -> Any:
@@ -447,13 +425,13 @@ def _snapshots_of(item: Any) -> list[Any]:
     return [row.snapshot for row in rows[:FEW_SNAPSHOTS]]
 
 
-def choices_of(shown: ContentView) -> dict[str, Any]:
+def choices_of(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices in the view's form."""
     return {
         "transforms": [
-            (one.name, str(one.about), one.name == shown.name) for one in TRANSFORMS.values()
+            (one.name, str(one.about), one.name == shown["name"]) for one in TRANSFORMS.values()
         ],
-        "units": [(unit, unit == shown.unit) for unit in UNITS],
+        "units": [(unit, unit == shown["unit"]) for unit in UNITS],
     }
 
 

@@ -182,7 +182,7 @@ class SnapshotForm(forms.Form):
             ) % {"n": grouped(content_list.MOST_SCOPES)}
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
         asked = str(self["scope"].value() or OWNER_SCOPE)
-        if asked not in words:
+        if asked not in words and "scope" not in self.errors:
             words |= dict(content_list.scopes_in_words(user, [asked]))
         field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]
 
@@ -272,6 +272,8 @@ def snapshot_create(request: BeaconRequest) -> HttpResponse:
             made = take_snapshot(request.user, data["scope"], by=request.actor, title=data["title"])
         except InvalidValue as exc:
             for field, errors in (exc.errors or {"scope": [str(exc)]}).items():
+                if field == "scope":  # its choices are words, so its value means nothing here
+                    errors = [str(form.fields["scope"].error_messages["required"])]
                 form.add_error(field if field in form.fields else None, errors)
         else:
             words = ngettext(

@@ -200,45 +200,25 @@ PAGE = 200  # sections per page
 Heading = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One section: `under` names the locked section that contains it, if any."""
-
-    anchor: str
-    heading: Heading
-    first_line: int
-    until: int
-    is_locked: bool
-    under: str
-
-    @property
-    def title(self) -> str:
-        """Return the section's own heading."""
-        return self.heading[-1]
-
-    @property
-    def depth(self) -> int:
-        """Return its depth, 1 to 4, which sets its indent in the list."""
-        return min(len(self.heading), 4)
-
-
 def sections_to_lock(file: MemoryFile, *, begin: int = 0) -> dict[str, Any]:
     """Return a page of the file's sections with a heading, each path of headings once.
 
     `later` is the start of the next page, 0 if this is the last.
     """
     locked = {tuple(path) for path in file.section_locks}
-    found: dict[Heading, Row] = {}
+    found: dict[Heading, dict[str, Any]] = {}
     for one in sections_of(file.content):
         if one.title and one.heading not in found:
-            found[one.heading] = Row(
-                anchor_of(one.heading),
-                one.heading,
-                one.first_line,
-                one.until,
-                one.heading in locked,
-                _above(one.heading, locked),
-            )
+            found[one.heading] = {
+                "anchor": anchor_of(one.heading),
+                "heading": one.heading,
+                "title": one.heading[-1],
+                "depth": min(len(one.heading), 4),  # sets its indent in the list
+                "first_line": one.first_line,
+                "until": one.until,
+                "is_locked": one.heading in locked,
+                "under": _above(one.heading, locked),  # the locked section that contains it
+            }
     rows = list(found.values())
     begin = begin if begin < len(rows) else 0
     end = begin + PAGE

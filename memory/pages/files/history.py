@@ -198,34 +198,6 @@ def _maker(file: MemoryFile, version: int) -> Change | None:
 BLAME_LINES = 1_000  # lines per page
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Consecutive lines from one version, with the change that wrote them.
-
-    `revision` is None if the change is no longer stored.  `is_generated` marks the summary line
-    that Beacon generated during a save.
-    """
-
-    version: int
-    lines: list[BlameLine]
-    revision: Revision | None
-    who: str
-    via: origins.Origin | None
-    is_generated: bool = False
-
-    @property
-    def before(self) -> int:
-        """Return the version before the change, 0 if there was none."""
-        return self.version - 1
-
-    @property
-    def is_persons(self) -> bool:
-        """Whether a person wrote the lines."""
-        if self.is_generated:
-            return False
-        return self.revision is not None and self.revision.actor.startswith("human")
-
-
 def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> dict[str, Any]:
     """Return the page of lines in groups that contains `line`, in `version` (default: the newest).
 
@@ -264,7 +236,11 @@ def _generated_line(file: MemoryFile, looked_at: MemoryFile) -> int:
     return 0 if place is None else place + 1
 
 
-def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Group]:
+def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[dict[str, Any]]:
+    """Return consecutive lines from one version with the change that wrote them, if it's still stored.
+
+    `is_generated` marks the summary line that Beacon generated during a save.
+    """
     versions = {one.version for one in lines}
     revisions = {
         one.version: one
@@ -279,7 +255,20 @@ def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Gr
         made = revisions.get(version)
         who = named[made.actor].words if made and made.actor else ""
         via = via_of(made, named) if made else None
-        groups.append(Group(version, list(together), made, who, via, is_generated))
+        groups.append(
+            {
+                "version": version,
+                "before": version - 1,
+                "lines": list(together),
+                "revision": made,
+                "who": who,
+                "via": via,
+                "is_generated": is_generated,
+                "is_persons": made is not None
+                and made.actor.startswith("human")
+                and not is_generated,
+            }
+        )
     return groups
 
 

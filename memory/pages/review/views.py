@@ -60,11 +60,10 @@ class LevelsForm(forms.Form):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         levels = [(level, LABELS[level]) for level in ReviewLevel.Level.values]
         usual = own.get(DEFAULT_LEVEL, ReviewLevel.Level.HOLD_RISKY.value)
-        by_default = _("default: %(level)s") % {"level": LABELS[usual]}
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, by_default), *levels],
+                choices=[(USUAL, _("Default")), *levels],
                 initial=own.get(kind, USUAL),
             )
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(
@@ -380,6 +379,7 @@ def _permissions_page(request: BeaconRequest, form: LevelsForm) -> HttpResponse:
         "form": form,
         "meanings": _meanings(),
         "records": records,
+        "is_decided": any(one.accepted or one.edited or one.wrong for one in records),
         "suggested": [one for one in records if one.is_suggested],
         "own": [
             {

@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import structlog
@@ -31,24 +30,12 @@ REMEMBERED_SECONDS = 10  # a page can take some seconds to answer the first requ
 View = Callable[..., HttpResponse]
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """One request with a form; `previous` is the result of the same form seconds ago, or ""."""
-
-    key: str
-    previous: str
-
-    def remember(self, result: str) -> None:
-        """Keep the result for a second request."""
-        try:
-            cache.set(self.key, result, REMEMBERED_SECONDS)
-        except RedisError as exc:
-            logger.info("form result not remembered", error=type(exc).__name__)
-
-
 @contextmanager
-def submission(request: BeaconRequest) -> Iterator[Submission]:
-    """Process the block in a transaction, one request with the same form after the other."""
+def submission(request: BeaconRequest) -> Iterator[tuple[str, Callable[[str], None]]]:
+    """Process the block in a transaction, one request with the same form after the other.
+
+    Yields the result of the same form seconds ago, or "", and a function that keeps this one's.
+    """
     key = _key(request)
     with transaction.atomic():
         lock_until_commit(LockId.DOUBLE_SUBMIT, key)
@@ -56,7 +43,14 @@ def submission(request: BeaconRequest) -> Iterator[Submission]:
             previous = str(cache.get(key) or "")
         except RedisError:
             previous = ""
-        yield Submission(key, previous)
+        yield previous, partial(_remember, key)
+
+
+def _remember(key: str, result: str) -> None:
+    try:
+        cache.set(key, result, REMEMBERED_SECONDS)
+    except RedisError as exc:
+        logger.info("form result not remembered", error=type(exc).__name__)
 
 
 def idempotent_post(view: View) -> View:
@@ -69,13 +63,13 @@ def idempotent_post(view: View) -> View:
     def once(request: BeaconRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.method != "POST":
             return view(request, *args, **kwargs)
-        with submission(request) as submitted:
-            if submitted.previous:
-                return redirect_to(request, submitted.previous)
+        with submission(request) as (previous, remember):
+            if previous:
+                return redirect_to(request, previous)
             response = view(request, *args, **kwargs)
             headers = response.headers
             if target := headers.get("HX-Redirect") or headers.get("Location"):
-                submitted.remember(target)
+                remember(target)
         return response
 
     return once

@@ -445,9 +445,7 @@ def why_no_embedder() -> str:
     """Return why there is no embedder, and what to do about it, for the user."""
     mode = settings.BEACON_EMBEDDINGS
     if mode == NO_EMBEDDINGS:
-        return _(
-            "Search matches words only, because semantic search is turned off (BEACON_EMBEDDINGS=none)."
-        )
+        return _("Search matches words only, because semantic search is turned off.")
     if mode == ENDPOINT:
         return _(
             "Search matches words only, because BEACON_EMBEDDINGS requires an embeddings endpoint and none is set up. An admin can add one in Settings → Models and search."

@@ -162,7 +162,7 @@ def _tags(old: Any, new: Any) -> str:
     added = ngettext("added the tag %(tags)s", "added the tags %(tags)s", len(come))
     removed = ngettext("removed the tag %(tags)s", "removed the tags %(tags)s", len(gone))
     said = [
-        words % {"tags": ", ".join(tags)}
+        words % {"tags": ", ".join(_("“%(tag)s”") % {"tag": tag} for tag in tags)}
         for words, tags in ((added, come), (removed, gone))
         if tags
     ]

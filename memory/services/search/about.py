@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from itertools import combinations
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
@@ -58,9 +57,8 @@ class Mention:
 class About:
     """Everything about a name.
 
-    `read` is the number of records, the newest ones, that `beside` and `links` come from, and `trusts`
-    are theirs. `beside` has the names in the same records, each with its key and in how many of them
-    it is, and `links` the keys of each two of those that are in the same records.
+    `read` is the number of records, the newest ones, that `beside` comes from, and `trusts` are theirs.
+    `beside` has the names in the same records, each with its key and in how many of them it is.
     """
 
     group: Group
@@ -70,7 +68,6 @@ class About:
     mentions: list[Mention] = field(default_factory=list)
     next: str | None = None
     beside: list[tuple[str, str, int]] = field(default_factory=list)
-    links: list[tuple[str, str]] = field(default_factory=list)
     read: int = 0
     trusts: frozenset[str] = frozenset()
 
@@ -266,20 +263,13 @@ def _look_beside(found: About, parts: Sequence[_Part], reader: Reader) -> None:
     known = _judged(reader.owner, likely, seen)
     near: Counter[str] = Counter()
     labels: dict[str, str] = {}
-    pairs: Counter[tuple[str, str]] = Counter()
     for some in together:
         here = {known[name.key][0] for name in some if name.key in known} - own
         near.update(here)
-        pairs.update(combinations(sorted(here), 2))
     for target, label in known.values():
         labels.setdefault(target, label)
     best = sorted(near, key=lambda key: (-near[key], key))[:MOST_NEAR]
     found.beside = [(labels[key], key, near[key]) for key in best]
-    found.links = [
-        (one, other)
-        for (one, other), _number in sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
-        if one in best and other in best
-    ]
 
 
 def _judged(

@@ -101,7 +101,9 @@ def metrics_page() -> str:
         ),
         ("`beacon_http_request_seconds`", _labels(SECONDS._labelnames), SECONDS._documentation),
     ]
-    rows += [(f"`beacon_{name}`", _labels(one.labels), one.told) for name, one in FIGURES.items()]
+    rows += [
+        (f"`beacon_{name}`", _labels(labels), told) for name, (told, *labels) in FIGURES.items()
+    ]
     return page(
         "Metrics",
         "The web server returns these metrics at `/metrics`, in Prometheus' text format. See [who can "
@@ -110,7 +112,7 @@ def metrics_page() -> str:
     )
 
 
-def _labels(names: tuple[str, ...]) -> str:
+def _labels(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -311,8 +313,8 @@ def settings_page() -> str:
 def _variable_row(one: Variable) -> tuple[str, ...]:
     names = one.names.split()
     read = [READ[name] for name in names if name in READ]
-    takes = dict.fromkeys(each.takes for each in read) or {"text": None}
-    usual = dict.fromkeys(f"`{each.default}`" if each.default else "none" for each in read)
+    takes = dict.fromkeys(values for values, _default in read) or {"text": None}
+    usual = dict.fromkeys(f"`{default}`" if default else "none" for _values, default in read)
     return (
         ", ".join(f"`{name}`" for name in names),
         ", ".join(takes),

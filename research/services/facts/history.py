@@ -224,11 +224,13 @@ BETWEEN = 0.5  # a person's change between Run #4 and Run #5 is at 4.5
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """One saved run: its id, number, and when it was saved."""
+    """One saved run: its id, number, when it was saved, and whether its report was read."""
 
     pk: int
     number: int
     at: datetime
+    is_read: bool = False
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

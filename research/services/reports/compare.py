@@ -83,22 +83,13 @@ class Entry:
         return "" if match_key(quote) == match_key(self.now or self.before) else in_words(quote)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The entries of one status."""
+def compare_facts(
+    topic: Topic, runs: Sequence[SavedRun], first: int, last: int
+) -> list[dict[str, Any]]:
+    """Return what happened to each fact from run `first` to the later run `last`, in 3 queries.
 
-    kind: str
-    label: Any
-    entries: list[Entry]
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether both runs knew the same text, or neither knew it."""
-        return self.kind in FOLDED
-
-
-def compare_facts(topic: Topic, runs: Sequence[SavedRun], first: int, last: int) -> list[Group]:
-    """Return what happened to each fact from run `first` to the later run `last`, in 3 queries."""
+    A group is folded if both runs knew the same text, or neither knew it.
+    """
     lives = lives_of(topic, runs, first=first, last=last)
     items = DeltaItem.objects.filter(
         run__topic=topic, run__number__gt=first, run__number__lte=last
@@ -109,7 +100,7 @@ def compare_facts(topic: Topic, runs: Sequence[SavedRun], first: int, last: int)
     )
     entries = found.entries()
     return [
-        Group(kind, label, of_kind)
+        {"kind": kind, "label": label, "entries": of_kind, "is_folded": kind in FOLDED}
         for kind, label in KINDS.items()
         if (of_kind := [entry for entry in entries if entry.kind == kind])
     ]
@@ -427,19 +418,6 @@ _ESCAPED = re.compile(r"\\([^\w\s])")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A run that can be chosen: one with a report."""
-
-    run: SavedRun
-    is_read: bool
-    is_quiet: bool = False
-
-    @property
-    def number(self) -> int:
-        return self.run.number
-
-
-@dataclass(frozen=True, slots=True)
 class CompareParams:
     """The parameters of the URL, as written."""
 
@@ -466,14 +444,14 @@ class CompareParams:
 class Pair:
     """The two runs to compare, as requested. `older` need not be the earlier one."""
 
-    choices: Sequence[Choice]
-    older: Choice | None = None
-    newer: Choice | None = None
+    choices: Sequence[SavedRun]
+    older: SavedRun | None = None
+    newer: SavedRun | None = None
     problems: list[str] = field(default_factory=list)
     since_read: bool = False
 
     @property
-    def two(self) -> tuple[Choice, Choice] | None:
+    def two(self) -> tuple[SavedRun, SavedRun] | None:
         """Return both as requested, if they can be compared."""
         if self.problems or self.older is None or self.newer is None or self.is_same:
             return None
@@ -489,7 +467,7 @@ class Pair:
         """Whether the first run chosen is the later one."""
         return self.two is not None and self.two[0].number > self.two[1].number
 
-    def stepped(self, by: int) -> tuple[Choice, Choice] | None:
+    def stepped(self, by: int) -> tuple[SavedRun, SavedRun] | None:
         """Return the pair shifted by `by` reports, or None beyond the first or last."""
         places = [self.choices.index(one) + by for one in self.two or ()]
         if not places or min(places) < 0 or max(places) >= len(self.choices):
@@ -497,19 +475,19 @@ class Pair:
         return self.choices[places[0]], self.choices[places[1]]
 
 
-def choices_of(topic: Topic) -> list[Choice]:
+def choices_of(topic: Topic) -> list[SavedRun]:
     """Return the topic's runs with a report, by number, in one query."""
     reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
     rows = reports.order_by("run__number").values_list(
         "run_id", "run__number", "run__finished_at", "created", "read_at", "is_quiet"
     )
     return [
-        Choice(SavedRun(pk, number, at or created), read_at is not None, is_quiet)
+        SavedRun(pk, number, at or created, read_at is not None, is_quiet)
         for pk, number, at, created, read_at, is_quiet in rows
     ]
 
 
-def chosen(choices: Sequence[Choice], asked: CompareParams) -> Pair:
+def chosen(choices: Sequence[SavedRun], asked: CompareParams) -> Pair:
     """Return the requested pair, with defaults for what is missing.
 
     Without either: the last report that was read and the latest, or the last two. With one of them:
@@ -533,7 +511,7 @@ def chosen(choices: Sequence[Choice], asked: CompareParams) -> Pair:
     return pair
 
 
-def _named(pair: Pair, text: str) -> Choice | None:
+def _named(pair: Pair, text: str) -> SavedRun | None:
     """Return the run that the URL names. Add a problem if there is none."""
     if not text:
         return None
@@ -574,13 +552,12 @@ def context(topic: Topic, asked: CompareParams) -> dict[str, Any]:
     shown |= _addresses(topic, asked, pair, pair.two)
     if asked.view == "facts":
         first, last = sorted(numbers.values())
-        runs = [one.run for one in choices]
-        groups = compare_facts(topic, runs, first, last)
-        is_alike = bool(groups) and all(group.kind in ALIKE for group in groups)
+        groups = compare_facts(topic, choices, first, last)
+        is_alike = bool(groups) and all(group["kind"] in ALIKE for group in groups)
         return shown | {"groups": groups, "is_alike": is_alike}
-    reports = Report.objects.filter(run__in=(older.run.pk, newer.run.pk)).select_related("run")
+    reports = Report.objects.filter(run__in=(older.pk, newer.pk)).select_related("run")
     by_run = {report.run_id: report for report in reports}
-    old, new = by_run[older.run.pk], by_run[newer.run.pk]
+    old, new = by_run[older.pk], by_run[newer.pk]
     if asked.view == "sources":
         return shown | compare_sources(topic, old, new)
     return shown | _texts(old, new, asked)
@@ -619,7 +596,9 @@ def _style_of(report: Report) -> str:
 # --- URLs ---
 
 
-def address(topic: Topic, two: tuple[Choice, Choice], asked: CompareParams, **other: str) -> str:
+def address(
+    topic: Topic, two: tuple[SavedRun, SavedRun], asked: CompareParams, **other: str
+) -> str:
     """Return the URL of a comparison, in the same view unless `other` changes it."""
     query = {"from": str(two[0].number), "to": str(two[1].number), "view": asked.view}
     if asked.is_side_by_side:
@@ -631,7 +610,7 @@ def address(topic: Topic, two: tuple[Choice, Choice], asked: CompareParams, **ot
 
 
 def _addresses(
-    topic: Topic, asked: CompareParams, pair: Pair, two: tuple[Choice, Choice]
+    topic: Topic, asked: CompareParams, pair: Pair, two: tuple[SavedRun, SavedRun]
 ) -> dict[str, Any]:
     """Return the page's links: its views, the neighboring pairs, and this pair swapped."""
     beside = {

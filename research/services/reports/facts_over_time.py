@@ -26,7 +26,6 @@ from beacon_site.text.cleaning import cut, shorten
 from beacon_site.text.cleaning import width as width_of
 from memory.models import Topic, TopicFact
 from research.services.facts.history import FactHistory, SavedRun, Turn, histories_of
-from research.services.reports.compare import choices_of
 
 PAGE = 40  # questions
 LONGEST_NAME = 60
@@ -157,11 +156,6 @@ class OverTime:
 
 def day_of(at: datetime) -> str:
     return date_format(timezone.localtime(at), "j M Y")
-
-
-def runs_of(topic: Topic) -> list[SavedRun]:
-    """Return the topic's runs with a report, by number, in one query."""
-    return [choice.run for choice in choices_of(topic)]
 
 
 def slot_of(runs: Sequence[SavedRun], until: datetime | None) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from beacon_site.text.messages import grouped
 from memory.agents import reflection
 from memory.models import Topic
 from research.models import CorrectedFact, Correction, DeltaItem, Hit, Report, Run, reports
-from research.models.reports import Remark, source_lines
+from research.models.reports import source_lines
 from research.models.runs import RunQuerySet
 from research.services.reports.delta_rows import (
     DeltaRow,
@@ -43,7 +43,6 @@ from research.services.runs.presenters import manifest_rows
 from research.services.runs.reporting import report_text
 from research.services.runs.reporting import sentences as report_sentences
 from research.services.runs.reporting.sentences import (
-    ReportSentence,
     SentenceNotes,
     said_of,
     sentences_of,
@@ -406,51 +405,31 @@ WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceRow:
-    """One sentence with its evidence and a person's remark."""
+def sentence_rows(report: Report) -> list[dict[str, Any]]:
+    """Return each sentence with its evidence and people's remarks, in two queries.
 
-    sentence: ReportSentence
-    sources: list[SourceRow]
-    is_unsupported: bool
-    why: Any
-    counted: str
-    remarks: Sequence[tuple[Remark, str]] = field(default_factory=list)
-
-    @property
-    def quote(self) -> Quote | None:
-        """Return the quote that proves it, a verified one if it has any."""
-        mine = [q for source in self.sources for q in source.quotes if q.key == self.sentence.key]
-        return next((quote for quote in mine if quote.found), mine[0] if mine else None)
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether a person vouches for it."""
-        return any(remark.kind == "checked" for remark, _words in self.remarks)
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether a person said that it is wrong."""
-        return any(remark.kind == "corrected" for remark, _words in self.remarks)
-
-
-def sentence_rows(report: Report) -> list[SentenceRow]:
-    """Return the rows of the report's list of sentences, in two queries."""
+    `quote` proves it, a verified one if it has any.
+    """
     said = said_of(report)
     by_number = {source.n: source for source in sources_of(report)}
     rows = []
     for sentence in sentences_of(report):
         check = said.checks.get(sentence.key, {})
         remarks = said.remarks.get(sentence.key, [])
+        sources = [by_number[n] for n in sentence.citations if n in by_number]
+        quotes = [q for source in sources for q in source.quotes if q.key == sentence.key]
         rows.append(
-            SentenceRow(
-                sentence=sentence,
-                sources=[by_number[n] for n in sentence.citations if n in by_number],
-                is_unsupported=bool(check) and not check.get("supported"),
-                why=WHY.get(check.get("why", ""), ""),
-                counted=sources_in_words(check),
-                remarks=[(remark, said.words_of(remark)) for remark in remarks],
-            )
+            {
+                "sentence": sentence,
+                "sources": sources,
+                "quote": next((one for one in quotes if one.found), quotes[0] if quotes else None),
+                "is_unsupported": bool(check) and not check.get("supported"),
+                "why": WHY.get(check.get("why", ""), ""),
+                "counted": sources_in_words(check),
+                "remarks": [(remark, said.words_of(remark)) for remark in remarks],
+                "is_checked": any(one.kind == "checked" for one in remarks),
+                "is_corrected": any(one.kind == "corrected" for one in remarks),
+            }
         )
     return rows
 
