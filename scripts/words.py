@@ -430,6 +430,7 @@ TEMPLATE_PART = re.compile(
     r"|<!--(?P<html>.*?)-->"
     r"|\{% *blocktrans(?:late)?\b.*?%\}(?P<block>.*?)\{% *endblocktrans(?:late)? *%\}"
     r"|<(?P<script>script|style|svg)\b[^>]*>.*?</(?P=script)>"
+    r"|<pre\b(?:(?!</pre>|\{% *(?:block)?trans).)*</pre>"
     r"|\{%(?P<tag>.*?)%\}"
     r"|\{\{(?P<variable>.*?)\}\}",
     re.S,

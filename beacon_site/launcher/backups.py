@@ -368,16 +368,16 @@ def _damaged(why: object) -> BackupError:
 
 def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
     if MANIFEST not in archive.namelist():
-        raise _damaged(_("it has no manifest"))
+        raise _damaged(_("the manifest is missing"))
     if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
-        raise _damaged(_("its manifest is too large"))
+        raise _damaged(_("the manifest is too large"))
     return archive.read(MANIFEST)
 
 
 def _parsed(data: bytes) -> Manifest:
     fields = json.loads(data)
     if not isinstance(fields, dict) or fields.get("kind") != KIND:
-        raise _damaged(_("its manifest wasn’t written by Beacon"))
+        raise _damaged(_("the manifest wasn’t written by Beacon"))
     if fields.get("format") != FORMAT:
         raise BackupError(
             _(
@@ -388,19 +388,19 @@ def _parsed(data: bytes) -> Manifest:
     try:
         return Manifest.model_validate(fields)
     except ValidationError as exc:
-        raise _damaged(_("its manifest is invalid")) from exc
+        raise _damaged(_("the manifest is invalid")) from exc
 
 
 def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     if sorted(archive.namelist()) != sorted([MANIFEST, SIGNATURE, *manifest.parts]):
-        raise _damaged(_("its contents don’t match its manifest"))
+        raise _damaged(_("the contents don’t match the manifest"))
     if DATABASE not in manifest.parts:
         raise _damaged(_("the database is missing"))
     for name in manifest.parts.keys() - {DATABASE}:
         path = PurePosixPath(name.removeprefix(FILES))
         is_inside = path.parts and not path.is_absolute() and ".." not in path.parts
         if not name.startswith(FILES) or not is_inside or "\\" in name:
-            raise _damaged(_("it refers to a file outside its folder"))
+            raise _damaged(_("the manifest refers to a file outside its folder"))
 
 
 def _check_part(archive: zipfile.ZipFile, name: str, part: Part) -> None:

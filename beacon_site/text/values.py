@@ -363,6 +363,12 @@ _NUMBER = re.compile(r"(?<![A-Za-z_.\d])[-+−]?\d+(?:[.,' ]\d{3}(?!\d))*(?:[.,]
 _DIGIT = re.compile(r"\d")
 _PADDED = re.compile(r"(?<!\d)0(?=\d)")
 _PADDED_TIME = re.compile(r"(?<![\w.,:])0(?=\d:\d\d(?!\d))")
+_STATE = re.compile(
+    r"\b(?:deprecated|obsolete|legacy|retired|archived|discontinued|unmaintained|unsupported|experimental|preview"
+    r"|alpha|beta|stable|veraltet|eingestellt|archiviert|déprécié|obsolète|archivé|obsoleto|descontinuado)\b"
+    r"|非推奨|廃止|已弃用|已废弃|实验性|测试版",
+    re.IGNORECASE,
+)
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ORDER = (
@@ -458,6 +464,16 @@ def unpadded(text: str) -> str:
     """Return a text whose dates and times have no zeros in front. Those of codes count."""
     text = _DATE.sub(lambda match: _PADDED.sub("", match.group()), text)
     return _PADDED_TIME.sub("", text)
+
+
+def states(text: str) -> list[str]:
+    """Return the words by which a name or a badge says which state a thing is in."""
+    return [found.casefold() for found in _STATE.findall(text)]
+
+
+def addresses(text: str) -> set[str]:
+    """Return the email addresses of a text."""
+    return set(_ADDRESS.findall(text.casefold()))
 
 
 def without_links(text: str) -> str:

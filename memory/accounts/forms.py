@@ -481,5 +481,5 @@ class AgentForm(_OfAgent, _TakesRefusals):
             ),
         }
         widgets: ClassVar[dict[str, Any]] = {
-            "compaction_prompt": forms.Textarea(attrs={"rows": 4, "maxlength": LONGEST_PROMPT}),
+            "compaction_prompt": forms.Textarea(attrs={"rows": 8, "maxlength": LONGEST_PROMPT}),
         }

@@ -469,23 +469,36 @@ def _by_space(records: Iterable[Searchable]) -> list[tuple[SearchSpace, list[Sea
         groups[record.owner_id, record.search_type()].append(record)
     known = {pair: _space(*pair) for pair in groups}
     if missing := [pair for pair, space in known.items() if space is None]:
-        languages = dict(
-            User.objects.filter(pk__in={owner for owner, _kind in missing}).values_list(
-                "pk", "language"
-            )
-        )
-        SearchSpace.objects.bulk_create(
-            [
-                SearchSpace(
-                    owner_id=owner, record_type=kind, language=stemmed_as(languages.get(owner, ""))
-                )
-                for owner, kind in missing
-            ],
-            ignore_conflicts=True,
-        )
+        _create_spaces(missing)
         known |= {pair: _space(*pair) for pair in missing}
     spaces = [(space, groups[pair]) for pair, space in known.items() if space is not None]
     return sorted(spaces, key=lambda pair: pair[0].pk)
+
+
+def _create_spaces(missing: Iterable[tuple[Any, str]]) -> None:
+    """Create spaces of owners and record types, unless another writer just did.
+
+    First, it waits for other writers of these owners. Otherwise, one of them could wait for the new
+    space while this transaction waits for a space that the other one has locked.
+    """
+    kinds: dict[Any, list[str]] = defaultdict(list)
+    for owner_id, kind in missing:
+        kinds[owner_id].append(kind)
+    with transaction.atomic():
+        for owner_id in sorted(kinds):
+            others = SearchSpace.objects.filter(owner_id=owner_id).order_by("pk")
+            users = User.objects.filter(pk=owner_id)
+            if not others.exists():
+                users = users.select_for_update(no_key=True)
+            language = stemmed_as(users.values_list("language", flat=True).first() or "")
+            list(others.select_for_update(no_key=True).values_list("pk"))
+            SearchSpace.objects.bulk_create(
+                [
+                    SearchSpace(owner_id=owner_id, record_type=kind, language=language)
+                    for kind in sorted(kinds[owner_id])
+                ],
+                ignore_conflicts=True,
+            )
 
 
 def _space(owner_id: Any, kind: str) -> SearchSpace | None:

@@ -315,8 +315,10 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     """Return a call in a few words: “read facts/user.md”, “recalled 3 memories for “tea””."""
     asked, tool, n = call["arguments"], call["tool"], len(call.get("records", []))
     told = {"path": shorten(str(asked.get("path", "")), 60), "tool": tool, "n": n}
+    if call["is_error"] and told["path"] and "read" in tool:
+        return _("couldn’t read %(path)s") % told
     if call["is_error"]:
-        return _("%(tool)s was rejected") % told
+        return _("the agent’s call of %(tool)s was rejected") % told
     if held:
         return _("proposed a change for your review")
     if tool == "recall" and "records" not in call:

@@ -20,12 +20,12 @@ from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, Q
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST
 from redis.exceptions import RedisError
 
 from beacon_site import health
@@ -55,6 +55,7 @@ class Part(NamedTuple):
     at: datetime | None = None
     page: str = ""  # the name of the page's URL on which it can be set up
     is_off: bool = False  # it isn't set up, and doesn't have to be
+    is_unverified: bool = False  # a button verifies it now
 
 
 def system_parts() -> list[Part]:
@@ -137,8 +138,7 @@ def _verified() -> Part:
         last = None
     if not isinstance(last, dict):
         text = _("Not verified yet.")
-        todo = _("Beacon verifies its data once a day. To verify it now, run “%(manage)s verify”.")
-        return Part(name, WARN, text, todo % BY_HAND)
+        return Part(name, WARN, text, _("Beacon verifies its data once a day."), is_unverified=True)
     if not last["broken"]:
         return Part(name, GOOD, _("Verified. No problems found."), at=last["at"])
     text = _("Failed checks: %(names)s.") % {"names": ", ".join(last["broken"])}
@@ -357,10 +357,16 @@ def _mirror() -> Iterator[Part]:
 
 
 @never_cache
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @staff_only
 def health_page(request: BeaconRequest) -> HttpResponse:
-    """Show each part that Beacon needs, and what to do if one fails."""
+    """Show each part that Beacon needs, and what to do if one fails; POST verifies the data."""
+    if request.method == "POST":
+        if send("memory.tasks.verify", queue="maintenance"):
+            messages.success(request, _("Verifying the data. Check again in a minute."))
+        else:
+            messages.error(request, _("The check couldn’t start because Redis isn’t responding."))
+        return redirect("memory:health")
     parts = system_parts()
     context = {
         "parts": parts,

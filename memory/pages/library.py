@@ -296,9 +296,22 @@ def _beginning(document: Any) -> str:
         lines[0].rstrip(".") == document.title.rstrip(".") or _ONLY_LINK.fullmatch(lines[0])
     ):
         del lines[0]
+    document.labels = _bookmark_labels(lines)
     said = one_line(" ".join(lines))
     is_cut = len(document.beginning) == BEGINNING
     return shorten(said, len(said) - 1) if is_cut else said
+
+
+def _bookmark_labels(lines: list[str]) -> list[str]:
+    """Remove the folder and tags of an imported bookmark from its first lines, and return them."""
+    labels = []
+    for prefix in (
+        _("Folder: %(folder)s").partition("%")[0],
+        _("Tags: %(tags)s").partition("%")[0],
+    ):
+        if lines and lines[0].startswith(prefix):
+            labels += lines.pop(0).removeprefix(prefix).split(", ")
+    return labels
 
 
 def _cursor(document: LibraryDocument) -> str:

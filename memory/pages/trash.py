@@ -493,7 +493,11 @@ def _restored(
                 kind_of(record.record_type()).restore(record, by)
             came += 1
         except (MemoryRefused, IntegrityError) as exc:
-            said = str(exc) if isinstance(exc, MemoryRefused) else _("the same record exists again")
+            said = (
+                str(exc)
+                if isinstance(exc, MemoryRefused)
+                else _("an identical record already exists")
+            )
             problems.append(_("“%(record)s”: %(why)s") % {"record": record, "why": said})
     return came, problems
 

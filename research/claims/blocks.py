@@ -35,17 +35,21 @@ _COMMENT = re.compile(
 _ATX = re.compile(r"[ \t]{0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
 _LEGAL = re.compile(
-    r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
+    r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s(?:[ADLR]\.?\s?)?\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
     r"(?:[\s.:(—–-].{0,160})?$"
 )
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
 _CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
+_ALERT = re.compile(r"^[>\s]*\[!(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][>\s]*")
+_ASCIIDOC_EDGE = re.compile(r"[ \t]*\|={3,}[ \t]*$")
+# `|`, or with what a cell spans and how it is set: `.2+|`, `a|`.
+_ASCIIDOC_CELL = re.compile(r"(?:(?<!\S)(?:\d*(?:\.(\d{1,2}))?[+*])?[<^>]?[a-z]?|(?<!\\))\|")
 _DELIMITER = re.compile(r"[\s|:+=-]*[-=][\s|:+=-]*$")
 _SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
 _FIELD = re.compile(r"[ \t]*:([\w][\w \-]{0,40}):[ \t]+(\S.*)$")
 _DIRECTIVE = re.compile(
-    r"[ \t]*\.\.(?:\s|$)|\[?!\[|[ \t]*\[\^?[^\]]{1,60}\]:\s|[ \t]*</?[a-zA-Z!][^>]*>\s*$"
+    r"[ \t]*\.\.(?:\s|$)|\[?!\[|\[(?:cols|options|%|\[)[^\]]*\]{1,2}\s*$|[ \t]*\[\^?[^\]]{1,60}\]:\s|[ \t]*</?[a-zA-Z!][^>]*>\s*$"
 )
 _PAIR = re.compile(r"(\*\*|__)?([^:：|*_<>\n]{1,80}?)\1?[ \t]*[:：](?!//)(?:\*\*|__)?[ \t]+(\S.*)$")
 _DASHED = re.compile(r"(.{1,90}?)\s+[-–—]{1,2}\s+(\S.*)$")
@@ -54,14 +58,18 @@ _LEAD = re.compile(
 )
 _VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
-_IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
+_IMAGE = re.compile(r"!\[([^\]]{0,300})\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
+_CROSS_REFERENCE = re.compile(r"<<[^<>,]{1,200}(?:,([^<>]{1,200}))?>>")  # of AsciiDoc
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _RST_LINK = re.compile(
     r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
 )
 _RST_REFERENCE = re.compile(r"(?<=[^\W_])_{1,2}(?=$|[\s,.;:)])")
-# Comments of MDX, and ids of headings: `{/* #moodle-50 */}`, `{#moodle-50}`, `{: #moodle-50 }`.
-_ATTRIBUTES = re.compile(r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}")
+# Comments of MDX, ids of headings, and attributes: `{/* #moodle-50 */}`, `{#moodle-50}`,
+# `{: #moodle-50 }`, `{ref="rules"}`.
+_ATTRIBUTES = re.compile(
+    r"\{/\*.{0,200}?\*/\}|\{:?[ ]?#[\w-]{1,100}[ ]?\}|\{(?:[\w-]{1,40}=\"[^\"]{0,200}\"\s*)+\}"
+)
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 # `== Title ==` of MediaWiki, `== Title` of AsciiDoc and Typst.
 _WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200}))\s*$")
@@ -220,12 +228,16 @@ def plain_words(text: str) -> str:
     """Return a cell, heading or item without markup, link targets and entities."""
     if "{" in text:
         text = _ATTRIBUTES.sub(" ", text)
+    if "[!" in text:
+        text = _ALERT.sub("", text)
     if "![" in text:
-        text = _IMAGE.sub(" ", text)
+        text = _IMAGE.sub(_badge, text)
     if "`" in text:
         text = _RST_LINK.sub(lambda found: found[1] or found[2], text)
     if "[" in text:
         text = _REFERENCE.sub(r"\1", text)
+    if "<<" in text:
+        text = _CROSS_REFERENCE.sub(r"\1", text)
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
@@ -236,6 +248,11 @@ def plain_words(text: str) -> str:
         text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
     return _BARE_LINK.sub(r"\1", text) if "[" in text else text
+
+
+def _badge(image: re.Match[str]) -> str:
+    """Return the text of an image that only shows a state, such as "deprecated"."""
+    return f" {image[1]} " if values.states(image[1]) == [image[1].casefold()] else " "
 
 
 _MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
@@ -301,6 +318,8 @@ def _read_any_table(reader: _Reader, lines: list[str], place: int) -> int:
         return _read_ruled_table(reader, lines, place)
     if line.lstrip().startswith("{|"):
         return _read_wiki_table(reader, lines, place)
+    if _ASCIIDOC_EDGE.match(line):
+        return _read_asciidoc_table(reader, lines, place)
     return _read_table(reader, lines, place) if _is_row(lines, place) else 0
 
 
@@ -367,7 +386,7 @@ def _starts(lines: list[str], place: int) -> bool:
     """Whether a line begins a new block."""
     line = lines[place]
     return bool(
-        _ITEM.match(line) or _ATX.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
+        _ITEM.match(line) or _ATX.match(line) or _ASCIIDOC_EDGE.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
         or _is_row(lines, place)
         or _is_underlined(lines, place) or _UNDERLINE.match(line) or _DIRECTIVE.match(line)
     )  # fmt: skip
@@ -601,6 +620,58 @@ def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
             raw.append(line)
     _add_rows(reader, head, rows)
     return place
+
+
+def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
+    """Read a table between two `|===`. Its rows are as long as its first line, and cells can span rows.
+
+    The first line is its head if `header` is among its options or an empty line follows.
+    """
+    end = place + 1
+    while end < len(lines) and not _ASCIIDOC_EDGE.match(lines[end]):
+        end += 1
+    if end == len(lines):
+        return place + 1  # the table has no end, so it isn't one
+    cells: list[tuple[int, str, str]] = []  # the rows that each spans, its text and its line
+    columns, has_head = 0, "header" in lines[place - 1] if place else False
+    for line in map(str.strip, lines[place + 1 : end]):
+        columns = columns or len(cells)
+        found = list(_ASCIIDOC_CELL.finditer(line))
+        if not line:
+            has_head = has_head or len(cells) == columns > 0
+        elif not found or found[0].start():  # the rest of the last cell
+            if cells:
+                span, text, quote = cells[-1]
+                cells[-1] = span, f"{text} {line}", f"{quote} {line}"
+        else:
+            ends = [*(each.start() for each in found[1:]), len(line)]
+            cells += [
+                (int(each[1] or 1), line[each.end() : until].strip(), line)
+                for each, until in zip(found, ends, strict=True)
+            ]
+    rows = _spanned(cells, columns or len(cells))
+    _add_rows(reader, rows.pop(0)[0] if has_head and len(rows) > 1 else [], rows)
+    return end + 1
+
+
+def _spanned(cells: Sequence[tuple[int, str, str]], columns: int) -> list[tuple[list[str], str]]:
+    """Return cells as rows with their lines. A cell that spans several rows is repeated."""
+    rows: list[tuple[list[str], str]] = []
+    above: dict[int, tuple[int, str]] = {}
+    waiting = iter(cells)
+    while True:
+        row: list[str] = []
+        quotes: dict[str, None] = {}
+        for column in range(columns):
+            span, text = above.get(column, (0, ""))
+            if not span:
+                span, text, line = next(waiting, (0, "", ""))
+                quotes[line] = None
+            above[column] = max(span - 1, 0), text
+            row.append(text)
+        if not any(quotes):
+            return rows
+        rows.append((row, " ".join(filter(None, quotes))))
 
 
 def _wiki_cell(cell: str) -> str:

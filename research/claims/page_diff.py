@@ -48,6 +48,7 @@ FEW_VERSIONS = 3
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
 _PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
@@ -126,6 +127,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version)
     )
     _take_rows(left, result, gained)
+    _drop_padded(result)
     _take_alike(left, result)
     _take_rewritten(left, result)
     _take_replaced(left, result)
@@ -352,6 +354,35 @@ def _take_keyed(
         else:
             cells = differing_cells(a, b, result.columns, changed_columns)
             result.differences.append(Difference(MOVED, a, b, cells))
+
+
+def _drop_padded(result: PageDiff) -> None:
+    """Leave out a column whose codes were only written with another number of zeros: SC30, SC030."""
+    padded = Counter(
+        (one.new.path, name)
+        for one in result.differences
+        if one.kind == CHANGED and one.new and one.new.kind == ROW
+        for name, before, after in one.cells
+        if _is_padded(before, after)
+    )
+    kept: list[Difference] = []
+    for one in result.differences:
+        cells = tuple(
+            (name, before, after)
+            for name, before, after in one.cells
+            if not (one.new and padded[one.new.path, name] >= FEW and _is_padded(before, after))
+        )
+        if cells == one.cells:
+            kept.append(one)
+        elif cells:
+            kept.append(replace(one, cells=cells))
+        elif one.new:
+            result.unchanged.append(one.new)
+    result.differences = kept
+
+
+def _is_padded(before: str, after: str) -> bool:
+    return _ZEROS.sub("", before) == _ZEROS.sub("", after)
 
 
 def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import cached_property
 
 from django.utils.translation import gettext as _
@@ -41,6 +42,7 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
 LONG_CLAUSE_WORD = 5
+LEAST_CLAUSE = 3  # new words in a row that say something more
 _CLAUSE = re.compile(r"\A\W{0,2}(?:§ ?)?(?=\w{0,6}\d)[\w.]{1,8}[.)]\s")
 MOST_NARROWED = 6  # words that a rule can gain or lose without being another sentence
 _RULE = re.compile(
@@ -72,6 +74,7 @@ MOST_JOINED = 12  # rows changed in the same way that are merged into one line
 # rows of one table changed in the same columns before they are merged into one line
 MOST_OF_FRAME = 8
 REWRITTEN = 64  # token_sort_ratio from which an added sentence may replace a removed one
+SAME_WORDS = 4  # with which a removed and an added item begin if one has replaced the other
 MOST_ADDED = 1_000  # added statements searched for a replacement
 MOST_LEFT_OUT = 4  # words of a part that an enumeration lost
 FEW_TELLING_WORDS = 18  # a single removed sentence with fewer words can be an edit
@@ -86,7 +89,9 @@ SAME_SUBJECTS = 0.8  # share of a table's subjects that another one has if it is
 LEAST_WORD, LEAST_PAIRS = 4, 3  # letters of a new word; new character pairs in Chinese and Japanese
 LONGEST = 420
 FEW_NAMES, MOST_NAMES = 3, 0.7  # names in a list of people, and their share of its parts
+LONGEST_COLUMN = 6  # words of a column's name
 LONGEST_TITLE = 4  # words of the heading of a list of people
+WEIGHT_OF_REST = 0.6  # of what follows the first statement below a new heading
 LONGEST_LEAD = 300  # characters of what a new part begins with
 
 # A list of people. A table of them, and rules for them, are news.
@@ -105,8 +110,8 @@ _APPENDIX = re.compile(
 _INITIALS = re.compile(r"\b[^\W\d_a-z][\w-]+,? [A-Z]{1,2}(?=[.,;])")
 _FULL_NAME = re.compile(r"\W*[^\W\d_a-z][\w.-]*(?: [^\W\d_a-z][\w.-]*){1,3}\W*")
 _TECHNICAL = re.compile(
-    r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last ?review(?:ed)?(?: (?:date|on|at))?|modified|auto|regex|identifiers|alternate)",
+    r"\b(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|topics|categories|keywords|last ?mod(?:ified)?|last ?updated|(?:\w+ ){0,3}still valid(?: \w+)?|last ?review(?:ed)?(?: (?:date|on|at))?|modified|auto|regex|identifiers|alternate)\b",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(r"description|excerpt|summary|abstract", re.IGNORECASE)
@@ -133,7 +138,9 @@ _FOLLOWING = re.compile(
     r"|(?:包括|包含|提供|提交|满足|符合)以下|如下",
     re.IGNORECASE,
 )
-_ENUMERATION = re.compile(r"[,;、](?:\s|$)|\s(?:and|or|und|oder|et|ou|y|o)\s")
+_CONJUNCTIONS = frozenset("and or und oder et ou y o".split())
+_OR = "|".join(sorted(_CONJUNCTIONS))
+_ENUMERATION = re.compile(rf"[,;、](?:\s+(?:{_OR})(?=\s))?(?:\s|$)|\s(?:{_OR})\s")
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 # "article 4, letter A", "§ 3 Abs. 2", "inciso E": where another rule is found.
@@ -150,7 +157,9 @@ _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _DIGITS = re.compile(r"\d+")
 _PARTS = re.compile(r"[\s,;]+")
 _NUMBERED = re.compile(r"#(\d+)")
-_NAME = re.compile(r"\W*((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)")
+_NAME = re.compile(
+    r"\W*(?!(?:The|Die|Der|Das|Les?|La|Los|Las|El)\b)((?:[^\W\d_a-z]\w*)(?:[ -][^\W\d_a-z][\w.]*)+)"
+)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
     r"(?:releases?|versions?|items?|data|list|entries|overview|table|products?|results?|summary)$",
@@ -177,6 +186,7 @@ class PageChange:
     order: int = 0
     is_typed: bool = False
     subject: str = ""
+    name: str = ""  # says more than a subject that is only a number
     path: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
     kind: str = ROW
@@ -288,8 +298,15 @@ def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[
 def _is_worth_saying(entry: Entry, name: str, value: str) -> bool:
     if values.kind_of(value) in (values.NONE, values.LINK):
         return False
-    is_aside = name and (_TECHNICAL.search(name) or _PEOPLE.search(name) or _APPENDIX.search(name))
-    return not is_aside or len(entry.fields) <= 2
+    return not (name and _is_aside_column(name)) or len(entry.fields) <= 2
+
+
+def _is_aside_column(name: str) -> bool:
+    """Whether a column has links, people or what describes the page. A whole sentence doesn't count."""
+    patterns = (_TECHNICAL, _PEOPLE, _APPENDIX)
+    return len(name.split()) <= LONGEST_COLUMN and any(
+        each.search(attribute(name)) for each in patterns
+    )
 
 
 def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
@@ -352,7 +369,10 @@ def _came(entry: Entry, title: str) -> PageChange:
 
 def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     sentence = words_of(entry, title)
-    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
+    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind]
+    is_pair = entry.kind == PAIR and bool(entry.headings)
+    weight += 0.1 * (is_pair and bool(values.typed_values(entry.text)))
+    weight *= share_of(entry)
     is_prose = entry.kind == SENTENCE or (not entry.fields and len(entry.subject.split()) > 12)
     is_rewritten = is_prose and (_is_slight(entry) or _is_rewritten(entry, come))
     is_listed_again = entry.kind == ITEM and _is_named_again(entry, come)
@@ -423,10 +443,11 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
 
 
 def _is_named_again(entry: Entry, come: Sequence[str]) -> bool:
-    """Whether a list item began with a name, and a new statement begins with the same one."""
-    named = _NAME.match(entry.text)
-    name = f"{match_key(named[1])} " if named else ""
-    return bool(name) and any(f"{text} ".startswith(name) for text in come[:MOST_ADDED])
+    """Whether a new statement begins with the name or the words with which a list item began."""
+    named, words = _NAME.match(entry.text), entry.match.split()
+    start = words[:SAME_WORDS] if len(words) > SAME_WORDS else []
+    name = match_key(named[1]) if named else " ".join(start)
+    return bool(name) and any(f"{text} ".startswith(f"{name} ") for text in come[:MOST_ADDED])
 
 
 def _moved(
@@ -479,8 +500,18 @@ def _changed(
     return PageChange(
         CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, frame=told if new.kind == ROW else "", told=_line(subject, [told]),
+        subject=subject, name=_name_of(new, loud), frame=told if new.kind == ROW else "",
+        told=_line(subject, [told]),
     )  # fmt: skip
+
+
+def _name_of(row: Entry, cells: Sequence[tuple[str, str, str]]) -> str:
+    """Return the text of a row that names it better than its number, if that didn't change."""
+    if any(map(str.isalpha, row.subject)) or not row.fields:
+        return ""
+    name, said = row.fields[0]
+    is_text = values.kind_of(said) in (values.STATUS, values.TEXT) and len(said.split()) > 1
+    return shorten(said, LONGEST_CHOICE) if is_text and name not in {c[0] for c in cells} else ""
 
 
 def _row_before_and_after(
@@ -557,15 +588,20 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
         weight = 0.85
     elif (come and not is_touched) or _is_over(before, after):
         weight = 0.7
-    elif (gone and not (is_touched or _are_same_amounts(before, after))) or _are_other_amounts(
-        before, after
+    elif (
+        values.addresses(before) != values.addresses(after)
+        or (gone and not (is_touched or _are_same_amounts(before, after)))
+        or _are_other_amounts(before, after)
     ):
         weight = 0.6
+    elif _is_new_beside(_left_out(after, before), before):
+        weight = 0.55
     elif is_touched and not _is_another_rule(before, after):
         weight = 0.3
     else:
         is_news = said.lack(after) or said.lost(_left_out(before, after))
-        least = ENOUGH if _is_another_rule(before, after) else 0.35
+        is_more = _is_another_rule(before, after) or _has_new_clause(before, after, said)
+        least = ENOUGH if is_more else 0.35
         weight = 0.55 if is_news else least
     weight *= 0.5 if _announces(new) else 1.0
     weight += 0.15 * bool(set(_LOUD.findall(after)) - set(_LOUD.findall(before)))
@@ -616,6 +652,18 @@ def _is_another_rule(before: str, after: str) -> bool:
     return any(len(word) >= LONG_CLAUSE_WORD and word not in old for word in new)
 
 
+def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
+    """Whether a sentence gained several words in a row that the last version didn't have together."""
+    old, new = _words_that_count(before), _words_that_count(after)
+    parts = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for tag, _i, _j, start, end in parts:
+        come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
+        least = LEAST_CLAUSE - (tag == "insert" and len(parts) <= LEAST_CLAUSE)
+        if tag != "equal" and len(come) >= least and not said.have_together(come):
+            return True
+    return False
+
+
 def _modals(text: str) -> set[str]:
     """Return the words by which a text allows, requires, forbids or recommends something."""
     return {found.casefold() for found in _MODAL.findall(text)}
@@ -630,13 +678,25 @@ def _is_over(before: str, after: str) -> bool:
 def _left_out(before: str, after: str) -> str:
     """Return the part of an enumeration that a sentence left out: "A, B and C", "A and C"."""
     words = before.split()
-    old, new = ([word.rstrip(",;、") for word in text.split()] for text in (before, after))
+    places = [n for n, word in enumerate(words) if word.casefold() not in _CONJUNCTIONS]
+    old = [words[n].rstrip(",;、") for n in places]
+    new = [w.rstrip(",;、") for w in after.split() if w.casefold() not in _CONJUNCTIONS]
     size = len(old) - len(new)
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), len(new))
-    is_only_change = 0 < size <= MOST_LEFT_OUT and old[start + size :] == new[start:]
-    around = " ".join(words[max(start - 1, 0) : start + size])
-    is_part = is_only_change and _ENUMERATION.search(around)
+    if not 0 < size <= MOST_LEFT_OUT or old[start + size :] != new[start:]:
+        return ""
+    first, last = places[start], places[start + size - 1]
+    # A single word after a comma isn't a part: "tools, various ropes".
+    around = {word.casefold() for word in words[max(first - 1, 0) : last + 2]}
+    is_part = words[last].endswith((",", ";", "、")) or not around.isdisjoint(_CONJUNCTIONS)
     return " ".join(old[start : start + size]) if is_part else ""
+
+
+def _is_new_beside(part: str, text: str) -> bool:
+    """Whether an added part of an enumeration isn't another form of a word of the text."""
+    words = [word for word in match_key(part).split() if len(word) >= LEAST_WORD - 1]
+    known = match_key(text).split()
+    return bool(words) and not any(_is_form(word, other) for word in words for other in known)
 
 
 def _are_same_amounts(before: str, after: str) -> bool:
@@ -663,9 +723,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     replaced in the lists and texts of many fields is news once.
     """
     name, before, after = cell
-    if name and (
-        _TECHNICAL.search(attribute(name)) or _PEOPLE.search(name) or _APPENDIX.search(name)
-    ):
+    if name and _is_aside_column(name):
         return 0.2
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if kinds <= {values.LINK}:
@@ -675,6 +733,9 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 1.0
     if said.have_replaced(before, after):
         return 0.3
+    is_short = len(before) + len(after) <= 2 * LONGEST_CHOICE
+    if is_short and values.states(before) != values.states(after):
+        return 0.9
     if kinds <= {values.STATUS} or name in said.choices:
         return 0.9
     old, new = before.split("; "), after.split("; ")
@@ -687,7 +748,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
         return 0.7 if _are_other_versions(before, after) else 0.3
     if values.changed_kinds(before, after):
         return 0.8
-    is_other = bool(name) and _is_another_choice(before, after)
+    is_other = bool(name) and (_is_another_choice(before, after) or _has_grown(before, after))
     return 0.5 if is_other or said.lack(after) or not (before and after) else 0.35
 
 
@@ -696,13 +757,20 @@ def _is_another_choice(before: str, after: str) -> bool:
 
     A word more beside the same number doesn't count, unless it's one more alternative.
     """
+    parts = [set(map(match_key, _ENUMERATION.split(text))) for text in (before, after)]
+    if parts[0] < parts[1] or (parts[1] < parts[0] and parts[1]):
+        return max(len(part) for part in parts[0] | parts[1]) <= LONGEST_CHOICE
     old, new = _long_words(before), _long_words(after)
     if max(len(before), len(after)) > LONGEST_CHOICE or old == new:
         return False
-    if old - new or not _is_told_otherwise(before, after):
-        return True
-    parts = [set(map(match_key, _ENUMERATION.split(text))) for text in (before, after)]
-    return parts[0] < parts[1]
+    return bool(old - new) or not _is_told_otherwise(before, after)
+
+
+def _has_grown(before: str, after: str) -> bool:
+    """Whether a field only gained or lost a sentence, though its words may be elsewhere."""
+    old, new = (Counter(match_key(text).split()) for text in (before, after))
+    come, gone = (new - old).total(), (old - new).total()
+    return not (come and gone) and come + gone >= FEW_WORDS
 
 
 def _is_told_otherwise(before: str, after: str) -> bool:
@@ -835,6 +903,12 @@ class _Statements:
             return len(set(terms(text)) - self._pairs) >= LEAST_PAIRS
         return any(not self._has_form_of(word) for word in _long_words(text))
 
+    def have_together(self, words: Collection[str]) -> bool:
+        """Whether one of them has all of these words."""
+        rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
+        holding = self._holding.get(rarest, ())[:MOST_HOLDING]
+        return any(self._words[place].issuperset(words) for place in holding)
+
     def have_replaced(self, before: str, after: str) -> bool:
         """Whether the same words were replaced by the same in another field."""
         old, new = (frozenset(_PARTS.split(text.casefold())) for text in (before, after))
@@ -937,17 +1011,18 @@ def _section(
     first = entries[0]
     depth = _depth_of(root, entries)
     heading = first.headings[depth]
-    parts: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        parts[_stated_heading(entry, depth, known) or (str(entry.order), entry.match)].append(entry)
-    changes = [
-        _part(path, below, title)
-        if path == below[0].path[: len(path)]
-        else _placed(_came(below[0], title), below[0])
-        for path, below in parts.items()
-    ]
+    parts = _parts(entries, depth, known)
+    changes: list[PageChange] = []
+    for path, below in parts.items():
+        if path != below[0].path[: len(path)]:
+            changes.append(_placed(_came(below[0], title), below[0]))
+            continue
+        # In a changelog the title of a change is enough.
+        first_part, *rest = [below] if known.latest else _chunks(below)
+        changes.append(_part(path, first_part, title))
+        changes += [replace(_part(path, some, title), weight=WEIGHT_OF_REST) for some in rest]
     if len(entries) < 3 and not values.typed_values(heading):
-        return changes
+        return [_below(heading, changes[0]), *changes[1:]]
     number = ngettext("%(n)d entry", "%(n)d entries", len(parts)) % {"n": len(parts)}
     lead = entries[0].text if entries[0].kind == SENTENCE and len(entries[0].text) < 160 else number
     above = first.headings[depth - 1] if depth else title
@@ -969,11 +1044,9 @@ def _section(
             replace(one, sentence=shorten(f"{name}: {text}", LONGEST))
             for one, text in zip(kept, said, strict=True)
         ]
-    elif lead == number and kept and len(kept) == len(parts) and not _is_release(heading):
+    elif lead == number and kept and len(kept) == len(changes) and not _is_release(heading):
         # All of it follows, so the heading goes in front of the first statement.
-        if match_key(heading) not in match_key(kept[0].sentence):
-            sentence = shorten(f"{shorten(heading, 80)}: {kept[0].sentence}", LONGEST)
-            kept[0] = replace(kept[0], sentence=sentence)
+        kept[0] = _below(heading, kept[0])
     else:
         heads = [head]
     # An entirely new list isn't cut to a few items, unlike one that grew.
@@ -984,6 +1057,46 @@ def _section(
             for one in kept
         ),
     ]
+
+
+def _below(heading: str, change: PageChange) -> PageChange:
+    """Return a change whose sentence has a heading in front."""
+    if match_key(heading) in match_key(change.sentence):
+        return change
+    sentence = shorten(f"{shorten(heading, 80)}: {change.sentence}", LONGEST)
+    return replace(change, sentence=sentence)
+
+
+def _chunks(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the paragraphs and lists below a heading, in pieces that fit into one line each."""
+    chunks: list[list[Entry]] = []
+    for entry in entries:
+        last = chunks[-1] if chunks else []
+        size = sum(len(one.text) for one in last) + len(entry.text)
+        is_same = bool(last) and entry.kind == last[-1].kind and entry.kind in (ITEM, SENTENCE)
+        is_next = is_same and (entry.kind == ITEM or entry.order == last[0].order)
+        is_led = bool(last) and entry.kind == ITEM and last[-1].text.endswith((":", "："))
+        if last and (is_led or (is_next and size <= LONGEST_LEAD)):
+            last.append(entry)
+        else:
+            chunks.append([entry])
+    return chunks
+
+
+def _parts(
+    entries: Sequence[Entry], depth: int, known: _KnownHeadings
+) -> dict[tuple[str, ...], list[Entry]]:
+    """Return the parts of a new section. If it has many, the short items of a list are one."""
+    parts: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    listed: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        place = _stated_heading(entry, depth, known) or (str(entry.order), entry.match)
+        parts[place].append(entry)
+        is_short = entry.kind == ITEM and len(entry.text) <= LONGEST_CHOICE
+        listed[entry.path if is_short and place != entry.path[: len(place)] else place].append(
+            entry
+        )
+    return listed if len(parts) > MOST_IN_SECTION else parts
 
 
 def _is_release(heading: str) -> bool:
@@ -1174,9 +1287,13 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
     lead = _begun_paragraph(entries)
     space = "" if is_wide_text(first.text) else " "
     text = space.join(one.text for one in lead)
+    below = entries[len(lead) :]
     if text.endswith(":"):  # it only introduces what is below it
-        text = f"{text} {'; '.join(entry.text for entry in entries[len(lead) : len(lead) + 5])}"
-    text = shorten(text.rstrip(": "), LONGEST_LEAD)
+        text = f"{text} {'; '.join(entry.text for entry in below[:MOST_IN_SECTION])}"
+    elif first.kind == ITEM:
+        listed = [text, *(entry.text for entry in below if entry.kind == ITEM)]
+        text = "; ".join([*(one.rstrip(".;") for one in listed[:-1]), listed[-1]])
+    text = shorten(text.rstrip(": "), LONGEST)
     sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
     weight = 0.8 * (0.5 if _is_aside(heading, entries) else 1.0)
     return replace(
@@ -1282,7 +1399,8 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
     first = members[0]
     above, comma, _name = first.subject.rpartition(", ")
     subjects = ", ".join(
-        [first.subject, *(m.subject.removeprefix(above + comma) for m in members[1:])]
+        f"{one.subject.removeprefix(above + comma if number else '')} {one.name}".strip()
+        for number, one in enumerate(members)
     )
     return replace(
         first, sentence=subjects + first.sentence.removeprefix(first.subject),

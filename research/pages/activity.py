@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -353,6 +353,33 @@ def activity_page(
     return entries, _cursor(found[shown - 1].place) if following else None
 
 
+def calls_together(entries: Iterable[Line | Group]) -> list[Line | Group]:
+    """Put the model calls between an actor's other actions on a day into one group."""
+    found: list[Line | Group] = []
+    for _key, stretch in groupby(entries, lambda one: (_newest(one).actor, day_of(one.at))):
+        some = list(stretch)
+        calls = [one for one in some if _is_call(one)]
+        if len(calls) < 2:
+            found += some
+            continue
+        lines = [line for one in calls for line in (one.lines if isinstance(one, Group) else [one])]
+        goes_on = any(isinstance(one, Group) and one.goes_on for one in calls)
+        group = Group(lines, CALL, "", goes_on)
+        others = [one for one in some if one is calls[0] or not _is_call(one)]
+        found += [group if one is calls[0] else one for one in others]
+    return found
+
+
+def _newest(entry: Line | Group) -> Line:
+    return entry.first if isinstance(entry, Group) else entry
+
+
+def _is_call(entry: Line | Group) -> bool:
+    if isinstance(entry, Group):
+        return entry.record_type == CALL
+    return entry.name == CALL and not entry.is_warning
+
+
 def happened(
     user: User, wanted: Filters, *, zone: tzinfo, after: StreamPosition | None, most: int
 ) -> list[StreamRow]:
@@ -581,6 +608,8 @@ def _activity_page(
         zone=timezone.get_current_timezone(),
         cursor=request.GET.get("cursor", ""),
     )
+    if is_agents:
+        entries = calls_together(entries)
     hint = _(
         "Only the newest %(n)s entries of each type are searched. To search further back, set an earlier “until” date."
     )
@@ -596,9 +625,6 @@ def _activity_page(
     parts = ([one] if isinstance(one, Line) else one.lines for one in entries)
     lines = [line for part in parts for line in part]
     _link_actors(lines, query)
-    firsts = [one if isinstance(one, Line) else one.first for one in entries]
-    for before, line in pairwise(firsts):
-        line.is_by_the_same = (before.agent, day_of(before.at)) == (line.agent, day_of(line.at))
     exported = query.copy()
     if is_agents:
         exported["actor"] = wanted.actor

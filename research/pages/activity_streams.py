@@ -314,7 +314,6 @@ class Line:
     is_sentence: bool = False  # what it is about is said, or is its label
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
     tool: str = ""  # the name of the tool that was called
-    is_by_the_same: bool = False  # as the line before
     by_them: str = ""  # the query that lists everything by this actor
     before: str = ""  # on the week's page, the text before the change, and after it
     after: str = ""
@@ -391,7 +390,7 @@ LOG_WORDS = {
     "export-asked": _lazy("export started"),
     "follow-up-failed": _lazy("a follow-up step failed"),
     "disk-edit-refused": _lazy("edit on disk not imported"),
-    "disk-file-restored": _lazy("rewritten to disk"),
+    "disk-file-restored": _lazy("written to disk again"),
     "forgot-source": _lazy("deleted, along with everything from that source"),
     "url-forgotten": _lazy("forgotten, so it can appear as new again"),
     "url-remembered": _lazy("marked as seen"),
@@ -411,7 +410,7 @@ LOG_WORDS = {
     "mirror-failed": _lazy("copy on disk is out of date"),
     "mirror-folder-left": _lazy("another account’s folder renamed on disk"),
     "mirror-git-failed": _lazy("changes couldn’t be committed"),
-    "mirror-renewed": _lazy("all files rewritten to disk"),
+    "mirror-renewed": _lazy("all files written to disk again"),
     "mirror-resumed": _lazy("saving files to disk turned on"),
     "mirror-stopped": _lazy("saving files to disk turned off"),
     "content-cleared": _lazy("content store cleared"),

@@ -66,11 +66,11 @@ GROUPS: dict[int, str | Promise] = {
 }
 UNDELIVERED = (Delivery.State.FAILED, Delivery.State.UNSURE)
 DECIDED = {  # the states of decided items, by the value in the URL
-    "decided": gettext_lazy("Decided"),
+    "decided": gettext_lazy("All"),
     "accepted": gettext_lazy("Accepted"),
     "rejected": gettext_lazy("Rejected"),
     "expired": gettext_lazy("Expired"),
-    "settled": gettext_lazy("Resolved"),
+    "settled": gettext_lazy("Conflicts"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 import memory
 from beacon_site.text.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
 from memory.models import SearchEntry, SearchSpace, SearchTerm, search_index
 from memory.services.search import bm25
 from memory.services.search.bm25_sql import relevance
+from tests.site.waiting import eventually
 
 NAUGHTY = (
     "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",
@@ -262,3 +264,42 @@ def test_an_account_is_deleted_with_its_index(alice: Any) -> None:
     alice.delete()
     assert not SearchSpace.objects.exists()
     assert not SearchTerm.objects.exists()
+
+
+def _other_writer_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # the transaction keeps the first one
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("known", ([], ["note"]), ids=["the owner's first records", "a new type"])
+def test_writers_of_new_types_do_not_deadlock(alice: Any, known: list[str]):
+    SearchSpace.objects.filter(owner=alice).delete()
+    search_index.index([Text("known", alice.pk, kind) for kind in known])
+    failed: list[Exception] = []
+
+    def write_finding_and_note() -> None:
+        try:
+            with transaction.atomic():
+                search_index.index([Text("second", alice.pk, "finding")])
+                search_index.index([Text("second", alice.pk, "note")])
+        except OperationalError as exc:
+            failed.append(exc)
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=write_finding_and_note)
+    with transaction.atomic():
+        search_index.index([Text("first", alice.pk, "note")])
+        other.start()
+        assert eventually(_other_writer_waits)
+        search_index.index([Text("first", alice.pk, "finding")])
+    other.join(30)
+
+    assert not failed
+    assert SearchEntry.objects.filter(space__owner=alice).count() == len(known) + 4

@@ -16,8 +16,8 @@ from memory.models import Note, Observation, Revision, Topic, User
 from memory.models.actors import RESEARCH
 from memory.services.observations.saving import write_observation
 from memory.services.records.kinds import number_in_words
-from research.pages.activity import LEAST, PAGE
-from research.pages.activity_streams import address_of
+from research.pages.activity import LEAST, PAGE, Group, calls_together
+from research.pages.activity_streams import Line, address_of
 from tests.research.factories import make_call, make_run, make_topic
 from tests.undo import undo_of
 
@@ -160,6 +160,26 @@ def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: Us
 def test_a_page_is_no_longer_for_its_groups(browser: Client, alice: User):
     fill(alice, 60, source="run:{}")
     assert len(entries(browser)) == PAGE
+
+
+def test_an_agents_calls_between_its_other_actions_are_one_group():
+    now = timezone.now()
+    lines = [
+        Line(name, n, now - timedelta(seconds=n), "desk", actor, "called", "", "", is_warning=failed)
+        for n, (name, actor, failed) in enumerate([
+            ("call", "agent:desk", False),
+            ("change", "agent:desk", False),
+            ("call", "agent:desk", True),
+            ("call", "agent:desk", False),
+            ("call", "agent:other", False),
+        ])
+    ]  # fmt: skip
+
+    group, change, failed, other = calls_together(lines)
+
+    assert isinstance(group, Group)
+    assert [line.key for line in group.lines] == [0, 3] and not group.goes_on
+    assert (change, failed, other) == (lines[1], lines[2], lines[4])
 
 
 def test_folded_lines_ask_no_further_queries(

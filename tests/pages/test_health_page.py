@@ -48,7 +48,7 @@ def test_with_all_processes_alive_nothing_is_broken(browser: Client) -> None:
     assert "not working" not in body
     assert "Working, 2 actions needed" in body and "Everything is working" not in body
     for words in ("There are no backups yet.", "Not verified yet."):
-        assert 'class="tag warn"' in body.partition(words)[2].partition("</li>")[0]
+        assert 'class="warn-mark"' in body.partition(words)[0].rpartition("<li>")[2]
     assert "PostgreSQL" in body
     assert "Reports quote their sources" in body
 

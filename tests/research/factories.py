@@ -170,7 +170,7 @@ DONE = {
     "filter_seen": "new: 4, known: 1",
     "tracks": "3 tracks, 3 pages opened",
     "read": "2 pages read",
-    "write": "findings: 2, changes: 3 (Beacon)",
+    "write": "2 findings, 3 changes (Beacon)",
     "verify": "2 of 2 quotes found in their sources",
     "save": "facts: 3, URLs: 5",
 }

@@ -375,7 +375,7 @@ def test_a_release_is_told_by_the_titles_of_its_changes():
 
     assert [sentence for _status, sentence in found] == [
         "v1.4.0 - 25 June 2026: 2 entries",
-        "#40: add documentation of the new signs: A file for each sign.",
+        "#40: add documentation of the new signs: A file for each sign; A file for each stop.",
         "#41: close doors before the tram leaves",
     ]
 
@@ -1549,3 +1549,275 @@ def test_the_only_statement_in_the_place_of_another_has_replaced_it():
     assert "changed" not in [one.status for one in news(page.format(old), more)]
     names = page.format("Ada Lovelace"), page.format("Grace Hopper")
     assert "changed" not in [one.status for one in news(*names)]
+
+
+# --- tables and lists as other formats write them -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "|===\n|Line |Status |Since\n\n|T1 |Open |2019\n|T2 |Planned |2027\n|===",
+        '[options="header"]\n|===\n| Line | Status | Since\n| T1 | Open | 2019\n| T2 | Planned | 2027\n|===',
+        '[cols="1,1,1"]\n|===\n|Line |Status |Since\n\n|T1\n|Open\n|2019\n\n|T2\n|Planned\n|2027\n|===',
+    ],
+)
+def test_a_table_of_asciidoc_has_its_head_and_its_rows(table: str):
+    rows = parsed(f"== Trams\n\n{table}\n\nBoth lines end at the harbour.\n")
+
+    assert [(row.subject, row.fields) for row in rows if row.kind == ROW] == [
+        ("T1", (("Status", "Open"), ("Since", "2019"))),
+        ("T2", (("Status", "Planned"), ("Since", "2027"))),
+    ]
+    assert [row.kind for row in rows][-1] == blocks.PARAGRAPH
+
+
+def test_a_cell_of_asciidoc_that_spans_rows_is_part_of_each():
+    table = "|===\n|Day |Line |Fare\n\n.2+|Sunday\n|T1 |1 €\n|T2 |2 €\na|Monday |T3 |4 €\n|===\n"
+
+    rows = [row for row in parsed(f"== Fares\n\n{table}") if row.kind == ROW]
+    assert [row.text for row in rows] == [
+        "T1: Day: Sunday; Fare: 1 €",
+        "T2: Day: Sunday; Fare: 2 €",
+        "T3: Day: Monday; Fare: 4 €",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("> [!IMPORTANT] > The gate is shut.", "The gate is shut."),
+        ("See <<fares_of_trams,the fares>> and <<gates>>.", "See the fares and ."),
+        ('Ask the council{reference-type="ref" reference="council"}.', "Ask the council ."),
+        ("T1 ![Deprecated](https://example.org/red.svg)", "T1 Deprecated"),
+        ("T1 ![Photo of a tram](https://example.org/t1.jpg)", "T1"),
+    ],
+)
+def test_marks_of_other_formats_are_no_words_and_a_badge_is(text: str, words: str):
+    assert blocks.plain_words(text) == words
+
+
+def test_a_table_of_asciidoc_without_an_end_swallows_nothing():
+    entries = parsed("== Trams\n\n|===\n\nThe gate is shut.\n\n== Fares\n\nA ticket costs 2 €.\n")
+
+    assert [entry.headings for entry in entries] == [("Trams",), ("Fares",)]
+
+
+def test_a_badge_or_a_state_beside_a_name_is_news():
+    page = "# Trams\n\n| Tram | Depot |\n|---|---|\n| Kestrel 7 | North |\n| Heron 2 preview | South |\n"
+    now = page.replace("Kestrel 7", "Kestrel 7 ![Deprecated](https://example.org/red.svg)")
+
+    assert said(page, now.replace(" preview", ""), "Trams") == [
+        ("changed", "Trams, Kestrel 7 Deprecated: was Kestrel 7"),
+        ("changed", "Trams, Heron 2: was Heron 2 preview"),
+    ]
+
+
+def test_a_list_of_alternatives_with_another_one_is_news():
+    page = (
+        "# Labels\n\n| Tram | Label | Team |\n|---|---|---|\n"
+        "| Kestrel | tram-seven or tram-seven-large | Crew of tram-next and tram-fast |\n"
+        "| Heron | tram-two, tram-next, tram-next-large, tram-two-small, or tram-two-large | Crew of the north |\n"
+    )
+    now = page.replace("tram-seven or", "tram-next, tram-seven, or")
+    now = now.replace("tram-two, tram-next, tram-next-large, ", "tram-two, ")
+
+    assert [status for status, _text in said(page, now, "Labels")] == ["changed", "changed"]
+
+
+def test_a_column_whose_name_only_contains_a_technical_word_is_news():
+    page = "# Robots\n\n| Rule | Lightweight league |\n|---|---|\n| Ball | 3 cm |\n| Height | 22 cm |\n"
+
+    told = said(page, page.replace("3 cm", "1.5 cm"), "Robots")
+    assert told == [("changed", "Robots, Ball: Lightweight league 1.5 cm (was 3 cm)")]
+
+
+def test_a_field_that_gained_a_sentence_of_known_words_is_news():
+    page = (
+        "# Fields\n\nA photo should be provided if the stop is for passengers with a wheelchair.\n\n"
+        "| Field | Description |\n|---|---|\n| images | Links to pictures of the stop. |\n| name | Name of the stop. |\n"
+    )
+    more = "the stop. A photo should be provided if the stop is for passengers with a wheelchair. |"
+
+    told = said(page, page.replace("pictures of the stop. |", f"pictures of {more}"), "Fields")
+    assert [status for status, _text in told] == ["changed"]
+
+
+def test_rows_named_by_a_number_are_merged_with_their_titles():
+    row = "| {} | {} | {} |\n"
+    titles = ["Night bus to the port", "Tickets for dogs", "Cable car", "Bell at the gate"]
+    before, after = (
+        "# Proposals\n\n| Number | Title | Status |\n|---|---|---|\n"
+        + "".join(row.format(f"00{n}", title, status) for n, title in enumerate(titles, start=12))
+        for status in ("Proposed", "Active")
+    )
+
+    [(status, text)] = said(before, after, "Proposals")
+    assert status == "changed"
+    assert text == (
+        "Proposals, 0012 Night bus to the port, 0013 Tickets for dogs, 0014 Cable car, "
+        "0015 Bell at the gate: Status Active (was Proposed)"
+    )
+
+
+def test_a_column_of_codes_with_another_number_of_zeros_has_not_changed():
+    head = "# Ballots\n\n| Version | Ballot |\n|---|---|\n"
+    old, new = (
+        "".join(f"| 1.{n} | {code}{n} |\n" for n in range(1, 10)) for code in ("TR", "TR00")
+    )
+
+    assert said(head + old, head + new, "Ballots") == []
+    assert said(head + old, head + old.replace("TR3", "TR003"), "Ballots") != []
+    assert [status for status, _t in said(head + old, head + new.replace("TR005", "TR006"))] == [
+        "changed"
+    ]
+
+
+def test_a_new_list_is_told_with_all_its_items():
+    page = "# Tickets\n\n## Prices\n\nA ticket costs 2 €.\n"
+    rules = "\n## Limits\n\n### What nobody can do with a ticket\n\n- Bring a boat\n- Leave the country\n- Sell it\n"
+
+    assert [text for _status, text in said(page, page + rules, "Tickets")] == [
+        "Limits: What nobody can do with a ticket: Bring a boat; Leave the country; Sell it"
+    ]
+
+
+def test_short_items_of_a_long_new_section_are_one_line_for_each_list():
+    page = "# 競技\n\n## 日程\n\n競技は5月に行う。\n"
+    names = ["かもめ", "つばめ", "すずめ", "からす", "はやぶさ", "ふくろう", "みみずく"]
+    lists = "".join(
+        f"### 部門{n}\n\n" + "".join(f"- {name}{n}\n" for name in names) + "\n" for n in (1, 2, 3)
+    )
+
+    told = " ".join(text for _status, text in said(page, f"{page}\n## 種目\n\n{lists}", "競技"))
+    assert all(f"{name}{n}" in told for name in names for n in (1, 2, 3))
+
+
+def test_a_new_section_is_told_in_full():
+    page = "# Plans\n\n## Prices\n\nA ticket costs 2 €.\n"
+    answer = (
+        "\n## Questions\n\n### Can I get an invoice?\n\nOpen the settings of your account.\n\n"
+        "An invoice with a name needs the yearly ticket.\n\n- Bring the ticket\n- Bring a pen\n"
+    )
+
+    assert [text for _status, text in said(page, page + answer, "Plans")] == [
+        "Plans, Questions: Open the settings of your account.",
+        "Can I get an invoice?: An invoice with a name needs the yearly ticket.",
+        "Can I get an invoice?: Bring the ticket; Bring a pen",
+    ]
+
+
+def test_a_short_new_section_names_its_heading():
+    page = "# Code\n\nArticle 1\n\nLe tram s'arrête à la gare.\n"
+    more = (
+        "\n## Dispositions finales\n\nLe conducteur peut attendre 5 minutes devant chaque porte.\n"
+    )
+
+    assert said(page, page + more, "Code") == [
+        ("new", "Dispositions finales: Le conducteur peut attendre 5 minutes devant chaque porte.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part"),
+    [
+        ("Sie fördert Forschung, Kunst und Sport und wirbt.", "Sie fördert Forschung und Sport und wirbt.", "Kunst"),
+        ("Sie fördert Forschung, Kunst und Sport.", "Sie fördert Forschung und Kunst.", ""),  # the full stop moved
+        ("Einladung in schriftlicher oder digitaler Form.", "Einladung in Form.", "schriftlicher digitaler"),
+        ("It has lamps, various ropes and nets.", "It has lamps, ropes and nets.", ""),
+        ("It has lamps, ropes and nets.", "It has bells, ropes and nets.", ""),
+    ],
+)  # fmt: skip
+def test_a_part_of_an_enumeration_has_a_comma_or_a_conjunction_beside_it(before, after, part):
+    assert page_news._left_out(before, after) == part
+
+
+# --- laws and statutes -----------------------------------------------------------------------------------
+
+
+def test_an_article_numbered_with_a_letter_is_a_heading():
+    law = "# Code des tramways\n\nArticle R12-1\n\nLe tram s'arrête à la gare.\n\nArticle L. 7\n\nLe conducteur attend.\n"
+
+    assert [entry.headings[-1] for entry in parsed(law)] == ["Article R12-1", "Article L. 7"]
+
+
+def test_a_removed_rule_that_begins_like_a_new_one_is_gone():
+    page = "# Satzung\n\n## Fahrer\n\n- Alle Wagen sind rot.\n{}\n## Werkstatt\n\n- Alle Tore sind offen.\n{}"
+    gone = "- Die Fahrerinnen sind von der Vorschrift des § 12 befreit.\n"
+    new = "- Die Fahrerinnen tragen eine Mütze aus Filz und Leder.\n"
+
+    assert said(page.format(gone, ""), page.format("", new), "Satzung") == [
+        ("gone", "Die Fahrerinnen sind von der Vorschrift des § 12 befreit."),
+        ("new", "Die Fahrerinnen tragen eine Mütze aus Filz und Leder."),
+    ]
+
+
+def test_a_removed_item_that_another_says_otherwise_is_not_gone():
+    page = "# Satzung\n\n## Rat\n\n- Alle Wagen sind rot.\n{}\n## Werkstatt\n\n- Alle Tore sind offen.\n{}"
+    before = "- Der Rat besteht aus einer Leiterin und einem Kassierer mit Stimmrecht.\n"
+    after = "- Der Rat besteht aus vier Personen, von denen zwei in der Werkstatt arbeiten.\n"
+
+    told = said(page.format(before, ""), page.format("", after), "Satzung")
+    assert [status for status, _text in told] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_news"),
+    [
+        (
+            "Les tramways sont réparés par le conseil de la ville.",
+            "Les tramways sont réparés par le conseil de la ville ainsi que par les ateliers municipaux.",
+            True,
+        ),
+        (  # this part was there before, in another sentence
+            "Les tramways sont réparés par le conseil de la ville.",
+            "Les tramways sont réparés par le conseil de la ville chaque lundi avant le départ.",
+            False,
+        ),
+        (  # other forms of the same words
+            "Der Fahrer und der Leiter prüfen am Morgen die Wagen der Bahn.",
+            "Der Fahrer bzw. die Fahrerinnen und der Leiter bzw. die Leiterinnen prüfen am Morgen die Wagen der Bahn.",
+            False,
+        ),
+        ("The fund pays for trains, hotels and meals.", "The fund pays for trains, visas, hotels and meals.", True),
+        ("Write to paint@tram.example about colors.", "Write to doors@tram.example about colors.", True),
+    ],
+)  # fmt: skip
+def test_more_of_a_sentence_is_news_if_it_was_nowhere_together(before, after, is_news):
+    known = (
+        "Une voiture est lavée chaque lundi avant le départ. Les ateliers gardent les roues. "
+        "Des employés municipaux ouvrent la porte. Write to doors@tram.example about doors. Visas are checked. "
+        "Fahrerinnen und Leiterinnen tragen Mützen."
+    )
+    page = f"# Règles\n\n## Ateliers\n\n{{}}\n\n## Divers\n\n{known}\n"
+
+    told = [status for status, _text in said(page.format(before), page.format(after), "Règles")]
+    assert told == (["changed"] if is_news else [])
+
+
+def test_a_removed_date_below_a_heading_is_gone():
+    page = "# Hotels\n\n## Heron\n\nThe rooms look over the river.\n{}\n## Kestrel\n\nThe rooms are quiet.\n"
+
+    told = said(page.format("\nBook by: 13 July 2026\n"), page.format(""), "Hotels")
+    assert told == [("gone", "Heron, Book by: 13 July 2026")]
+
+
+def test_a_run_lists_more_changes_if_they_weigh_enough():
+    names = ["".join(chr(97 + (n * 7 + place * 5) % 26) for place in range(6)) for n in range(56)]
+    old = "".join(
+        f"## Depot {depot}\n\nThe gate of depot {depot} is shut.\n\n" for depot in "ABCDEFG"
+    )
+    new = old
+    for number, name in enumerate(names):
+        gate = f"The gate of depot {'ABCDEFG'[number % 7]} is shut.\n\n"
+        new = new.replace(
+            gate, f"{gate}Tram {name} leaves the yard of {name}ton on 3 May 20{number:02}.\n\n"
+        )
+    page = PageText(
+        1, "https://tram.example/s", "Depots", "tram.example", f"# Depots\n\n{new}",
+        previous=f"# Depots\n\n{old}",
+    )  # fmt: skip
+
+    found = rereading.outcome([page], ())
+    assert len(found.changes) == len(names) > rereading.MOST_NEWS
+    assert found.left_out == 0

@@ -69,10 +69,10 @@ def _wrong_types(manifest: Any, parts: Any) -> None:
         (_newer_format, "Restore it with the version that created it"),
         (_newer_beacon, "A newer version of Beacon"),
         (_another_program, "isn’t a Beacon backup"),
-        (_one_more_part, "its contents don’t match its manifest"),
+        (_one_more_part, "the contents don’t match the manifest"),
         (_outside, "outside its folder"),
         (_absolute, "outside its folder"),
-        (_wrong_types, "its manifest is invalid"),
+        (_wrong_types, "the manifest is invalid"),
     ],
 )
 def test_a_changed_backup_is_refused_and_nothing_changes(

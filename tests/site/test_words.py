@@ -101,7 +101,7 @@ def test_each_kind_of_text_is_read_with_its_line(root: Path):
     (root / "templates" / "page.html").write_text(
         '{# It stands here. #}\n{% translate "It stands" %}\n'
         "{% blocktranslate %}One\nstands{% plural %}\nMore stand{% endblocktranslate %}\n"
-        '<p title="It stands there">\nA text that stands</p>\n<script>stands.in.code</script>\n'
+        '<p title="It stands there">\nA text that stands</p>\n<script>stands.in.code</script>\n<pre>it stands</pre>\n'
     )
     (root / "templates" / "prompts" / "ask.txt").write_text("Say what stands.\n")
     (root / "static" / "js" / "a.js").write_text(

@@ -121,7 +121,7 @@ _ALL = (
     Kind(
         "compatible",
         gettext_lazy("Other (OpenAI-compatible)"),
-        hint=gettext_lazy("For example OpenRouter, Groq, Mistral, or a gateway such as LiteLLM."),
+        hint=gettext_lazy("For example, OpenRouter, Groq, Mistral, or a gateway such as LiteLLM."),
     ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}

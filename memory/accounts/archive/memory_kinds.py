@@ -259,7 +259,7 @@ def mark_foreign_proposals(proposal: Proposal, taking_in: Any) -> None:
 def conflict_problem(conflict: Conflict) -> str:
     """Return why a row can't be a conflict, or ""."""
     if not {conflict.left_type, conflict.right_type} <= set(CONFLICT_TYPES):
-        return _("its records have types that can’t conflict")
+        return _("records of these types can’t conflict")
     if conflict.left_id == conflict.right_id:
         return _("a record can’t conflict with itself")
     results = conflict.results
@@ -688,7 +688,9 @@ MEMORY_KINDS = [
         own_alone=True,
         problem=rating_problem,
     ),
-    Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
+    Kind(
+        "uses", gettext_lazy("uses of records in prompts"), memory.Use, key=("record_id", "place")
+    ),
     Kind(
         "model-calls",
         gettext_lazy("model calls"),

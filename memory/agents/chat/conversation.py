@@ -243,7 +243,9 @@ def ask(
         _keep(said, by, trust or (Trust.OWNER if by.is_person else Trust.AGENT))
         answer = _add(held, place + 1, "assistant", "", state=Message.State.WAITING)
         if not held.title:
-            held.change(by=by, title=checked_title(text), why=_("named after its first words"))
+            held.change(
+                by=by, title=checked_title(text), why=_("title taken from the first message")
+            )
         answer.wake_after_commit()
     return answer
 

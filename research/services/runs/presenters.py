@@ -503,7 +503,7 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
     if fact.trashed_at is not None:
         return Change(kind, text, note=_("now in Trash"))
     if fact.state == TopicFact.State.STRUCK:
-        note = _("since marked as wrong")
+        note = _("marked as wrong since then")
     elif fact.state == TopicFact.State.RETIRED and kind == "retired":
         note = fact.state_words
     elif fact.state == TopicFact.State.RETIRED:

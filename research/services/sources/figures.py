@@ -324,21 +324,27 @@ STATE_LABELS = {
     "quarantined": gettext_lazy("quarantined"),
 }
 COLUMNS = {
-    "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned it")),
-    "read": (gettext_lazy("Read"), gettext_lazy("how often Beacon read its text")),
-    "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite it")),
-    "facts": (gettext_lazy("New facts"), gettext_lazy("facts it was first to report")),
-    "confirmed": (gettext_lazy("Confirmed"), gettext_lazy("known facts it confirmed")),
+    "returned": (gettext_lazy("Returned"), gettext_lazy("how often searches returned this source")),
+    "read": (gettext_lazy("Read"), gettext_lazy("how often Beacon read this source")),
+    "cited": (gettext_lazy("Cited"), gettext_lazy("number of reports that cite this source")),
+    "facts": (
+        gettext_lazy("New facts"),
+        gettext_lazy("facts that this source was first to report"),
+    ),
+    "confirmed": (
+        gettext_lazy("Confirmed"),
+        gettext_lazy("known facts that this source confirmed"),
+    ),
     "contradicted": (
         gettext_lazy("Contradicts"),
-        gettext_lazy("known facts it contradicts"),
+        gettext_lazy("known facts that this source contradicts"),
     ),
     "unsupported": (
         gettext_lazy("Unsupported"),
-        gettext_lazy("sentences that cite it but aren’t supported by it"),
+        gettext_lazy("sentences that cite this source but aren’t supported by it"),
     ),
-    "failed": (gettext_lazy("Unread"), gettext_lazy("how often it couldn’t be read")),
-    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned it")),
+    "failed": (gettext_lazy("Unread"), gettext_lazy("how often this source couldn’t be read")),
+    "last_at": (gettext_lazy("Last seen"), gettext_lazy("when a search last returned this source")),
 }
 ACT_WORDS = {
     Act.BLOCK: gettext_lazy("blocked"),

@@ -32,6 +32,7 @@ LEAST_RUNS = 4
 FEW_WORDS = 4  # a shorter statement on another page proves nothing
 KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
 MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
+MOST_LOUD, LOUD = 60, 0.55  # the most with those that have at least this weight
 LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
 
 
@@ -220,7 +221,11 @@ def outcome(
         told += [(change, one.page) for change in one.news]
     told = _moved_between_pages(told, [page for page in pages if not page.previous])
     told = [each for each in told if not _is_struck(each[0], struck)]
-    best = _spread(told)[:MOST_NEWS]
+    best = [
+        each
+        for place, each in enumerate(_spread(told)[:MOST_LOUD])
+        if place < MOST_NEWS or each[0].weight >= LOUD
+    ]
     result.left_out = len(told) - len(best)
     kept = {id(change) for change, _page in best}
     by_page = _by_page(facts)

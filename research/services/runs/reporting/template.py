@@ -46,7 +46,7 @@ _LISTS: dict[str, str] = {
 # Each on a line of its own.
 BLOCKS: dict[str, str | Promise] = {
     "summary": gettext_lazy("the report’s first paragraph"),
-    "text": gettext_lazy("the report in its style, as if there were no template"),
+    "text": gettext_lazy("the whole report in its usual style"),
     "new": gettext_lazy("new findings"),
     "changed": gettext_lazy("facts that changed, with their old values"),
     "contradicted": gettext_lazy("known facts that a source contradicts"),

@@ -388,15 +388,17 @@ def write(work: RunContext) -> StepResult:
     second = of_run(work, memory.facts) if memory and not warning else None
     output = composing.compose(work, memory, pages, draft, second, again)
     output["fell_back"] = bool(warning)
+    stated = len(draft.findings)
+    listed = sum(1 for c in output["changes"] if c["status"] in _LISTED)
     return StepResult(
         output,
-        detail=_("findings: %(findings)d, changes: %(listed)d (%(by)s)")
+        detail=_("%(findings)s, %(changes)s (%(by)s)")
         % {
-            "findings": len(draft.findings),
-            "listed": sum(1 for c in output["changes"] if c["status"] in _LISTED),
+            "findings": ngettext("%(n)d finding", "%(n)d findings", stated) % {"n": stated},
+            "changes": ngettext("%(n)d change", "%(n)d changes", listed) % {"n": listed},
             "by": draft.written_by,
         },
-        counts={"findings": len(draft.findings), "sources": len(output["sources"])},
+        counts={"findings": stated, "sources": len(output["sources"])},
         warning=warning,
     )
 

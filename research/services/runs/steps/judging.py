@@ -119,7 +119,7 @@ def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
         words = _("%(n)d filtered out (by %(by)s)")
         parts.append(words % {"n": withheld, "by": by})
     if muted:
-        parts.append(_("%(n)d only from muted sources") % {"n": muted})
+        parts.append(_("%(n)d reported only by muted sources") % {"n": muted})
     return joined(", ", parts)
 
 
