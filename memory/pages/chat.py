@@ -318,7 +318,7 @@ def call_in_words(call: Mapping[str, Any], *, held: bool) -> str:
     if call["is_error"] and told["path"] and "read" in tool:
         return _("couldn’t read %(path)s") % told
     if call["is_error"]:
-        return _("the agent’s call of %(tool)s was rejected") % told
+        return _("the agent’s call to %(tool)s was rejected") % told
     if held:
         return _("proposed a change for your review")
     if tool == "recall" and "records" not in call:

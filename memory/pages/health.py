@@ -35,6 +35,7 @@ from beacon_site.providers.search.base import BY_NAME
 from beacon_site.web.http import BeaconRequest
 from beacon_site.web.responses import redirect_back, staff_only
 from memory.models import BackupFile, Connection, LibraryFolder, MirroredFile, ModelCall
+from memory.pages.shared.double_submit import idempotent_post
 from memory.services.files import mirror_disk
 from memory.services.llm import connections
 from memory.services.notes import maintenance
@@ -359,6 +360,7 @@ def _mirror() -> Iterator[Part]:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @staff_only
+@idempotent_post
 def health_page(request: BeaconRequest) -> HttpResponse:
     """Show each part that Beacon needs, and what to do if one fails; POST verifies the data."""
     if request.method == "POST":

@@ -296,7 +296,7 @@ def _beginning(document: Any) -> str:
         lines[0].rstrip(".") == document.title.rstrip(".") or _ONLY_LINK.fullmatch(lines[0])
     ):
         del lines[0]
-    document.labels = _bookmark_labels(lines)
+    document.labels = _bookmark_labels(lines) if document.is_imported else []
     said = one_line(" ".join(lines))
     is_cut = len(document.beginning) == BEGINNING
     return shorten(said, len(said) - 1) if is_cut else said

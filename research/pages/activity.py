@@ -208,8 +208,13 @@ class Group:
     record_type: str
     source: str
     goes_on: bool = False
-    totals: Sequence[str] = ()  # of model calls
     name: str = "group"
+
+    @property
+    def totals(self) -> list[str]:
+        """Return the tokens and the cost of model calls."""
+        calls = [line.call for line in self.lines if line.call]
+        return activity_words.of_calls(calls) if calls else []
 
     @property
     def first(self) -> Line:
@@ -297,8 +302,7 @@ class Gathering:
         if len(lines) < (2 if record_type == CALL else LEAST):
             return list(lines)
         goes_on = following is not None and self.takes(following, _alike(following))
-        rows = [one.row for one in self.rows] if record_type == CALL else []
-        return [Group(lines, record_type, source, goes_on, activity_words.of_calls(rows))]
+        return [Group(lines, record_type, source, goes_on)]
 
 
 def gathered(found: Sequence[StreamRow]) -> list[Gathering]:
@@ -561,7 +565,7 @@ def _call(row: Any, user: User) -> Line:
         "call", row.pk, row.created, activity_words.who(actor, user.username), actor,
         _("called %(model)s") % {"model": row.model}, _("model call"), row.aim,
         details=[*activity_words.of_call(row), *([row.error[:300]] if row.error else [])],
-        is_warning=bool(row.failure),
+        is_warning=bool(row.failure), call=row,
     )  # fmt: skip
 
 

@@ -313,6 +313,7 @@ class Line:
     may_undo: bool = False
     is_sentence: bool = False  # what it is about is said, or is its label
     sentence: tuple[str, str] | None = None  # what is said before and after what it is about
+    call: ModelCall | None = None
     tool: str = ""  # the name of the tool that was called
     by_them: str = ""  # the query that lists everything by this actor
     before: str = ""  # on the week's page, the text before the change, and after it

@@ -489,7 +489,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
     undo = offer_settings(request, "digest", before)
     messages.success(request, _("Digest settings saved."), extra_tags=undo)
-    return redirect("research:channels")
+    return redirect(reverse("research:channels") + "#digest")
 
 
 @require_POST

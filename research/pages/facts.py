@@ -349,10 +349,13 @@ def _rebased(
 def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Show a fact's history both ways: where it comes from, who changed it, and what used it."""
     found = _fact(request, slug, pk)
+    changes = fact_history.history_of(found)
+    struck = (one.revision for one in changes if one.revision.after.get("state") == "struck")
     context = {
         "row": fact_rows.fact_rows(found.topic, [found])[0],
         "topic": found.topic,
-        "changes": fact_history.history_of(found),
+        "changes": changes,
+        "struck": next(struck, None),
         "trail": fact_history.Trail(found),
     }
     return render(request, "research/fact_history.html", context)

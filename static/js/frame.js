@@ -191,7 +191,7 @@
   document.addEventListener("click", ({ target }) => {
     if (!target.closest("[data-select-rows]")) return;
     if (!document.body.classList.toggle("selecting")) {
-      document.querySelectorAll("[data-rows] :checked").forEach((one) => (one.checked = false));
+      document.querySelectorAll("[data-rows] input[type=checkbox], [data-select-page]").forEach((one) => (one.checked = false));
     }
     showPressed();
   });

@@ -72,6 +72,20 @@ def test_a_reader_sees_a_report_without_a_model_folded_below_its_changes(
     assert shown.index('<ul class="delta">') < shown.index('<details class="fold ui full-report"')
 
 
+def test_a_reader_is_not_told_that_the_owner_has_a_document_with_the_same_text(
+    link: SharedLink, run: Run
+):
+    report = Report.objects.get(run=run)
+    ours = {"link": f"library:{uuid.uuid4()}/1", "domain": "library-of-alice", "published_at": None}
+    other = {"link": "https://copy.example/", "domain": "copy.example", "published_at": None}
+    report.sources[0] |= {"derived_from": ours, "carried_by": [ours, other]}
+    report.save()
+
+    shown = read(link).content.decode()
+
+    assert "copy.example" in shown and "library-of-alice" not in shown
+
+
 def test_a_reader_is_not_told_that_what_is_disputed_holds_now(link: SharedLink, run: Run):
     run.delta_items.exclude(status="contradicted").update(withheld="no source says it")
 

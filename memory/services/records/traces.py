@@ -32,6 +32,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
 from django.db.models import Count, Q, Sum, TextField, Value
 from django.db.models.functions import Cast, Coalesce
+from django.urls import reverse
 
 from beacon_site.text.cleaning import one_line, plain, shorten
 from beacon_site.text.messages import gettext as _
@@ -585,8 +586,16 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
         if isinstance(record, FileEntry):
             rows = rows.exclude(pk=record.file_id)
         same = rows.filter(traces.find(column, ids=False, rare=False))
+        if name == "topicfact":
+            same = same.select_related("topic")
         found += [
-            (f"{one._meta.verbose_name}: {shorten(one_line(str(one)), 80)}", one.get_absolute_url())
+            (
+                f"{one._meta.verbose_name}: {shorten(one_line(str(one)), 80)}",
+                # It knows which pages lead to Trash.
+                reverse("memory:record-open", args=[name, one.pk])
+                if one.trashed_at
+                else one.get_absolute_url(),
+            )
             for one in same.order_by("-created")[:MOST_LISTED]
         ]
     for staying in STAYING:

@@ -125,7 +125,14 @@ def row_for_others(row: DeltaRow) -> DeltaRow:
 
 
 def source_for_others(source: SourceRow) -> SourceRow:
-    """Return the source; a document in the owner's library without its link and quotes."""
+    """Return the source; a document in the owner's library without its link and quotes.
+
+    It doesn't say that a document in the owner's library has the same text.
+    """
+    if source.derived_from and reports.link_of(source.derived_from["link"]).is_ours:
+        source = replace(source, derived_from={})
+    carried_by = [kin for kin in source.carried_by if not reports.link_of(kin["link"]).is_ours]
+    source = replace(source, carried_by=carried_by)
     if not source.link.is_ours:
         return source
     return replace(source, link=replace(source.link, url="", note=""), address="", quotes=[])

@@ -1036,7 +1036,7 @@ class _Margins:
             cited = format_html(
                 '<a class="n" href="#source-{}">{}</a> {}', source.n, source.n, link
             )
-            parts = [] if is_same else self._about(source)
+            parts = self._about(source) if not is_same or source.trust == "quarantined" else []
             self._sources[key] = cited, parts
         return self._sources[key]
 
