@@ -242,6 +242,7 @@ class SearchResults:
     more: int = 0  # the next number of results to ask for; 0 if there are no more
     next_cursor: str | None = None  # of the list without a search
     is_ranked: bool = False
+    is_semantic: bool = False  # whether similarity in meaning counts
 
 
 def found(user: User, wanted: SearchParams) -> SearchResults:
@@ -261,6 +262,7 @@ def found(user: User, wanted: SearchParams) -> SearchResults:
         page.stems,
         more,
         is_ranked=bool(page.question.has_words),
+        is_semantic=any("meaning" in hit.lanes for hit in hits),
     )
 
 

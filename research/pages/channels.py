@@ -159,6 +159,13 @@ class ChannelForm(_TakesRefusals):
             del self.fields["enabled"]
 
 
+def _with_state(channel: Channel) -> str:
+    """Return the channel's name, and that it's turned off if it is."""
+    if channel.enabled:
+        return str(channel)
+    return _("%(channel)s (turned off)") % {"channel": channel}
+
+
 class TopicNoticesForm(forms.Form):
     """Which messages one topic sends, and where."""
 
@@ -194,7 +201,9 @@ class TopicNoticesForm(forms.Form):
         }
         super().__init__(*args, **more)
         self.mine = list(mine)
-        self.fields["channels"].queryset = mine  # type: ignore[attr-defined]
+        field = cast("forms.ModelMultipleChoiceField[Channel]", self.fields["channels"])
+        field.queryset = mine
+        field.label_from_instance = _with_state  # type: ignore[assignment,method-assign]
 
     def left_out(self) -> list[Channel]:
         """Return the channels that weren't selected."""

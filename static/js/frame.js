@@ -164,11 +164,6 @@
     else event.preventDefault();
   });
 
-  // <form data-edits>: its main button is filled once something has changed.
-  const edited = ({ target }) => target.form?.removeAttribute("data-edits");
-  document.addEventListener("input", edited);
-  document.addEventListener("change", edited);
-
   // Without a network, a line at the top of the page says so.
   const offline = document.getElementById("offline");
   const showNetwork = () => offline && (offline.hidden = navigator.onLine);

@@ -29,7 +29,7 @@ def bar(query: str, *facets: Facet, **more: Any) -> FilterBar:
 
 
 def chips(of: FilterBar) -> list[tuple[str, str]]:
-    return [(label, value) for label, value, _without in of.chips]
+    return [(label, value) for label, value, *_rest in of.chips]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class LevelsForm(forms.Form):
         for kind, words in REVIEWED_KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[(USUAL, _("Default")), *levels],
+                choices=[(USUAL, _("Default: %(rule)s") % {"rule": LABELS[usual]}), *levels],
                 initial=own.get(kind, USUAL),
             )
         self.fields[DEFAULT_LEVEL] = forms.ChoiceField(

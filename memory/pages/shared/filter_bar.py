@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.text.cleaning import shorten
 from beacon_site.text.dates import day_typed
-from memory.services.search.query import TOKEN, apart, values_of, with_any_of
+from memory.services.search.query import TOKEN, apart, parse, values_of, with_any_of
 
 Text = str | Promise
 DAY_FORMAT = "j M Y"
@@ -187,21 +187,22 @@ class FilterBar:
         return [value for value in values_of(self.text, facet.operator) if value in among]
 
     @property
-    def chips(self) -> list[tuple[str, str, str]]:
-        """Return the filters that are set, in the facets' order: label, value, and the URL without it."""
+    def chips(self) -> list[tuple[str, str, str, bool]]:
+        """Return the filters that are set: label, value, the URL without it, and if it's ignored."""
         chips = self._operator_chips() if self.has_operators else []
         for facet in self.facets:
             if facet.operator:
                 continue
             value = self.query.get(facet.name, "")
             if shown := self._shown(facet, value):
-                chips.append((self._chip_label(facet, value), shown, self.url_without(facet.name)))
+                label = self._chip_label(facet, value)
+                chips.append((label, shown, self.url_without(facet.name), False))
             if facet.until and (day := first_day(self.query, facet.until)):
                 words = date_format(day, DAY_FORMAT)
-                chips.append((_("until"), words, self.url_without(facet.until)))
+                chips.append((_("until"), words, self.url_without(facet.until), False))
         return chips
 
-    def _operator_chips(self) -> list[tuple[str, str, str]]:
+    def _operator_chips(self) -> list[tuple[str, str, str, bool]]:
         found, rest = apart(self.text)
         labels = {facet.operator: facet for facet in self.facets if facet.operator}
         chips = []
@@ -212,7 +213,7 @@ class FilterBar:
             said = {c.value: str(c.label) for c in facet.choices} if facet else {}
             label = _("not") + f" {one.field}" if one.negated else one.field
             shown = ", ".join(said.get(value, value) for value in one.values)
-            chips.append((label, shown, self._url(query)))
+            chips.append((label, shown, self._url(query), not parse(one.text).filters))
         return chips
 
     @staticmethod
