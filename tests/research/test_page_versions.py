@@ -616,7 +616,7 @@ def test_a_version_written_with_another_zero_is_the_same_row():
 
 
 def test_many_rows_that_went_leave_room_for_the_rest():
-    names = [f"{a}{b}ville" for a in "BDFGHKLMNP" for b in ("a", "e", "i", "o", "u", "ai", "ou")]
+    names = [f"{a}{b}ville" for a in "BCDFGHKLMNPRSTVW" for b in ("a", "e", "i", "o", "u", "ai", "ou")]
     rows = "".join(f"| {name} | {name[::-1]} | yes |\n" for name in names)
     table = "\n## Stops\n\n| Stop | Street | Shelter |\n| --- | --- | --- |\n| Oslo | Port | no |\n"
     items = "".join(f"- Tram T{n}: runs to the harbour\n" for n in range(20))
