@@ -51,6 +51,7 @@ _WORD = re.compile(r"\w+")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
+_CLAUSE = re.compile(r"\A\W*(\d{1,3}(?:\.\d{1,3}){1,4})[.)]?\s+(?=\S)")  # "5.3.1 Each robot"
 _PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
@@ -76,6 +77,7 @@ class PageDiff:
     page is too different to compare statements (a sign-in page, another text). `columns` has the
     old names of renamed columns. `standing` has the order of each edited paragraph of which a
     sentence is left. `pairs` are the statements of both versions that were matched.
+    `has_numbered_clauses` means that numbers such as "5.3.1" before statements only count them.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -86,6 +88,7 @@ class PageDiff:
     pairs: list[tuple[Entry, Entry]] = field(default_factory=list)
     kept: float = 1.0
     is_replaced: bool = False
+    has_numbered_clauses: bool = False
 
 
 def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") -> PageDiff:
@@ -101,6 +104,11 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     left.split_paragraphs(language)
     edited = left.old
     result.pairs += left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    result.has_numbered_clauses = all(map(_are_clauses_numbered, (old, new)))
+    if result.has_numbered_clauses:
+        result.pairs += left.take(
+            lambda e: (e.kind, e.path, match_key(unnumbered(e.text)), e.signs)
+        )
     result.unchanged = [b for _a, b in result.pairs]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     result.pairs += moved
@@ -127,6 +135,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version)
     )
     _take_rows(left, result, gained)
+    _leave_out_merged_rows(left)
     _drop_padded(result)
     _take_alike(left, result)
     _take_rewritten(left, result)
@@ -283,6 +292,19 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
     return set() if 2 * rising > len(versions) - 1 else set(versions)
 
 
+def _are_clauses_numbered(entries: Sequence[Entry]) -> bool:
+    """Whether many statements begin with numbers such as "5.3.1" that rise down the page."""
+    numbered = [found[1] for entry in entries if (found := _CLAUSE.match(entry.text))]
+    keys = list(map(values.version_key, numbered))
+    rising = sum(before < after for before, after in pairwise(keys))
+    return len(keys) >= FEW and 2 * rising > len(keys) - 1
+
+
+def unnumbered(text: str) -> str:
+    """Return a clause without the number before it."""
+    return _CLAUSE.sub("", text)
+
+
 def _is_same_heading(before: str, after: str) -> bool:
     """Whether a heading only gained or lost some words.
 
@@ -429,6 +451,32 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
                 _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _leave_out_merged_rows(left: _Unmatched) -> None:
+    """Leave out removed rows that another table now has, with all their cells.
+
+    The columns of that table can have longer or shorter names, and it can have more columns.
+    """
+    come: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in left.new:
+        if entry.kind == ROW and entry.key and len(come[entry.key]) < MOST_HOLDING:
+            come[entry.key].append(entry)
+    left.old = [
+        entry
+        for entry in left.old
+        if entry.kind != ROW or not any(_holds(row, entry) for row in come.get(entry.key, ()))
+    ]
+
+
+def _holds(row: Entry, other: Entry) -> bool:
+    """Whether a row has all cells of another."""
+    cells = [(set(match_key(name).split()), _cell_key(value)) for name, value in row.fields]
+    wanted = [(set(match_key(name).split()), _cell_key(v)) for name, v in other.fields if v]
+    return bool(wanted) and all(
+        any(value == said and (name <= column or column <= name) for column, value in cells)
+        for name, said in wanted
+    )
 
 
 def _is_named(entry: Entry) -> bool:
@@ -637,7 +685,10 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
         for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
             matched |= {id(a), id(b)}
             result.pairs.append((a, b))
-            if is_reworded(a.text, b.text):
+            said = a.text, b.text
+            if result.has_numbered_clauses:
+                said = unnumbered(a.text), unnumbered(b.text)
+            if is_reworded(*said):
                 result.unchanged.append(b)
             else:
                 result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))

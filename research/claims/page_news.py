@@ -34,6 +34,7 @@ from research.claims.page_diff import (
     REMOVED,
     Difference,
     PageDiff,
+    unnumbered,
     version_of,
     versions_of,
 )
@@ -210,6 +211,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     """
     known = _KnownHeadings.of(old, diff)
     known.statements.now = _Statements(_statements_now(diff))
+    known.statements.are_numbered = diff.has_numbered_clauses
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
@@ -576,6 +578,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     was replaced throughout the page is new once.
     """
     before, after = old.text, new.text
+    if said.are_numbered and _CLAUSE.match(before) and _CLAUSE.match(after):
+        before, after = (f"1. {unnumbered(text)}" for text in (before, after))
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
     gone = values.typed_values(before) - values.typed_values(after)
@@ -892,6 +896,7 @@ class _Statements:
         self._sorted = sorted(self._holding)
         self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
         self.now: _Statements | None = None
+        self.are_numbered = False
 
     def lost(self, text: str) -> bool:
         """Whether the page now lacks a longer word that a text of the last version has."""
