@@ -1896,3 +1896,30 @@ def test_a_removed_row_that_another_table_has_with_more_columns_is_not_gone():
 def test_a_row_with_another_footnote_is_the_same_row():
     page = "# Boards\n\n## Clocks\n\n| Board | Clock{} |\n|---|---|\n| Heron[^{}] | 6.5 |\n| Kite | 6.7 |\n"
     assert said(page.format("", "one"), page.format("[^clock]", "heron"), "Boards") == []
+
+
+def test_the_price_of_a_credit_is_news_and_the_credits_of_an_image_are_not():
+    page = "# Ferry\n\n## When credits are charged\n\nThe gate opens at noon.\n\n{}\n\n## Credits\n\nPhoto by the harbour club.\n\n{}\n"
+    charged = "Credits are charged as soon as the ferry leaves the pier, even if you stay ashore."
+    thanked = "Many thanks also to the painter of the map above and to his brother for the frame."
+
+    told = said(page.format("", ""), page.format(charged, thanked), "Ferry")
+    assert told == [("new", charged)]
+
+
+def test_a_number_that_became_several_is_changed():
+    page = "# Plans\n\n| Plan | Monthly credits |\n|---|---|\n| Small | {} |\n| Large | 90,000 |\n"
+    told = said(page.format("3,000"), page.format("5,000 / 6,500 / 8,000"), "Plans")
+    assert [status for status, _line in told] == ["changed"]
+    assert "5,000 / 6,500 / 8,000" in told[0][1]
+
+
+def test_a_new_sentence_that_refers_to_another_new_one_is_told():
+    old = "# Statutes\n\n## Motions\n\nMotions are handed to the chair.\n\n## Elections\n\nThe chair is elected by the members.\n"
+    first = "The chair sends each motion to the arbitration board of the district.\n\n"
+    second = "This transfer suspends the debate until the board has published its opinion.\n\n"
+
+    alone = said(old, old.replace("## Elections", f"{second}## Elections"), "Statutes")
+    assert alone == []
+    both = said(old, old.replace("## Elections", f"{first}{second}## Elections"), "Statutes")
+    assert [line for _status, line in both] == [first.strip(), second.strip()]
