@@ -108,7 +108,7 @@ _APPENDIX = re.compile(
     r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
     re.IGNORECASE,
 )
-# Of an image. On a price list, credits are a currency.
+# Thanks for an image. On a price list, credits are a currency.
 _CREDITS = re.compile(r"\W*(?:\w+ )?credits?\W*", re.IGNORECASE)
 # Authors of a page or of a cited work: "Doe J, Roe A, Poe B", "Doe, J., Roe, A.".
 _INITIALS = re.compile(r"\b[^\W\d_a-z][\w-]+,? [A-Z]{1,2}(?=[.,;])")
