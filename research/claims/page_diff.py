@@ -52,6 +52,7 @@ _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
 _CLAUSE = re.compile(r"\A\W*(\d{1,3}(?:\.\d{1,3}){1,4})[.)]?\s+(?=\S)")  # "5.3.1 Each robot"
+_CODE = re.compile(r"((?=\D*\d)[^\W\d_][\w.-]{2,15}): ")
 _PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
@@ -424,11 +425,11 @@ def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
 
 
 def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) -> None:
-    """Match rows under one heading that share most of their cells, whichever column names them."""
-    rows: defaultdict[Hashable, list[Entry]] = defaultdict(list)
-    for entry in left.old:
-        if entry.kind == ROW:
-            rows[result.renamed.get(entry.path, entry.path)].append(entry)
+    """Match rows under one heading that share most of their cells, whichever column names them.
+
+    If many rows of a table are under another heading now, the rest of them can be there too.
+    """
+    rows = _rows_by_place(left.old, result)
     matched: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in result.pairs:
         for place, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
@@ -437,12 +438,17 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
     taken: set[int] = set()
     for path, old in rows.items():
         new = [entry for entry in left.new if entry.kind == ROW and entry.path == path]
+        old = [entry for entry in old if id(entry) not in taken]
         alike = _alike_rows(old, new, matched[path])
         for _share, _i, _j, a, b in sorted(alike, key=lambda each: each[:3]):
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
-        rest = [[e for e in rows if id(e) not in taken and _is_named(e)] for rows in (old, new)]
+        rest = [[e for e in each if id(e) not in taken] for each in (old, new)]
+        for a, b in _with_same_code(*rest):
+            taken |= {id(a), id(b)}
+            _add_changed(result, a, b, changed_columns)
+        rest = [[e for e in each if id(e) not in taken and _is_named(e)] for each in rest]
         for a, b in _alike(
             rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
         ):
@@ -451,6 +457,32 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
                 _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _rows_by_place(old: Sequence[Entry], result: PageDiff) -> dict[tuple[str, ...], list[Entry]]:
+    """Return unmatched rows by each heading under which they can be now."""
+    moved = Counter((a.path, b.path) for a, b in result.pairs if a.kind == b.kind == ROW)
+    targets: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+    for (was, now), count in moved.items():
+        if was != now and count >= FEW_GAINED and count > moved[was, was]:
+            targets[was].append(now)
+    rows: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in old:
+        if entry.kind == ROW:
+            place = result.renamed.get(entry.path, entry.path)
+            for each in dict.fromkeys((place, *targets[entry.path])):
+                rows[each].append(entry)
+    return rows
+
+
+def _with_same_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """Return rows whose names begin with the same code, if only they do: "P178: scopes"."""
+    named: defaultdict[str, tuple[list[Entry], list[Entry]]] = defaultdict(lambda: ([], []))
+    for side, entries in enumerate((old, new)):
+        for entry in entries:
+            if found := _CODE.match(entry.subject):
+                named[found[1]][side].append(entry)
+    return [(a[0], b[0]) for a, b in named.values() if len(a) == len(b) == 1]
 
 
 def _leave_out_merged_rows(left: _Unmatched) -> None:

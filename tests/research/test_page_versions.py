@@ -1923,3 +1923,27 @@ def test_a_new_sentence_that_refers_to_another_new_one_is_told():
     assert alone == []
     both = said(old, old.replace("## Elections", f"{first}{second}## Elections"), "Statutes")
     assert [line for _status, line in both] == [first.strip(), second.strip()]
+
+
+def test_a_renamed_row_of_a_table_below_another_heading_is_changed():
+    lead = "The city works with some companies.\n\n"
+    head = "| Company | Task | Place |\n|---|---|---|\n"
+    rows = "| Heron | Trams | Oslo |\n| Kite | Tickets | Bern |\n| Wren | Maps | Lyon |\n"
+    old = f"# Partners\n\n{lead}{head}{rows}| Northern Harbour Works | Cranes and docks | Oslo |\n"
+    new = f"# Partners\n\n{lead}## Companies\n\n{head}{rows}| Northern Harbour Works Ltd | Cranes, docks and gates | Oslo |\n"
+
+    told = said(old, new, "Partners")
+    assert [status for status, _line in told] == ["changed"]
+    assert "Cranes, docks and gates" in told[0][1]
+
+
+def test_rows_whose_names_begin_with_the_same_code_are_one_row():
+    page = "# Support\n\n| Proposal | North | South |\n|---|---|---|\n| {} | {} | no |\n| T200: night buses | yes | yes |\n"
+    told = said(
+        page.format("T178: shelters at stops", "2.1"), page.format("T178: roofs", "3.4"), "Support"
+    )
+    assert [status for status, _line in told] == ["changed"]
+
+    other = page.format("T179: roofs", "3.4")
+    told = said(page.format("T178: shelters at stops", "2.1"), other, "Support")
+    assert sorted(status for status, _line in told) == ["gone", "new"]
