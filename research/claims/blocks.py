@@ -61,6 +61,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
 _IMAGE = re.compile(r"!\[([^\]]{0,300})\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _CROSS_REFERENCE = re.compile(r"<<[^<>,]{1,200}(?:,([^<>]{1,200}))?>>")  # of AsciiDoc
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
+_FOOTNOTE = re.compile(r"(?<=\S)\[\^[^\[\]\s]{1,60}\](?!:)")
 _RST_LINK = re.compile(
     r"`([^`<>]{1,200}?)\s*(?:<[^<>`]+>)?`_{1,2}(?!\w)|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`"
 )
@@ -234,6 +235,8 @@ def plain_words(text: str) -> str:
         text = _IMAGE.sub(_badge, text)
     if "`" in text:
         text = _RST_LINK.sub(lambda found: found[1] or found[2], text)
+    if "[^" in text:
+        text = _FOOTNOTE.sub("", text)
     if "[" in text:
         text = _REFERENCE.sub(r"\1", text)
     if "<<" in text:

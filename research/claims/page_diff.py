@@ -51,6 +51,8 @@ _WORD = re.compile(r"\w+")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
+_CLAUSE = re.compile(r"\A\W*(\d{1,3}(?:\.\d{1,3}){1,4})[.)]?\s+(?=\S)")  # "5.3.1 Each robot"
+_CODE = re.compile(r"((?=\D*\d)[^\W\d_][\w.-]{2,15}): ")
 _PARENTHESES = re.compile(r"\([^()]*\)|（[^（）]*）")
 _AND = re.compile(r"[;,]\s*(?:and|or|und|oder|et|ou|y|o)\W*$")
 
@@ -76,6 +78,7 @@ class PageDiff:
     page is too different to compare statements (a sign-in page, another text). `columns` has the
     old names of renamed columns. `standing` has the order of each edited paragraph of which a
     sentence is left. `pairs` are the statements of both versions that were matched.
+    `has_numbered_clauses` means that numbers such as "5.3.1" before statements only count them.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -86,6 +89,7 @@ class PageDiff:
     pairs: list[tuple[Entry, Entry]] = field(default_factory=list)
     kept: float = 1.0
     is_replaced: bool = False
+    has_numbered_clauses: bool = False
 
 
 def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") -> PageDiff:
@@ -101,6 +105,11 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     left.split_paragraphs(language)
     edited = left.old
     result.pairs += left.take(lambda e: (e.kind, e.path, e.match, e.signs))
+    result.has_numbered_clauses = all(map(_are_clauses_numbered, (old, new)))
+    if result.has_numbered_clauses:
+        result.pairs += left.take(
+            lambda e: (e.kind, e.path, match_key(unnumbered(e.text)), e.signs)
+        )
     result.unchanged = [b for _a, b in result.pairs]
     moved = left.take(lambda e: (e.kind, e.match, e.signs) if e.match else None)
     result.pairs += moved
@@ -127,6 +136,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         left, result, gained, lambda a, b: _is_renamed_heading(a, b, before, after, version)
     )
     _take_rows(left, result, gained)
+    _leave_out_merged_rows(left)
     _drop_padded(result)
     _take_alike(left, result)
     _take_rewritten(left, result)
@@ -283,6 +293,19 @@ def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
     return set() if 2 * rising > len(versions) - 1 else set(versions)
 
 
+def _are_clauses_numbered(entries: Sequence[Entry]) -> bool:
+    """Whether many statements begin with numbers such as "5.3.1" that rise down the page."""
+    numbered = [found[1] for entry in entries if (found := _CLAUSE.match(entry.text))]
+    keys = list(map(values.version_key, numbered))
+    rising = sum(before < after for before, after in pairwise(keys))
+    return len(keys) >= FEW and 2 * rising > len(keys) - 1
+
+
+def unnumbered(text: str) -> str:
+    """Return a clause without the number before it."""
+    return _CLAUSE.sub("", text)
+
+
 def _is_same_heading(before: str, after: str) -> bool:
     """Whether a heading only gained or lost some words.
 
@@ -402,11 +425,11 @@ def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
 
 
 def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) -> None:
-    """Match rows under one heading that share most of their cells, whichever column names them."""
-    rows: defaultdict[Hashable, list[Entry]] = defaultdict(list)
-    for entry in left.old:
-        if entry.kind == ROW:
-            rows[result.renamed.get(entry.path, entry.path)].append(entry)
+    """Match rows under one heading that share most of their cells, whichever column names them.
+
+    If many rows of a table are under another heading now, the rest of them can be there too.
+    """
+    rows = _rows_by_place(left.old, result)
     matched: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in result.pairs:
         for place, entry in ((result.renamed.get(a.path, a.path), a), (b.path, b)):
@@ -415,12 +438,17 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
     taken: set[int] = set()
     for path, old in rows.items():
         new = [entry for entry in left.new if entry.kind == ROW and entry.path == path]
+        old = [entry for entry in old if id(entry) not in taken]
         alike = _alike_rows(old, new, matched[path])
         for _share, _i, _j, a, b in sorted(alike, key=lambda each: each[:3]):
             if id(a) not in taken and id(b) not in taken:
                 taken |= {id(a), id(b)}
                 _add_changed(result, a, b, changed_columns)
-        rest = [[e for e in rows if id(e) not in taken and _is_named(e)] for rows in (old, new)]
+        rest = [[e for e in each if id(e) not in taken] for each in (old, new)]
+        for a, b in _with_same_code(*rest):
+            taken |= {id(a), id(b)}
+            _add_changed(result, a, b, changed_columns)
+        rest = [[e for e in each if id(e) not in taken and _is_named(e)] for each in rest]
         for a, b in _alike(
             rest[0][:MOST_ALIKE], rest[1][:MOST_ALIKE], lambda e: e.key, NAMED_ALIKE
         ):
@@ -429,6 +457,58 @@ def _take_rows(left: _Unmatched, result: PageDiff, changed_columns: set[str]) ->
                 _add_changed(result, a, b, changed_columns)
     left.old = [entry for entry in left.old if id(entry) not in taken]
     left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _rows_by_place(old: Sequence[Entry], result: PageDiff) -> dict[tuple[str, ...], list[Entry]]:
+    """Return unmatched rows by each heading under which they can be now."""
+    moved = Counter((a.path, b.path) for a, b in result.pairs if a.kind == b.kind == ROW)
+    targets: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+    for (was, now), count in moved.items():
+        if was != now and count >= FEW_GAINED and count > moved[was, was]:
+            targets[was].append(now)
+    rows: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in old:
+        if entry.kind == ROW:
+            place = result.renamed.get(entry.path, entry.path)
+            for each in dict.fromkeys((place, *targets[entry.path])):
+                rows[each].append(entry)
+    return rows
+
+
+def _with_same_code(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """Return rows whose names begin with the same code, if only they do: "P178: scopes"."""
+    named: defaultdict[str, tuple[list[Entry], list[Entry]]] = defaultdict(lambda: ([], []))
+    for side, entries in enumerate((old, new)):
+        for entry in entries:
+            if found := _CODE.match(entry.subject):
+                named[found[1]][side].append(entry)
+    return [(a[0], b[0]) for a, b in named.values() if len(a) == len(b) == 1]
+
+
+def _leave_out_merged_rows(left: _Unmatched) -> None:
+    """Leave out removed rows that another table now has, with all their cells.
+
+    The columns of that table can have longer or shorter names, and it can have more columns.
+    """
+    come: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in left.new:
+        if entry.kind == ROW and entry.key and len(come[entry.key]) < MOST_HOLDING:
+            come[entry.key].append(entry)
+    left.old = [
+        entry
+        for entry in left.old
+        if entry.kind != ROW or not any(_holds(row, entry) for row in come.get(entry.key, ()))
+    ]
+
+
+def _holds(row: Entry, other: Entry) -> bool:
+    """Whether a row has all cells of another."""
+    cells = [(set(match_key(name).split()), _cell_key(value)) for name, value in row.fields]
+    wanted = [(set(match_key(name).split()), _cell_key(v)) for name, v in other.fields if v]
+    return bool(wanted) and all(
+        any(value == said and (name <= column or column <= name) for column, value in cells)
+        for name, said in wanted
+    )
 
 
 def _is_named(entry: Entry) -> bool:
@@ -637,7 +717,10 @@ def _take_alike(left: _Unmatched, result: PageDiff) -> None:
         for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
             matched |= {id(a), id(b)}
             result.pairs.append((a, b))
-            if is_reworded(a.text, b.text):
+            said = a.text, b.text
+            if result.has_numbered_clauses:
+                said = unnumbered(a.text), unnumbered(b.text)
+            if is_reworded(*said):
                 result.unchanged.append(b)
             else:
                 result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import pairwise
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -34,6 +35,7 @@ from research.claims.page_diff import (
     REMOVED,
     Difference,
     PageDiff,
+    unnumbered,
     version_of,
     versions_of,
 )
@@ -101,11 +103,13 @@ _PEOPLE = re.compile(
     re.IGNORECASE,
 )
 _APPENDIX = re.compile(
-    r"\b(?:thanks|credits?|acknowledge?ments|notes|links?|references|see also|further reading|discussions?"
+    r"\b(?:thanks|acknowledge?ments|notes|links?|references|see also|further reading|discussions?"
     r"|feature flag|last presented|bibliography|table of contents|contents|navigation"
     r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
     re.IGNORECASE,
 )
+# Thanks for an image. On a price list, credits are a currency.
+_CREDITS = re.compile(r"\W*(?:\w+ )?credits?\W*", re.IGNORECASE)
 # Authors of a page or of a cited work: "Doe J, Roe A, Poe B", "Doe, J., Roe, A.".
 _INITIALS = re.compile(r"\b[^\W\d_a-z][\w-]+,? [A-Z]{1,2}(?=[.,;])")
 _FULL_NAME = re.compile(r"\W*[^\W\d_a-z][\w.-]*(?: [^\W\d_a-z][\w.-]*){1,3}\W*")
@@ -210,6 +214,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     """
     known = _KnownHeadings.of(old, diff)
     known.statements.now = _Statements(_statements_now(diff))
+    known.statements.are_numbered = diff.has_numbered_clauses
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     come = _added(diff)
@@ -576,6 +581,8 @@ def _edited(old: Entry, new: Entry, title: str, said: _Statements) -> PageChange
     was replaced throughout the page is new once.
     """
     before, after = old.text, new.text
+    if said.are_numbered and _CLAUSE.match(before) and _CLAUSE.match(after):
+        before, after = (f"1. {unnumbered(text)}" for text in (before, after))
     kinds = values.changed_kinds(before, after)
     come = values.typed_values(after) - values.typed_values(before)
     gone = values.typed_values(before) - values.typed_values(after)
@@ -743,7 +750,7 @@ def _weight_of(cell: tuple[str, str, str], said: _Statements) -> float:
     if len(old) == len(new) > 1 == len(parts):  # one part of a list has another value
         return _weight_of((name, *parts[0]), said)
     if values.LIST in kinds:  # a date with a time is also a date
-        if _are_other_dates(before, after):
+        if _are_other_dates(before, after) or _are_other_numbers(before, after):
             return 1.0
         return 0.7 if _are_other_versions(before, after) else 0.3
     if values.changed_kinds(before, after):
@@ -794,6 +801,13 @@ def _are_other_versions(before: str, after: str) -> bool:
     return {kind for kind, _value in (old - new) + (new - old)} == {values.VERSION}
 
 
+def _are_other_numbers(before: str, after: str) -> bool:
+    """Whether both only have numbers: "3,000", "5,000 / 6,500"."""
+    return not any(char.isalpha() for char in before + after) and (
+        values.numbers(before) != values.numbers(after)
+    )
+
+
 def _are_other_dates(before: str, after: str) -> bool:
     old, new = values.typed_values(before), values.typed_values(after)
     return any(kind == values.DATE for kind, _value in (old - new) + (new - old))
@@ -835,7 +849,10 @@ def _is_aside(heading: str, entries: Sequence[Entry]) -> bool:
     """Whether a section has references and thanks, or only a list of people."""
     is_list = all(entry.kind in (ITEM, PAIR) for entry in entries)
     is_of_people = is_list and _PEOPLE.search(heading) and word_count(heading) <= LONGEST_TITLE
-    return bool(_APPENDIX.search(heading) or is_of_people)
+    is_credits = bool(_CREDITS.fullmatch(heading)) and not any(
+        values.numbers(entry.text) for entry in entries
+    )
+    return bool(_APPENDIX.search(heading) or is_of_people or is_credits)
 
 
 def _is_setting(entry: Entry) -> bool:
@@ -892,6 +909,7 @@ class _Statements:
         self._sorted = sorted(self._holding)
         self._replaced: set[tuple[frozenset[str], frozenset[str]]] = set()
         self.now: _Statements | None = None
+        self.are_numbered = False
 
     def lost(self, text: str) -> bool:
         """Whether the page now lacks a longer word that a text of the last version has."""
@@ -1343,7 +1361,22 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
                 run = []
             run.append(member)
         kept.append(_as_one(run))
-    return [one for one in kept if one.members or not (_leans(one) or _is_short_loss(one))]
+    led = _led(kept)
+    return [
+        one
+        for one in kept
+        if one.members or not ((_leans(one) and id(one) not in led) or _is_short_loss(one))
+    ]
+
+
+def _led(changes: Sequence[PageChange]) -> set[int]:
+    """Return the ids of new sentences that follow another new statement below their heading."""
+    placed = sorted(changes, key=lambda one: (one.order, one.part))
+    return {
+        id(after)
+        for before, after in pairwise(placed)
+        if before.status == after.status == NEW and before.path == after.path
+    }
 
 
 def _leans(change: PageChange) -> bool:

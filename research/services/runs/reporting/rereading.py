@@ -32,7 +32,7 @@ LEAST_RUNS = 4
 FEW_WORDS = 4  # a shorter statement on another page proves nothing
 KEPT_IN_TRANSLATION = 0.3  # below this share of statements, another language means another text
 MOST_NEWS = 40  # the most changes one run lists from known pages, by weight
-MOST_LOUD, LOUD = 60, 0.55  # the most with those that have at least this weight
+MOST_LOUD, LOUD = 100, 0.55  # the most with those that have at least this weight
 LESS_FOR_MORE = 0.02  # factor for each weightier change under the same heading
 
 
