@@ -104,7 +104,7 @@ class AddDocumentForm(AsksAboutSecrets):
         max_length=LONGEST_URL,
         widget=forms.URLInput(attrs={"placeholder": "https://…", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "If you leave the text empty, Beacon fetches the page. Otherwise, Beacon saves your text, with this URL as its origin."
+            "Beacon fetches the page. If you enter a text, Beacon saves it instead, with this URL as its origin."
         ),
     )
     file = ManyFilesField(

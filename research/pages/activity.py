@@ -356,7 +356,7 @@ def activity_page(
 def calls_together(entries: Iterable[Line | Group]) -> list[Line | Group]:
     """Put the model calls between an actor's other actions on a day into one group."""
     found: list[Line | Group] = []
-    for _key, stretch in groupby(entries, lambda one: (_newest(one).actor, day_of(one.at))):
+    for _key, stretch in groupby(entries, lambda one: (_newest(one).agent, day_of(one.at))):
         some = list(stretch)
         calls = [one for one in some if _is_call(one)]
         if len(calls) < 2:
@@ -545,6 +545,8 @@ def _details_of_call(row: Any, run: Run | None) -> list[str]:
     said = {"source"} if run else set()
     if row.detail.get("outcome", "") in ("", "held"):
         said |= {"path", "query", "outcome"}  # what was done says them
+    elif "read" in row.label:
+        said.add("path")
     told = {name: value for name, value in row.detail.items() if name not in said}
     return activity_words.of_detail(told, row.actor)
 

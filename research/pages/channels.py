@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -14,6 +14,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
@@ -111,7 +112,12 @@ class ChannelForm(_TakesRefusals):
         initial=True,
         help_text=gettext_lazy("Sent when a run fails or a channel is turned off."),
     )
-    digest = forms.BooleanField(label=gettext_lazy("Digest"), required=False, initial=True)
+    digest = forms.BooleanField(
+        label=gettext_lazy("Digest"),
+        required=False,
+        initial=True,
+        help_text=gettext_lazy("Sent on the schedule of your digest."),
+    )
     comments = forms.BooleanField(
         label=gettext_lazy("Comments"),
         required=False,
@@ -134,6 +140,10 @@ class ChannelForm(_TakesRefusals):
         field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
         if kind == Channel.Kind.EMAIL:
             field.widget.attrs["inputmode"] = "email"
+        if kind == Channel.Kind.WEBHOOK:
+            field.widget.attrs["placeholder"] = "https://…"
+        reports = cast(forms.ChoiceField, self.fields["reports"])
+        reports.choices = [(value, capfirst(label)) for value, label in Reports.choices]
         if kind == Channel.Kind.BROWSER:
             field.widget = forms.HiddenInput(attrs={"data-push-subscription": ""})
             field.error_messages["required"] = _NO_SUBSCRIPTION

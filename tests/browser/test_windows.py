@@ -83,3 +83,26 @@ def test_what_is_read_does_not_move(visitor: Visitor, path: str) -> None:
         visitor.page.set_viewport_size({"width": width, "height": 860})
         visitor.goto(path)
         assert visitor.page.evaluate(SHIFTS) < 0.01, width
+
+
+def test_a_list_a_text_and_a_form_end_at_the_same_edge(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 1440, "height": 900})
+    edges = {}
+    for path in ("/topics/", "/topics/new/", "/agents/permissions/", "/settings/profile/"):
+        visitor.goto(path)
+        for part in ("main > .head", "main > .page"):
+            box = visitor.page.locator(part).bounding_box()
+            assert box
+            edges[path, part] = round(box["x"] + box["width"])
+    assert set(edges.values()) == {1408}, edges
+
+
+def test_settings_begin_at_the_same_height(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 1440, "height": 900})
+    tops = set()
+    for path in ("/settings/profile/", "/settings/sources/", "/settings/people/"):
+        visitor.goto(path)
+        box = visitor.page.get_by_role("navigation", name="Settings").bounding_box()
+        assert box
+        tops.add(round(box["y"]))
+    assert len(tops) == 1, tops

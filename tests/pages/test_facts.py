@@ -50,7 +50,6 @@ def test_a_fact_shows_its_source_host_quote_and_when_it_was_confirmed(
     assert ">postgresql.org<" in body.replace("<bdi>", ">").replace("</bdi>", "<")
     assert "repairs index corruption" in body
     assert "last confirmed" in body
-    assert "Expires in 30 days" in body
 
 
 def test_a_confirmed_fact_names_the_run_and_when(browser: Client, fact: TopicFact):
