@@ -635,8 +635,11 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
         end += 1
     if end == len(lines):
         return place + 1  # the table has no end, so it isn't one
-    cells: list[tuple[int, str, str]] = []  # the rows that each spans, its text and its line
-    columns, has_head = 0, "header" in lines[place - 1] if place else False
+    cells: list[
+        tuple[int, list[str], list[str]]
+    ] = []  # the rows that each spans, its text, its lines
+    options = lines[place - 1].strip() if place else ""
+    columns, has_head = 0, options.startswith("[") and "header" in options
     for line in map(str.strip, lines[place + 1 : end]):
         columns = columns or len(cells)
         found = list(_ASCIIDOC_CELL.finditer(line))
@@ -644,12 +647,12 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
             has_head = has_head or len(cells) == columns > 0
         elif not found or found[0].start():  # the rest of the last cell
             if cells:
-                span, text, quote = cells[-1]
-                cells[-1] = span, f"{text} {line}", f"{quote} {line}"
+                for parts in cells[-1][1:]:
+                    parts.append(line)
         else:
             ends = [*(each.start() for each in found[1:]), len(line)]
             cells += [
-                (int(each[1] or 1), line[each.end() : until].strip(), line)
+                (int(each[1] or 1), [line[each.end() : until].strip()], [line])
                 for each, until in zip(found, ends, strict=True)
             ]
     rows = _spanned(cells, columns or len(cells))
@@ -657,24 +660,29 @@ def _read_asciidoc_table(reader: _Reader, lines: list[str], place: int) -> int:
     return end + 1
 
 
-def _spanned(cells: Sequence[tuple[int, str, str]], columns: int) -> list[tuple[list[str], str]]:
+def _spanned(
+    cells: Sequence[tuple[int, list[str], list[str]]], columns: int
+) -> list[tuple[list[str], str]]:
     """Return cells as rows with their lines. A cell that spans several rows is repeated."""
     rows: list[tuple[list[str], str]] = []
     above: dict[int, tuple[int, str]] = {}
     waiting = iter(cells)
-    while True:
+    used = 0
+    while used < len(cells) and columns:
         row: list[str] = []
         quotes: dict[str, None] = {}
         for column in range(columns):
             span, text = above.get(column, (0, ""))
             if not span:
-                span, text, line = next(waiting, (0, "", ""))
-                quotes[line] = None
+                span, parts, lines = next(waiting, (0, [], []))
+                used += 1
+                text = " ".join(parts)[:LONGEST_CELL]
+                quotes[" ".join(lines)] = None
             above[column] = max(span - 1, 0), text
             row.append(text)
-        if not any(quotes):
-            return rows
-        rows.append((row, " ".join(filter(None, quotes))))
+        if quotes:  # otherwise, all its cells are in the row above
+            rows.append((row, " ".join(filter(None, quotes))))
+    return rows
 
 
 def _wiki_cell(cell: str) -> str:

@@ -48,7 +48,7 @@ FEW_VERSIONS = 3
 _VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+_ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")  # 1.05 isn't 1.5
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _NUMBERING = re.compile(r"\A\W*(?:\d{1,3}\s+(?=\w{1,3}[.)]\s))?(?:\w{1,3}[.)]\s+)?")
 _CLAUSE = re.compile(r"\A\W*(\d{1,3}(?:\.\d{1,3}){1,4})[.)]?\s+(?=\S)")  # "5.3.1 Each robot"

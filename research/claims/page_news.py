@@ -44,6 +44,7 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # in addition to CHANGED: what a difference means to a reader
 
 LONG_CLAUSE_WORD = 5
+MOST_WORDS_COMPARED = 400  # of a sentence
 LEAST_CLAUSE = 3  # new words in a row that say something more
 _CLAUSE = re.compile(r"\A\W{0,2}(?:§ ?)?(?=\w{0,6}\d)[\w.]{1,8}[.)]\s")
 MOST_NARROWED = 6  # words that a rule can gain or lose without being another sentence
@@ -662,11 +663,15 @@ def _is_another_rule(before: str, after: str) -> bool:
 def _has_new_clause(before: str, after: str, said: _Statements) -> bool:
     """Whether a sentence gained several words in a row that the last version didn't have together."""
     old, new = _words_that_count(before), _words_that_count(after)
+    if max(len(old), len(new)) > MOST_WORDS_COMPARED:  # comparing them takes quadratic time
+        return False
     parts = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     for tag, _i, _j, start, end in parts:
-        come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
         least = LEAST_CLAUSE - (tag == "insert" and len(parts) <= LEAST_CLAUSE)
-        if tag != "equal" and len(come) >= least and not said.have_together(come):
+        if tag == "equal" or end - start < least:
+            continue
+        come = [w for w in new[start:end] if not any(_is_form(w, other) for other in old)]
+        if len(come) >= least and not said.have_together(come):
             return True
     return False
 
@@ -1038,7 +1043,9 @@ def _section(
         # In a changelog the title of a change is enough.
         first_part, *rest = [below] if known.latest else _chunks(below)
         changes.append(_part(path, first_part, title))
-        changes += [replace(_part(path, some, title), weight=WEIGHT_OF_REST) for some in rest]
+        rest_parts = [_part(path, some, title) for some in rest]
+        # References and thanks weigh even less.
+        changes += [replace(one, weight=min(one.weight, WEIGHT_OF_REST)) for one in rest_parts]
     if len(entries) < 3 and not values.typed_values(heading):
         return [_below(heading, changes[0]), *changes[1:]]
     number = ngettext("%(n)d entry", "%(n)d entries", len(parts)) % {"n": len(parts)}

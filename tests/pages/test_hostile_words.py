@@ -93,7 +93,8 @@ def test_nor_are_they_markup_in_mails_and_in_the_feed(alice: User, run: Run, cha
     feed = pages_digests.add(alice, topic=None, with_private=False, by=alice.actor)
     found = pages_digests.found_by(feed.token)
     assert found is not None
-    tree = ET.fromstring(pages_digests.as_atom(found))  # noqa: S314  (our own feed)
+    feed, runs, _etag, modified = found
+    tree = ET.fromstring(pages_digests.as_atom(feed, runs, modified))  # noqa: S314  (our own feed)
     entries = tree.iter("{http://www.w3.org/2005/Atom}summary")
     for entry in entries:
         check(entry.text or "")

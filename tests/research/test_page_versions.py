@@ -1675,6 +1675,33 @@ def test_a_column_of_codes_with_another_number_of_zeros_has_not_changed():
     ]
 
 
+@pytest.mark.parametrize(("before", "after"), [("1.0{}", "1.{}"), ("0,0{} %", "0,{} %")])
+def test_a_zero_after_the_decimal_point_counts(before: str, after: str):
+    head = "# Fares\n\n| Line | Rate |\n|---|---|\n"
+    old, new = (
+        "".join(f"| Tram {n} | {rate.format(n)} |\n" for n in range(1, 10))
+        for rate in (before, after)
+    )
+
+    assert {status for status, _text in said(head + old, head + new, "Fares")} == {"changed"}
+
+
+def test_prose_above_a_table_of_asciidoc_gives_it_no_head():
+    table = "|===\n|Tram 1 |1 €\n|Tram 2 |2 €\n|Tram 3 |3 €\n|==="
+
+    rows = [row for row in parsed(f"== Fares\n\nEach has a header.\n{table}\n") if row.kind == ROW]
+
+    assert len(rows) == 3
+
+
+def test_the_row_after_one_whose_cells_all_span_rows_is_read():
+    table = "|===\n|Line |Fare\n\n.2+|T1 .2+|1 €\n|T2 |2 €\n|==="
+
+    rows = [row for row in parsed(f"== Fares\n\n{table}\n") if row.kind == ROW]
+
+    assert [row.subject for row in rows] == ["T1", "T2"]
+
+
 def test_a_new_list_is_told_with_all_its_items():
     page = "# Tickets\n\n## Prices\n\nA ticket costs 2 €.\n"
     rules = "\n## Limits\n\n### What nobody can do with a ticket\n\n- Bring a boat\n- Leave the country\n- Sell it\n"
