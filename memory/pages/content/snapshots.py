@@ -181,10 +181,10 @@ class SnapshotForm(forms.Form):
                 "Only %(n)s scopes are listed. For another one, open its items and select “Take a snapshot”."
             ) % {"n": grouped(content_list.MOST_SCOPES)}
         words = dict([(OWNER_SCOPE, ""), *scopes]) | {OWNER_SCOPE: _("the shared scope")}
-        if "scope" in self.errors and not self["scope"].value():
-            words = {"": "", **words}  # what was sent: no scope
         asked = str(self["scope"].value() or OWNER_SCOPE)
-        if asked not in words and "scope" not in self.errors:
+        if "scope" in self.errors:
+            words = {"": ""} | words  # an invalid scope selects none of the others
+        elif asked not in words:
             words |= dict(content_list.scopes_in_words(user, [asked]))
         field.widget.choices = [(value, capfirst(said)) for value, said in words.items()]
 
