@@ -33,12 +33,13 @@ def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
 ) -> None:
     visitor = visit()
     visitor.sign_in(newcomer, then="/library/add/")
-    visitor.page.get_by_label("Text").fill("A pilot line started in Lanling.")
+    visitor.page.locator("label[for=add-text]").click()
+    visitor.page.locator("#id_text").fill("A pilot line started in Lanling.")
     visitor.context.clear_cookies(name="sessionid")
 
     visitor.press("Add to the library")
     expect(visitor.page.locator("#notice")).to_contain_text("You’re signed out")
-    expect(visitor.page.get_by_label("Text")).to_have_value("A pilot line started in Lanling.")
+    expect(visitor.page.locator("#id_text")).to_have_value("A pilot line started in Lanling.")
 
     sign_in_in_another_tab(visitor, newcomer)
     visitor.press("Add to the library")
