@@ -76,7 +76,7 @@ def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note)
     assert '<span class="memory-kind">Log</span>' in html
     assert "Why these?" in html
     assert "<mark>pilot</mark> <mark>line</mark>" in html
-    assert "Matched words, without their endings:" in html
+    assert "Matched word stems:" in html
     assert reverse("memory:note", args=[note.pk]) in html
     assert "&lt;b&gt;cells" in html
 
