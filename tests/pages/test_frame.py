@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,6 +93,15 @@ def test_every_style_sheet_uses_only_the_seven_font_sizes(path: Path) -> None:
 def test_the_size_of_every_kind_of_declaration_is_found() -> None:
     css = 'a{font:600 9px / 1 "A"} b { font: italic 2em Charter; font-size: 3rem } c{font: inherit}'
     assert sorted(_sizes_in(css)) == ["2em", "3rem", "9px", "inherit"]
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_style_sheets_have_no_repeated_rules_and_no_broken_comments(path: Path):
+    css = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
+    rules = re.findall(r"[^{}]+\{[^{}]*\}", css)
+
+    assert "*/" not in css and css.count("{") == css.count("}")
+    assert not [rule for rule, times in Counter(rules).items() if times > 1 and len(rule) > 60]
 
 
 def test_the_fonts_come_from_beacon_and_weigh_little() -> None:
