@@ -186,7 +186,7 @@ def _run(asked: Any) -> None:
                 "--email=alice@example.org", **secret,
             )  # fmt: skip
             manage(environment, "research", "Solid-state batteries", "--sample", "--wait")
-            time.sleep(10)  # for its follow-ups
+            time.sleep(60)  # for its follow-ups, after which the embedder ends
             moments.append(measured("after the sample topic", launcher))
             time.sleep(asked.minutes * 60)
             moments.append(measured(f"after {asked.minutes:g} min of rest", launcher))

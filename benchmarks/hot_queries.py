@@ -5,8 +5,8 @@
 One owner with `--size` notes, forty topics and three runs of the sample, in a temporary database.
 Every action runs once to warm up and once measured; each statement is timed in this process.  Prints
 the slowest statements with their action, whether they filter by owner (or the owner's search space,
-or a primary key), and `EXPLAIN (ANALYZE, BUFFERS)`, rolled back.  `--write` writes them into the
-document.
+or a primary key), and `EXPLAIN (ANALYZE, BUFFERS)`, rolled back.  `--write` writes the table
+without statements and plans into the document.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def main() -> int:
     asked = parser.parse_args()
     with database():
         owner, client = _made(asked.size)
-        told = _told(dearest(owner, client, asked.most), asked.size)
-    print(told)
+        found = dearest(owner, client, asked.most)
+        told, plans = _told(found, asked.size), _with_plans(found)
+    print(told + plans)
     if asked.write:
         before, _old, after = re.split(PLACE, asked.write.read_text())
         asked.write.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}")
@@ -162,10 +163,19 @@ def dearest(owner: Any, client: Any, most: int) -> list[Asked]:
 
 
 def _told(asked: list[Asked], size: int) -> str:
-    lines = [f"With {size:,} notes.\n", "| | ms | action | filters by owner |", "|---|---|---|---|"]
+    lines = [
+        f"The benchmark used {size:,} notes.\n",
+        "| | ms | action | filters by owner |",
+        "|---|---|---|---|",
+    ]
     for number, one in enumerate(asked, 1):
         owned = "yes" if one.names_the_owner else "no"
         lines.append(f"| {number} | {one.milliseconds:.1f} | {one.act} | {owned} |")
+    return "\n".join(lines)
+
+
+def _with_plans(asked: list[Asked]) -> str:
+    lines = []
     for number, one in enumerate(asked, 1):
         lines.append(f"\n### {number}. {one.act}\n\n```sql\n{_short(one.sql)}\n```\n")
         lines.append(f"```text\n{_plan(one)}\n```")

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(why, file=sys.stderr)
         return 1
     print(f"{len(listed)} topics, half: {chosen.half}\n\n{COLUMNS}\n{'|---' * 13}|")
-    for name in chosen.engine or list(engines.ENGINES):
+    for name in chosen.engine or engines.USUAL:
         started, total = time.perf_counter(), Score()
         for topic, versions in read:
             score = replay(topic, versions, engines.named(name))
@@ -76,6 +76,9 @@ def _details(name: str, score: Score, seconds: float, *, shows_misses: bool) -> 
     )
     per_step = 1000 * seconds / max(score.steps, 1)
     print(f"{name}: items right by status: {by_status}; {per_step:.0f} ms a step", file=sys.stderr)
+    if score.gone:
+        off = f"{score.gone_from_pages} of {score.gone}"
+        print(f"{name}: quotes of gone items that no page contains: {off}", file=sys.stderr)
     if shows_misses:
         for heading, found in (("Not told", score.missed), ("Told, not news", score.noise)):
             print(f"\n{name}: {heading} ({len(found)})\n", file=sys.stderr)

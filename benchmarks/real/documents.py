@@ -8,12 +8,18 @@ import subprocess
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 MANIFEST = Path(__file__).with_name("manifest.toml")
 HALVES = ("practice", "final")
 STATUSES = ("new", "changed", "gone")
 MARKUP = (".xml", ".html", ".htm")
+BLOCK = re.compile(
+    r"</?(?:p|li|ul|ol|dl|dt|dd|h\d|tr|table|br|title|published|updated|div|section)\b[^>]*>",
+    re.IGNORECASE,
+)
+HIDDEN = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
 
 
 class NotFetched(Exception):
@@ -56,10 +62,15 @@ class Topic:
 
 @dataclass(frozen=True)
 class Document:
-    """The text of one file at one version."""
+    """One file at one version."""
 
     path: str
-    text: str
+    source: str
+
+    @cached_property
+    def text(self) -> str:
+        """The source without markup, if it is HTML or XML."""
+        return _text(self.path, self.source)
 
     @property
     def title(self) -> str:
@@ -120,13 +131,14 @@ def _documents(repository: Path, commit: str, paths: Sequence[str]) -> tuple[Doc
     if _git(repository, "cat-file", "-e", f"{commit}^{{commit}}") is None:
         raise NotFetched(f"{repository} has no commit {commit}. Fetch it again.")
     read = ((path, _git(repository, "show", f"{commit}:{path}")) for path in paths)
-    return tuple(Document(path, _text(path, text)) for path, text in read if text is not None)
+    return tuple(Document(path, text) for path, text in read if text is not None)
 
 
 def _text(path: str, text: str) -> str:
     if not path.endswith(MARKUP):
         return text
-    blocks = re.sub(r"</(?:p|li|h\d|title|published|updated|div)>", "\n", text)
+    # A break in the source is only a space. A policy wrapped at 80 columns has whole paragraphs.
+    blocks = BLOCK.sub("\n", " ".join(HIDDEN.sub(" ", text).split()))
     lines = html.unescape(re.sub(r"<[^>]*>", "", blocks)).splitlines()
     return "\n\n".join(line.strip() for line in lines if line.strip())
 

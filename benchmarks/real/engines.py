@@ -1,6 +1,6 @@
 """What is measured: Beacon's comparison without a database, and two plain diffs beside it.
 
-An engine is one function, `changes(topic, versions_so_far)`, that returns (status, sentence, quote)
+Beacon reads each file in the way a run reads a page that a server sends. An engine is one function, `changes(topic, versions_so_far)`, that returns (status, sentence, quote)
 of what the last version tells beyond the one before it.
 """
 
@@ -10,13 +10,15 @@ import difflib
 import importlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
-from benchmarks.real.documents import Topic, Version
+from benchmarks.real.documents import MARKUP, Document, Topic, Version
 from benchmarks.real.scoring import Engine, Item
 
-MOST_NEW = 16  # findings a run takes from new pages
+MOST_NEW = 24  # findings a run takes from new pages
 
 
 def named(name: str) -> Engine:
@@ -44,6 +46,14 @@ def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     return found
 
 
+def web_pages(topic: Topic, versions: Sequence[Version]) -> list[Item]:
+    """Compare Markdown documents as Beacon does, after they were made into web pages with a menu."""
+    made = [
+        replace(one, documents=tuple(map(_as_web_page, one.documents))) for one in versions[-2:]
+    ]
+    return beacon(topic, made)
+
+
 def lines(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     """Tell each added line as new and each removed line as gone."""
     told: list[Item] = []
@@ -67,7 +77,13 @@ def blocks(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     return told
 
 
-ENGINES: dict[str, Engine] = {"beacon": beacon, "lines": lines, "blocks": blocks}
+USUAL = ("beacon", "lines", "blocks")
+ENGINES: dict[str, Engine] = {
+    "beacon": beacon,
+    "lines": lines,
+    "blocks": blocks,
+    "web-pages": web_pages,
+}
 
 
 def _pairs(versions: Sequence[Version]) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -80,7 +96,7 @@ def _pairs(versions: Sequence[Version]) -> Iterator[tuple[str, list[str], list[s
 
 def _readings(versions: Sequence[Version], reading: Any) -> tuple[list[Any], list[Any]]:
     last, now = versions[-2], versions[-1]
-    before = {one.path: one.text for one in last.documents}
+    before = {one.path: _fetched(one.path, one.source) for one in last.documents}
     day = datetime.fromisoformat(now.date).replace(tzinfo=UTC)
     known, added = [], []
     for number, document in enumerate(now.documents, start=1):
@@ -90,7 +106,7 @@ def _readings(versions: Sequence[Version], reading: Any) -> tuple[list[Any], lis
             url=f"https://example.org/{document.path}",
             title=document.title,
             domain="example.org",
-            text=document.text,
+            text=_fetched(document.path, document.source),
             published_at=None if previous else day,
             previous=previous,
         )
@@ -98,8 +114,49 @@ def _readings(versions: Sequence[Version], reading: Any) -> tuple[list[Any], lis
     return known, added
 
 
+PAGE = (
+    '<!DOCTYPE html><html><head><meta charset="utf-8"><title>{title}</title></head><body><header>'
+    '<a href="/">Home</a><nav><ul><li><a href="/docs">Docs</a></li><li><a href="/blog">Blog</a></li></ul></nav></header>'
+    '<main><article>{body}</article></main><footer><p>© Example. <a href="/terms">Terms</a></p></footer></body></html>'
+)
+MARKDOWN = (".md", ".mdx", ".markdown", ".qmd")
+
+
+@cache
+def _as_web_page(document: Document) -> Document:
+    if not document.path.endswith(MARKDOWN):
+        return document
+    from markdown_it import MarkdownIt
+
+    from beacon_site.net import reflow
+
+    front, text = reflow.split_front_matter(document.source)
+    body = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .render(text if front else document.source)
+    )
+    return Document(f"{document.path}.html", PAGE.format(title=document.title, body=body))
+
+
+@cache
+def _fetched(path: str, source: str) -> str:
+    """Return the text that a run stores of a page with this source."""
+    from beacon_site.net import extract_child
+    from beacon_site.text.cleaning import clean
+
+    kind = "text/html" if path.endswith(MARKUP) else "text/plain"
+    found = extract_child.read(
+        source.encode(), f"{kind}; charset=utf-8", f"https://example.org/{path}"
+    )
+    return clean(found.get("text", ""))[0]
+
+
 def _as_item(told: Any, status: str) -> Item:
     sentence = getattr(told, "sentence", "") or getattr(told, "text", "")
+    before = getattr(told, "previous_text", "")
+    if status == "changed" and before:  # a report shows both, with the replaced words crossed out
+        sentence = f"{sentence} (before: {before})"
     quote = getattr(told, "quote", "") or getattr(told, "previous_text", "")
     return status, str(sentence), str(quote or "")
 

@@ -31,6 +31,8 @@ class Score:
     old: int = 0
     steps: int = 0
     silent: int = 0
+    gone: int = 0
+    gone_from_pages: int = 0
     by_status: dict[str, list[int]] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     noise: list[str] = field(default_factory=list)
@@ -93,6 +95,9 @@ def score_step(
         right, all_ = score.by_status.get(item[0], [0, 0])
         is_right = any(item[0] in truth.statuses for truth in matched) or not (matched or false)
         score.by_status[item[0]] = [right + is_right, all_ + 1]
+        if item[0] == "gone":
+            score.gone += 1
+            score.gone_from_pages += folded_plain(item[2] or item[1]) not in after
         if false:
             score.old += false == "old"
             score.noise.append(f"[{false}] {item[0]}: {_short(item)}")
