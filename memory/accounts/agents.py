@@ -217,7 +217,7 @@ def _by_address(token: str) -> list[Setup]:
         ),
         Setup(
             "other",
-            _("Other apps, by URL"),
+            _("Other apps (by URL)"),
             _("Use the “streamable HTTP” transport:"),
             f"{url}\nAuthorization: {bearer}",
         ),
@@ -239,7 +239,7 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
         _("Claude Desktop and other apps, over stdio"),
         _("Add this to claude_desktop_config.json on the machine that runs Beacon:"),
         _json({"mcpServers": {"beacon": server}}),
-        _("This works whether or not Beacon is running."),
+        _("This setup works whether or not Beacon is running."),
     )
 
 
@@ -276,6 +276,10 @@ def chat_example(token: str = "") -> str:  # none, as above  # nosec B107
     return (
         f"OPENAI_BASE_URL={settings.BEACON_URL}/v1\nOPENAI_API_KEY={token or PLACE}\nmodel: beacon"
     )
+
+
+def hooks_example() -> str:
+    return f"beacon-memory --url {settings.BEACON_URL} hooks install claude-code"
 
 
 def _json(value: Any) -> str:

@@ -46,7 +46,7 @@ def _own_name(code: str) -> str:
         return STEMMED[code].title()
 
 
-class _TakesRefusals(forms.BaseForm):
+class TakesRefusals(forms.BaseForm):
     def take(self, exc: InvalidValue) -> None:
         """Show an error at the fields that it names."""
         if not exc.errors:
@@ -59,7 +59,7 @@ class _TakesRefusals(forms.BaseForm):
 # --- confirming who you are ---
 
 
-class ConfirmForm(forms.Form, _TakesRefusals):
+class ConfirmForm(forms.Form, TakesRefusals):
     """The password of the person who changes how they sign in, if they have one."""
 
     is_confirmed = False
@@ -221,22 +221,16 @@ class NewAccountForm(ListsTimeZones, _NewUser):
 class ProfileForm(ListsTimeZones, _OfUser):
     """What people say about themselves."""
 
-    time_zone = TimeZoneField(
-        help_text=gettext_lazy("Used for dates. Each topic’s schedule has its own time zone.")
-    )
+    time_zone = TimeZoneField(help_text=gettext_lazy("Schedules can have their own time zone."))
     page_language = forms.ChoiceField(
         label=gettext_lazy("Page language"),
         required=False,
-        help_text=gettext_lazy(
-            "Also used for messages to you. Agents always get messages in English."
-        ),
+        help_text=gettext_lazy("Also used for messages from Beacon."),
     )
     language = forms.ChoiceField(
         label=gettext_lazy("Language you write in"),
         choices=choices,
-        help_text=gettext_lazy(
-            "Search uses this to match word forms. You can set a topic’s search languages in its settings."
-        ),
+        help_text=gettext_lazy("Search uses this language to match word forms."),
     )
 
     class Meta:
@@ -251,13 +245,11 @@ class ProfileForm(ListsTimeZones, _OfUser):
             "shortcuts": gettext_lazy("Keyboard shortcuts"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
-            "display_name": gettext_lazy(
-                "Your name as Beacon shows it. Leave empty to use your username."
-            ),
+            "display_name": gettext_lazy("By default, your username."),
             "email": gettext_lazy(
-                "Lets your admin contact you. To get reports by email, add a channel in Notifications."
+                "Lets your admin contact you. To get reports by email, add a channel."
             ),
-            "interests": gettext_lazy("Subjects you follow, in your own words."),
+            "interests": gettext_lazy("Subjects you follow."),
             "shortcuts": gettext_lazy(
                 "Keyboard shortcuts without modifier keys, such as / and g t. Press ? for a list."
             ),
@@ -378,7 +370,7 @@ class LimitToTopics(forms.Form):
         return [topic for topic in self.offered if str(topic.pk) in wanted]
 
 
-class TokenForm(LimitToTopics, _TakesRefusals):
+class TokenForm(LimitToTopics, TakesRefusals):
     """A token for an app: its name, its permissions, and when it expires."""
 
     field_order = ("name", "scopes", "days", "topics")
@@ -449,7 +441,7 @@ class TokenForm(LimitToTopics, _TakesRefusals):
         return None if days == NEVER else timezone.now() + timedelta(days=int(days))
 
 
-class AgentForm(_OfAgent, _TakesRefusals):
+class AgentForm(_OfAgent, TakesRefusals):
     """The four settings of an agent; the view saves them."""
 
     class Meta:
@@ -461,20 +453,20 @@ class AgentForm(_OfAgent, _TakesRefusals):
             "compaction_prompt",
         ]
         labels: ClassVar[dict[str, Any]] = {
-            "enable_memory": gettext_lazy("Keep results in the content store"),
+            "enable_memory": gettext_lazy("Keep full tool results"),
             "share_with_subagents": gettext_lazy("Share results with sub-agents"),
             "use_model_compaction": gettext_lazy("Use a model to shorten results"),
             "compaction_prompt": gettext_lazy("Instructions for the model"),
         }
         help_texts: ClassVar[dict[str, Any]] = {
             "enable_memory": gettext_lazy(
-                "Each result is stored in full, and the conversation continues with a compact form. If this is off, the conversation contains the full results."
+                "The conversation continues with a compact form of each result."
             ),
             "share_with_subagents": gettext_lazy(
-                "Sub-agents see what the agent stored. If this is off, each sub-agent has its own store, which the agent can’t see."
+                "Otherwise, each sub-agent has its own results, which the agent can’t see."
             ),
             "use_model_compaction": gettext_lazy(
-                "By default, plugins shorten results instantly and for free. If this is on, a model shortens them instead, which costs tokens. If the model fails, Beacon uses the plugin."
+                "This costs tokens. Otherwise, Beacon shortens results itself, instantly and for free."
             ),
             "compaction_prompt": gettext_lazy(
                 "Up to 4,000 characters. Leave empty to use Beacon’s default instructions."

@@ -114,7 +114,7 @@ def check_confirmed(request: BeaconRequest, password: str) -> None:
     if not here.filter(created__gt=timezone.now() - FRESH).exists():
         raise InvalidValue(
             _(
-                "This change requires a recent sign-in, so nothing was changed. Sign out, sign in again, and try again within 10 minutes."
+                "This change requires a recent sign-in, so nothing was changed. Sign out and back in, then try again within 10 minutes."
             )
         )
 

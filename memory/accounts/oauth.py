@@ -564,7 +564,7 @@ def _check_wanted(grant: OAuthGrant, form: Mapping[str, str]) -> None:
         words = _("The resource must be the one that access was granted for.")
         raise OAuthError("invalid_target", words)
     if not set(form.get("scope", "").split()) <= set(grant.token.scopes):
-        words = _("The scope can’t exceed the granted scope.")
+        words = _("The requested scope can’t exceed the granted scope.")
         raise OAuthError("invalid_scope", words)
 
 

@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.text.cleaning import one_line
-from beacon_site.web.http import Respond
+from beacon_site.web.http import Middleware
 from memory.accounts import people
 from memory.models import Activity, Invitation, User
 from memory.models.errors import InvalidValue
@@ -220,14 +220,11 @@ def named_by_proxy(request: HttpRequest) -> str:
     return ""
 
 
-class TrustedHeaderMiddleware:
+class TrustedHeaderMiddleware(Middleware):
     """Sign people out if a trusted proxy's header names another person.
 
     Otherwise the next person at a shared browser would continue in the last one's session.
     """
-
-    def __init__(self, get_response: Respond) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.BEACON_TRUSTED_HEADER and request.user.is_authenticated:

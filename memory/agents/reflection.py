@@ -139,7 +139,7 @@ def why_not(iterations: int, actions: int, read_only: bool, result: object) -> s
     if iterations <= MOST_TRIVIAL and actions <= 1 and length < SHORT:
         return (
             ngettext(
-                "it was a small task: one step and a result of %(n)d character (under %(least)d)",
+                "the task was too small: one step and a result of %(n)d character (the minimum is %(least)d)",
                 "it was a small task: one step and a result of %(n)d characters (under %(least)d)",
                 length,
             )
@@ -175,8 +175,8 @@ def why_not_talk(messages: int, by_user: int) -> str:
     if messages >= LEAST_MESSAGES and by_user >= LEAST_OF_USER:
         return ""
     return ngettext(
-        "it was short: %(n)d message, including %(own)d from you (the minimum is %(least)d and %(least_own)d)",
-        "it was short: %(n)d messages, including %(own)d from you (the minimum is %(least)d and %(least_own)d)",
+        "it was short: %(n)d message, including %(own)d from you (the minimum is %(least)d, with %(least_own)d from you)",
+        "it was too short: %(n)d messages, including %(own)d from you (the minimum is %(least)d, including %(least_own)d from you)",
         messages,
     ) % {
         "n": messages,

@@ -400,7 +400,7 @@ def _file(caller: Caller, path: str) -> MemoryFile:
 
 
 def _for_people(path: str) -> Problem:
-    words = _("Only people can see %(path)s. To read it, use a token with the “admin” scope.")
+    words = _("Agents can’t see %(path)s. To read it, use a token with the “admin” scope.")
     return Problem(403, words % {"path": path})
 
 

@@ -128,7 +128,7 @@ def _file(wanted: DocumentIn) -> SimpleUploadedFile | None:
     if not wanted.file:
         return None
     if wanted.text or wanted.url or not wanted.file_name:
-        why = _("Send a file together with its file_name, and without text or url.")
+        why = _("Send a file with its file_name, but without text or url.")
         raise Problem(422, why, errors={"file": [why]})
     try:
         return SimpleUploadedFile(wanted.file_name, base64.b64decode(wanted.file, validate=True))

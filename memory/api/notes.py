@@ -310,7 +310,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
     _check_identity(caller, note)
     if is_persons(note):
         words = _(
-            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to its /supersede instead. Risky changes wait for the user’s approval."
+            "A person wrote, edited or pinned this note, so agents can’t edit it. POST the new text to the note’s /supersede endpoint instead. Risky changes wait for the user’s approval."
         )
         only_people(caller, words)
     if "scope" in changed:
@@ -322,7 +322,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
         auth.claimed(caller, changed["scope"])
     named = sorted({"pinned", "paused", "lock", "sensitivity"} & changed.keys())
     if named:
-        words = _("Only a person can change %(fields)s of an existing note.")
+        words = _("Only a person can change these fields of an existing note: %(fields)s.")
         only_people(caller, words % {"fields": ", ".join(named)})
 
 

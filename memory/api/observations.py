@@ -341,6 +341,6 @@ def _observation(caller: Caller, key: UUID) -> Observation:
 
 def _only_people(caller: Caller) -> None:
     words = _(
-        "Agents can only add observations. To correct them, use a token with the “admin” scope."
+        "Agents can add observations but can’t correct them. To correct one, use a token with the “admin” scope."
     )
     only_people(caller, words)

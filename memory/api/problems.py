@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from beacon_site.db.errors import GONE, Failure, failure_of
 from beacon_site.text.cleaning import clean, shorten
-from beacon_site.web.http import Respond
+from beacon_site.web.http import Middleware
 from memory.models.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
 from memory.services.files.texts import NoSuchFile, OverBudget
 
@@ -198,13 +198,10 @@ def _invalid(exc: ValidationError) -> Problem:
     return Problem(422, detail % {"fields": told}, errors=errors)
 
 
-class ProblemMiddleware:
+class ProblemMiddleware(Middleware):
     """Answer API requests in JSON for errors where Django would send a page: 404, 405, 400, 500,
     503.
     """
-
-    def __init__(self, get_response: Respond) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)

@@ -299,9 +299,7 @@ class RelatedQuery(BaseModel):
     limit: int = Field(6, ge=1, le=MOST_RELATED, description="Maximum number of records.")
 
 
-class RelatedOut(BaseModel):
-    """A record that is related to another one."""
-
+class _RecordOut(BaseModel):
     id: UUID
     type: Type
     title: str
@@ -310,22 +308,28 @@ class RelatedOut(BaseModel):
     created_at: datetime
     source: str
     trust: str
+
+    @classmethod
+    def of(cls, one: Related | Mention) -> Self:
+        record = one.record
+        shows(record)
+        made = {
+            "content": KINDS[one.type].content(record),
+            "created_at": one.created if isinstance(one, Mention) else record.created,
+            "source": record.source,
+            "trust": record.trust,
+        }
+        same = cls.model_fields.keys() - made.keys()
+        return cls(**made, **{name: getattr(one, name) for name in same})
+
+
+class RelatedOut(_RecordOut):
+    """A record that is related to another one."""
+
     score: float = Field(description="From 0 to 1. Only comparable within a response.")
     meaning: float = Field(description="Cosine of the two texts’ vectors, or 0 if it’s low.")
     words: list[str] = Field(description="Rare words that both contain.")
     reasons: list[Literal["meaning", "words"]] = Field(description="Why it is related.")
-
-    @classmethod
-    def of(cls, one: Related) -> Self:
-        shows(one.record)
-        same = ("id", "type", "title", "url", "score", "meaning", "words", "reasons")
-        return cls(
-            content=KINDS[one.type].content(one.record),
-            created_at=one.record.created,
-            source=one.record.source,
-            trust=one.record.trust,
-            **{name: getattr(one, name) for name in same},
-        )
 
 
 class RelatedListOut(BaseModel):
@@ -381,29 +385,8 @@ class AboutQuery(PageParams):
     limit: int = Field(PAGE, ge=1, le=MOST, description="Maximum number of items.")
 
 
-class MentionOut(BaseModel):
+class MentionOut(_RecordOut):
     """A record that contains the name."""
-
-    id: UUID
-    type: Type
-    title: str
-    content: str
-    url: str
-    created_at: datetime
-    source: str
-    trust: str
-
-    @classmethod
-    def of(cls, one: Mention) -> Self:
-        shows(one.record)
-        same = ("id", "type", "title", "url")
-        return cls(
-            content=KINDS[one.type].content(one.record),
-            created_at=one.created,
-            source=one.record.source,
-            trust=one.record.trust,
-            **{name: getattr(one, name) for name in same},
-        )
 
 
 class MonthOut(BaseModel):

@@ -275,7 +275,7 @@ def topic_of(caller: Caller, name: str | None) -> Topic | None:
     rows = open_to_agents(caller, Topic.objects.of(caller.owner).live())
     topic: Topic | None = rows.filter(named_topic(clean(name)[0].strip())).first()
     if topic is None:
-        words = _("There is no topic “%(name)s”. Use its slug, or leave it out.")
+        words = _("There’s no topic “%(name)s”. Use a topic’s slug, or omit the topic.")
         words %= {"name": shorten(name, 80)}
         raise Problem(422, words, errors={"topic": [words]})
     return topic

@@ -57,7 +57,9 @@ def refusal(exc: RunAlreadyActive | NotNow) -> Problem:
         return Problem(429, str(exc), headers={"Retry-After": str(exc.retry_after)})
     if exc.run is None:
         return Problem(409, str(exc))
-    words = _("%(what)s Its URL is in the Location header. Wait for it to end, or cancel it.")
+    words = _(
+        "%(what)s The run’s URL is in the Location header. Wait for the run to end, or cancel it."
+    )
     where = {"Location": f"{PREFIX}/runs/{exc.run.pk}"}
     return Problem(409, words % {"what": exc}, headers=where, run=exc.run.pk)
 

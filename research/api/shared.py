@@ -448,8 +448,7 @@ def _edited(caller: Caller, topic_id: UUID) -> Topic:
     """Return a topic shared with the caller as an editor. Raises Problem (404), and Locked."""
     member = _member(caller, topic_id)
     sharing.topic_for(caller.owner, topic_id, sharing.EDITOR)
-    topic: Topic = member.topic
-    return topic
+    return member.topic
 
 
 # --- comments on its reports, for its owner too ---

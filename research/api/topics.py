@@ -386,8 +386,7 @@ def list_sources(
     topic, name = topic_of(request.auth, slug), f"sources of {slug}"
     asked = SourcesFilter.of(wanted.model_dump())
     rules, start = Rules.of(topic), sources_figures.offset_of(opened(wanted, name))
-    question = sources_figures.question(asked, rules)
-    found = sources_figures.page_of(topic, question, offset=start, size=wanted.limit + 1)
+    found = sources_figures.page_of(topic, asked, rules, offset=start, size=wanted.limit + 1)
     more = str(start + wanted.limit) if len(found) > wanted.limit else None
     rows = [sources_figures.row_of(one, rules) for one in found[: wanted.limit]]
     shows()

@@ -90,7 +90,7 @@ def _serve(worker: Any) -> None:
     logger.info("mcp listening", port=settings.BEACON_MCP_PORT)
     try:
         asyncio.run(server.made(Beside).serve(sockets=[listener]))
-    except Exception:
+    except Exception:  # otherwise nothing would log it, since this thread is its own
         logger.exception("mcp failed")
         worker.alive = False  # this process ends as after a signal, and another starts
 

@@ -39,6 +39,7 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -310,7 +311,7 @@ def templates() -> list[types.ResourceTemplate]:
         types.ResourceTemplate(
             uri_template=REPORTS + "{topic}",
             name="newest report",
-            description=_("A topic’s newest report, by the topic’s slug."),
+            description=_("The newest report of the topic with this slug."),
             mime_type=MARKDOWN,
         ),
         types.ResourceTemplate(
@@ -452,6 +453,7 @@ class Handlers:
         except (OperationalError, InterfaceError) as exc:
             raise MCPError(types.INTERNAL_ERROR, no_database(exc)) from exc
         except Exception as exc:
+            # An agent mustn't see internal details, and would get no answer otherwise.
             logger.exception("MCP request failed")
             text = _("Internal error. See the Beacon log.")
             raise MCPError(types.INTERNAL_ERROR, text) from exc
@@ -489,6 +491,8 @@ MOST_CONNECTIONS = 200
 TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 FOUND = "beacon.token"  # where AccessMiddleware stores the text of a request's token
 METADATA_PATH = "/.well-known/oauth-protected-resource"
+# All other paths need a known host and a token. A route also matches its path and a final newline.
+OPEN_PATHS = frozenset(("/livez", METADATA_PATH, METADATA_PATH + MCP_PATH))
 
 
 class AccessMiddleware:
@@ -499,7 +503,7 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on with its token."""
-        if scope["type"] != "http" or scope["path"] != MCP_PATH:
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -650,7 +654,9 @@ def application() -> ASGIApp:
         json_response=True,
         stateless_http=True,
         max_request_body_size=MOST_BYTES,
-        host=settings.BEACON_BIND,
+        # `foreign` checks the host and origin. The library's own check knows only this machine's
+        # names, and refuses the host name that a proxy passes on.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         custom_starlette_routes=[
             Route("/livez", _livez),
             Route(METADATA_PATH, _metadata),

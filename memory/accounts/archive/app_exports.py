@@ -661,7 +661,7 @@ def _moment(line: str) -> datetime | None:
 
 def _gemini_day(name: str, said: list[str], at: datetime | None) -> Item:
     day = f"{at:%Y-%m-%d}" if at else ""
-    title = _("Gemini on %(day)s") % {"day": day} if day else _("Gemini, without a date")
+    title = _("Gemini on %(day)s") % {"day": day} if day else _("Gemini (no date)")
     return _conversation(
         name, title, said, "https://myactivity.google.com/product/gemini#", day, at
     )
@@ -924,7 +924,7 @@ def _propose(found: Sequence[Memory], taking_in: TakingIn, app: App, outcome: Ou
             outcome.here += 1
             continue
         told = {"app": app.label, "day": f"{one.created:%Y-%m-%d}" if one.created else ""}
-        words = _("Remembered by %(app)s on %(day)s") if one.created else _("Remembered by %(app)s")
+        words = _("Saved by %(app)s on %(day)s") if one.created else _("Saved by %(app)s")
         after = {
             "content": text, "kind": Note.Kind.LOG.value, "tags": _tags(one, app),
             "evidence": [words % told],

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -369,8 +370,11 @@ def _batch(batch: Sequence[Entry | Problem], taking_in: TakingIn, outcome: Outco
                 observations.append(_observation(one, taking_in))
         except InvalidValue as exc:
             outcome.refuse(one.where, str(exc))
-    new_notes = list(_unknown_notes(notes, taking_in.owner))
-    new_observations = list(_unknown_observations(observations, taking_in.owner))
+    texts, digests = {one.content for one in notes}, {one.digest for one in observations}
+    here: Any = Note.objects.of(taking_in.owner).live().filter(content__in=texts)
+    new_notes = _unknown(notes, here, "kind", "content", "source")
+    here = Observation.objects.of(taking_in.owner).live().filter(digest__in=digests)
+    new_observations = _unknown(observations, here, "category", "digest", "source")
     outcome.here += len(notes) + len(observations) - len(new_notes) - len(new_observations)
     outcome.notes += _store(Note, new_notes, taking_in)
     outcome.observations += _store(Observation, new_observations, taking_in)
@@ -399,7 +403,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     kind = str(given["kind"])
     if kind in Note.IDENTITY:
         raise InvalidValue(
-            _("%(kind)s notes can only be edited under Agents or Settings, not imported")
+            _("%(kind)s notes can’t be imported, only edited under Agents or Settings")
             % {"kind": kind}
         )
     wanted = {
@@ -492,25 +496,12 @@ def _source(given: dict[str, Any], taking_in: TakingIn) -> str:
     return source[:200]
 
 
-def _unknown_notes(notes: Sequence[Note], owner: User) -> Iterator[Note]:
-    """Yield the notes whose exact text isn't stored yet from the same source."""
-    texts = {note.content for note in notes}
-    here = Note.objects.of(owner).live().filter(content__in=texts) if texts else []
-    seen = {(note.kind, note.content, note.source) for note in here}
-    for note in notes:
-        mark = (note.kind, note.content, note.source)
-        if mark not in seen:
-            seen.add(mark)
-            yield note
-
-
-def _unknown_observations(found: Sequence[Observation], owner: User) -> Iterator[Observation]:
-    """Yield the observations that aren't stored yet from the same source."""
-    digests = {one.digest for one in found}
-    here = Observation.objects.of(owner).live().filter(digest__in=digests) if digests else []
-    seen = {(one.category, one.digest, one.source) for one in here}
+def _unknown(found: Sequence[Any], stored: Iterable[Any], *names: str) -> list[Any]:
+    """Return the rows that differ in these fields from those stored, each once."""
+    mark, unknown = attrgetter(*names), []
+    seen = set(map(mark, stored))
     for one in found:
-        mark = (one.category, one.digest, one.source)
-        if mark not in seen:
-            seen.add(mark)
-            yield one
+        if mark(one) not in seen:
+            seen.add(mark(one))
+            unknown.append(one)
+    return unknown

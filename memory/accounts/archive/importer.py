@@ -221,8 +221,6 @@ MOST_WHYS = 5  # examples of refused rows of one kind
 
 @dataclass(slots=True)
 class KindCounts:
-    """The import's counts for one kind."""
-
     new: int = 0
     identical: int = 0
     differing: int = 0

@@ -20,7 +20,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
 from django.db import InterfaceError, OperationalError, transaction
@@ -174,7 +173,7 @@ def perform(pk: Any) -> Archive | None:
         row.fail(_("The file no longer exists. Upload it again."))
     except JobLost:
         logger.warning("archive taken over by another worker", archive=str(row.pk))
-    except (Exception, SoftTimeLimitExceeded) as exc:
+    except Exception as exc:  # whatever fails, also the time limit, the job must end with a reason
         why = _("The job stopped because of an internal error (%(kind)s). Nothing was saved.")
         if row.way == Archive.Way.PAGES:
             why = _(
@@ -276,7 +275,7 @@ def _fetch_pages(row: Archive) -> None:
     stored = library.stored_pages(row.owner)
     while row.pages_left:
         if row.result["bytes"] >= MOST_BYTES:
-            why = _("The pages contain more text than the limit of %(most)d MiB.")
+            why = _("The pages contain more than %(most)d MiB of text, which is the limit.")
             row.end(
                 Archive.State.STOPPED,
                 problem=why % {"most": MOST_BYTES // 1024**2},

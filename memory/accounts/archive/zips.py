@@ -108,7 +108,7 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
     if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
         raise ImportRejected(
             _(
-                "Unpacked, the zip file would take up %(have)s MiB. That’s over the limit of %(most)s MiB, or far too much for a zip file of this size. Nothing was unpacked."
+                "The zip file would take up %(have)s MiB when unpacked. That’s over the limit of %(most)s MiB, or far too much for a zip file of this size. Nothing was unpacked."
             )
             % {"have": grouped(unpacked // 1024**2), "most": grouped(MOST_BYTES // 1024**2)}
         )

@@ -111,7 +111,7 @@ def _finish(session: Session, row: Reflection) -> None:
         row.fail(_("it exceeded the time limit"))
     except MemoryRefused as exc:
         row.fail(str(exc))
-    except Exception:
+    except Exception:  # whatever fails, the row must end; the worker logs the traceback
         row.fail(_("something went wrong (the error is in the worker’s log)"))
         raise
 

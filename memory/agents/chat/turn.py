@@ -298,7 +298,7 @@ def answer(message_id: int) -> bool:
             logger.info("answer was stopped", message=message.pk)
         except SoftTimeLimitExceeded:
             message.end(Message.State.FAILED, notice=_("The answer took too long."))
-        except Exception:
+        except Exception:  # whatever fails, the row must end; the worker logs the traceback
             said = _("Something went wrong. Try again. The worker’s log has the details.")
             message.end(Message.State.FAILED, notice=said)
             raise

@@ -60,8 +60,7 @@ class ContextQuery:
     def topic_of(self, owner: User) -> Topic | None:
         """Return the chosen topic, if there is one."""
         topics: Any = Topic.objects.of(owner).live()
-        found: Topic | None = topics.filter(slug=self.topic).first() if self.topic else None
-        return found
+        return topics.filter(slug=self.topic).first() if self.topic else None
 
     def built(self, owner: User, topic: Topic | None) -> Context:
         """Return the whole context. Nothing is recorded as used."""

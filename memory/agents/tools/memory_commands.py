@@ -422,8 +422,7 @@ class Folder:
     def file_at(self, place: Place) -> MemoryFile | None:
         """Return the file at a place, locked; None if there is none or it's a folder."""
         rows = MemoryFile.objects.of(self.owner).live().at(place.stored)
-        found: MemoryFile | None = rows.select_for_update(of=("self",), no_key=True).first()
-        return found
+        return rows.select_for_update(of=("self",), no_key=True).first()
 
     def below(self, place: Place) -> list[MemoryFile]:
         """Return the file at a place or, for a folder, all files in it, locked."""

@@ -153,7 +153,7 @@ def _recalled(context: ToolContext, asked: RecallArguments) -> ToolResult:
         "records": [named(hit.record) for hit in hits],
     }
     if not hits:
-        text = _("No results in memory. Try different words, or fewer.")
+        text = _("No results in memory. Try different or fewer words.")
         return ToolResult("\n".join([text, *notices]), data=data)
     own = [_hit_line(hit, question) for hit in hits if not _has_outside_text(hit)]
     outside = [_hit_line(hit, question) for hit in hits if _has_outside_text(hit)]

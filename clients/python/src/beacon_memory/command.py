@@ -249,7 +249,8 @@ def _check_token(agent: str, url: str, token: str) -> None:
     """
     beacon = hook.Beacon(url, token, time.monotonic() + SETUP_SECONDS)
     try:
-        beacon.ask("POST", "context", {"message": ""})
+        # Like the hooks' own requests: external text would count as read, and hold the agent's writes.
+        beacon.ask("POST", "context", {"message": "", "external": False})
         beacon.ask("POST", f"sessions/{agent}-setup/consolidate", {"messages": []})
     except hook.NotReached as exc:
         print(
